@@ -14,6 +14,7 @@ from itertools import groupby
 
 from memory_assets.language.entity_types import ADDRESSES, Mention
 from memory_assets.language.languages import ENGLISH, recognise
+from memory_assets.language.secrets import replace_marks
 from memory_assets.language.surface import find_surface
 from memory_assets.language.words import ends_sentence, sentences
 
@@ -25,6 +26,8 @@ PLACEHOLDER = "item"
 
 _MARK = "\ue000"
 """Holds the place of a stand-in while the marks around it are removed; a private character, and so in no stored word."""
+_MASKED = "\ue001"
+"""Stands for the mark of a secret, whose words name nothing."""
 _LONGEST_WORD = 100
 _LONGEST_NAME = 500
 _FEW_PIECES = 60
@@ -105,7 +108,7 @@ class Reading:
 
 def read(text: str) -> Reading:
     """Take the markup off a text, in time linear in its length."""
-    plain = _CURLY_APOSTROPHE.sub("'", _BLANKS.sub(" ", text.replace(_MARK, " ")))
+    plain = _CURLY_APOSTROPHE.sub("'", _BLANKS.sub(" ", replace_marks(text.replace(_MARK, " "), _MASKED)))
     plain = _SYMBOLS.sub(r"\1 ", _REPEATED.sub(r"\1\1\1", plain))
     plain = _SPACED_SYMBOLS.sub(r"\1", _COMMENT.sub(" ", plain))
     asides: list[str] = []
@@ -200,7 +203,7 @@ def _with_insets(text: str, kept: list[Inset]) -> Part:
     insets: list[Inset] = []
     length = done = 0
     places: list[tuple[int, int, Mention | None]] = [(mention.start, mention.end, mention) for mention in find_surface(text)]
-    places += [(match.start(), match.end(), None) for match in re.finditer(rf"{_MARK}|[!-\u024f]{{{_LONGEST_WORD},}}", text)]
+    places += [(match.start(), match.end(), None) for match in re.finditer(rf"{_MARK}|{_MASKED}|[!-\u024f]{{{_LONGEST_WORD},}}", text)]
     held = iter(kept)
     for start, end, mention in sorted(places, key=lambda place: place[:2]):
         if start < done:

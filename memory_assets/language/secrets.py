@@ -215,9 +215,14 @@ def marks(text: str) -> list[str]:
     return _MARK.findall(text)
 
 
+def replace_marks(text: str, stand_in: str) -> str:
+    """`text` with `stand_in` in place of every mark of a secret."""
+    return _MARK.sub(stand_in, text)
+
+
 def left_out(text: str) -> str:
     """`text` with an ellipsis in place of every secret and of every mark of one."""
-    return _MARK.sub("…", mask(text))
+    return replace_marks(mask(text), "…")
 
 
 def _tokens(text: str) -> Iterator[Secret]:

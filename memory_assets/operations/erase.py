@@ -138,7 +138,7 @@ def allow_again(tenant: Tenant, ids: Sequence[str]) -> Allowed:
 def _chosen(tenant: Tenant, chosen: Chosen) -> list[Memory]:
     unfinished = {each.id for each in Tombstones(tenant.state).all if not each.finished}
     if not chosen.ids and not chosen.has_conditions and not unfinished:
-        raise InvalidInputError("Name what to erase: ids, or --matching, --source or --before.")
+        raise InvalidInputError("Name what to erase: ids, or a text (matching), a source or a time (before).")
     ids: list[int] = []
     for reference in chosen.ids:
         try:

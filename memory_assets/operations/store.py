@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
 
 from pydantic import Field
 
@@ -13,12 +12,12 @@ from memory_assets.learn.briefing import tell_brief
 from memory_assets.models import NewMemory
 from memory_assets.operations.answers import LocalTime, MemoryView, listed
 from memory_assets.recall.similar import Echo, find_neighbours, judge_neighbours
+from memory_assets.sources.dating import CLOCK_DIFFERENCE, lies_ahead
 from memory_assets.tenants import Tenant
 
 _log = logging.getLogger(__name__)
 
 
-_CLOCK_DIFFERENCE = timedelta(days=1)
 _TOUCHES = "It touches what is remembered: the same, replaced, or do both hold?"
 _HEADINGS = {Echo.REPEATED: "It repeats", Echo.CONTRADICTED: _TOUCHES, Echo.CHANGED: _TOUCHES, Echo.ALIKE: _TOUCHES}
 
@@ -53,7 +52,7 @@ class StoredMemory(MemoryView):
 
     def text(self, local: LocalTime) -> str:
         lines = [f"Stored {self.id}"]
-        if self.updated_at - self.created_at > _CLOCK_DIFFERENCE:
+        if self.updated_at - self.created_at > CLOCK_DIFFERENCE:
             lines.append(f"  created   {self.created_at.astimezone(local.zone):%A, %-d %B %Y}")
         if self.masked:
             lines.append(f"  masked    {', '.join(self.masked)}: the text keeps only the kind (MEMORY_SECRETS)")
@@ -80,7 +79,7 @@ class StoredMemory(MemoryView):
 
 def store(tenant: Tenant, given: NewMemory) -> StoredMemory:
     """Remember one text; texts that other threads store in the same tenant at the same time share its commit."""
-    if given.created_at and given.created_at > datetime.now(UTC) + _CLOCK_DIFFERENCE:
+    if given.created_at and lies_ahead(given.created_at):
         raise InvalidInputError(f"created_at {given.created_at:%Y-%m-%d} lies in the future; give a time up to now.")
     if given.id is None:
         return tenant.commits.run(given, lambda batch: _finish(tenant, store_memories(tenant, batch)))

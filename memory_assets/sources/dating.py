@@ -6,7 +6,7 @@ import re
 import subprocess
 from collections import Counter
 from collections.abc import Iterable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import cache, partial
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from memory_assets.sources.files import head_objects
 Dated = tuple[datetime, str]
 """A time in UTC, and where it comes from: `name`, `git` or `transcript`."""
 
+CLOCK_DIFFERENCE = timedelta(days=1)
 _GIT_SECONDS = 5.0
 _BROUGHT_AT_ONCE = 10
 """Files that are as one commit left them, from which it brought them there and says nothing of when they were written."""
@@ -82,6 +83,11 @@ def utc_time(text: object) -> datetime | None:
         return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
     except (ValueError, OverflowError):
         return None
+
+
+def lies_ahead(moment: datetime) -> bool:
+    """Whether a stated time is later than clocks differ, so that nothing can have been written then."""
+    return moment > datetime.now(UTC) + CLOCK_DIFFERENCE
 
 
 def utc_seconds(moment: datetime) -> str:

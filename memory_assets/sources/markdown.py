@@ -7,7 +7,7 @@ from pathlib import PurePath
 from typing import Any
 
 from memory_assets.models import Kind, Source, SourceItem
-from memory_assets.sources.dating import Dating, utc_time
+from memory_assets.sources.dating import Dating, lies_ahead, utc_time
 from memory_assets.sources.files import RefusedFileError, decode
 from memory_assets.sources.frontmatter import parse
 from memory_assets.sources.scanning import Parsed, ScanBuilder
@@ -125,6 +125,9 @@ def memory_item(
 
     `dating` finds times for files that state none. `kind` is that of the place where the file lies; None means that of its `type`.
     `project` is a working directory or project; if it is empty, `source_cwd` from the frontmatter. `metadata` is kept with the item.
+
+    Raises:
+        RefusedFileError: it says nothing, or a time of the future.
     """
     text, note = decode(data)
     if not text.strip():
@@ -135,6 +138,8 @@ def memory_item(
     top = {name: value for name, value in mapping.items() if name != "metadata" or not isinstance(value, dict)}
     written = _first(("modified", "created", "date", "ingested_at"), top, nested)
     type_form = ""
+    if written and lies_ahead(written):
+        raise RefusedFileError(f"its time {written:%Y-%m-%d} lies in the future", "write a time up to now", transient=True)
     if kind is None:
         kind, type_form = _typed(top, nested)
     elif top.get("type") == kind:

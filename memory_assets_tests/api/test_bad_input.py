@@ -126,6 +126,13 @@ def test_other_routes_refuse_what_they_do_not_understand(client: TenantClient, p
     assert answer.json().keys() == {"error", "request_id"}
 
 
+def test_an_erasure_of_nothing_is_answered_with_the_fields_and_no_options(client: TenantClient) -> None:
+    answer = client.post("/erase", {})
+    assert answer.status_code == 400
+    assert "--" not in answer.text
+    assert all(field in answer.text for field in ("ids", "matching", "source", "before"))
+
+
 def test_a_text_is_no_id_even_if_it_begins_one(client: TenantClient) -> None:
     old, new = client.store("Atlas runs on MongoDB."), client.store("Atlas runs on DuckDB.")
     first, long = str(new)[:-1], "9" * 10_000

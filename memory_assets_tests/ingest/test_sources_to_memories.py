@@ -4,7 +4,7 @@ import json
 import os
 import shutil
 from collections.abc import Sequence
-from datetime import UTC
+from datetime import UTC, timedelta
 from pathlib import Path, PurePath
 
 import pytest
@@ -20,7 +20,7 @@ from memory_assets.models import Source, State
 from memory_assets.operations.answers import LocalTime
 from memory_assets.operations.show import init, recent
 from memory_assets.operations.status import status as tenant_status
-from memory_assets.sources import claude_silos
+from memory_assets.sources import claude_silos, dating
 from memory_assets.stores.layout import write_known_names
 from memory_assets.stores.memories import Filters
 from memory_assets.stores.resident.memories import Allowance
@@ -188,6 +188,20 @@ def test_a_source_that_is_gone_keeps_its_memories_until_a_person_lets_them_go(te
     assert refusals(tenant.catalog) == ()
     with pytest.raises(NotFoundError):
         drop_path(tenant.catalog, other.parents[1])
+
+
+@pytest.mark.parametrize("field", ["modified", "date"])
+def test_a_file_with_a_time_of_the_future_is_refused_until_the_time_has_come(
+    tenant: Tenant, write_silo: WriteSilo, monkeypatch: pytest.MonkeyPatch, field: str
+) -> None:
+    path = write_silo("owner", "Priya owns the billing export.", f"project\n{field}: 2099-01-01")
+    assert ingest(tenant).added == 0
+    (refusal,) = refusals(tenant.catalog)
+    assert (refusal.path, refusal.reason) == (str(path), "its time 2099-01-01 lies in the future")
+    assert refusal.mend
+    monkeypatch.setattr(dating, "CLOCK_DIFFERENCE", timedelta(days=40_000))
+    assert ingest(tenant).added == 1
+    assert refusals(tenant.catalog) == ()
 
 
 def test_a_text_that_cannot_be_analysed_is_named_and_holds_up_no_other(

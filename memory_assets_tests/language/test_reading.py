@@ -127,3 +127,20 @@ def test_columns_of_numbers_are_not_parsed_and_their_names_are_kept():
     assert reading.parts == ()
     assert "src/a.py" in reading.asides
     assert "Redis" in reading.asides[0]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "token [secret: github token]",
+        "The deploy uses [secret: github token] until May.",
+        "Der Server nimmt [secret: github token] und sonst keinen.",
+        "```\nexport GH=[secret: github token]\n```",
+        "Call `curl -H [secret: github token]` first.",
+    ],
+)
+def test_the_mark_of_a_secret_names_nothing(analyzer: Analyzer, text: str):
+    found = analyzer.analyze(text)
+    names = " ".join([*(entity.text for entity in found.entities), *found.tags]).lower()
+    assert not {"secret", "github", "item"} & set(re.findall(r"\w+", names)), names
+    assert "\ue001" not in names
