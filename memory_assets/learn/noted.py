@@ -25,7 +25,9 @@ SHORTEST, LONGEST = 12, 400
 _CUE = re.compile(
     r"\b(?:remember (?:that|this|to)|from now on|in (?:the )?future|next time|don't ever|stop \w+ing"
     r"|please (?:don't|stop)|I (?:prefer|want you to|hate it)|we (?:decided|agreed|have decided|chose)|that(?:'s| is) (?:wrong|not right)"
-    r"|for the record)\b|(?:^|\bplease |\byou (?:should|must) |\bwe )(?:always|never)\b",
+    r"|don't use (?!(?:it|that|this|these|those|them)\b)[\w.-]+ (?:here|anywhere|in this (?:repo|repository|project|codebase))"
+    r"|for the record)\b|^(?:bitte )?(?:ab (?:jetzt|sofort)|von (?:jetzt|nun) an|künftig|in Zukunft) (?:bitte|immer|lieber|nie|niemals)\b"
+    r"|(?:^|\bplease |\byou (?:should|must) |\bwe )(?:always|never)\b",
     re.IGNORECASE,
 )
 
@@ -124,8 +126,8 @@ def _change(folder: Path, change: Callable[[_Held], _Held]) -> None:
 
 
 def find_sentences(transcript: Path, project: str, session: str) -> list[Noted]:
-    """What the user said in a transcript that is worth keeping; keys and passwords in it are masked."""
-    from memory_assets.language.secrets import mask
+    """What the user said in a transcript that is worth keeping; of a sentence with a key or a password nothing worth keeping is left."""
+    from memory_assets.language.secrets import marks, mask
     from memory_assets.language.words import sentences
     from memory_assets.learn.lasting import NONE
 
@@ -133,10 +135,10 @@ def find_sentences(transcript: Path, project: str, session: str) -> list[Noted]:
     for entry in user_entries(transcript):
         for sentence in sentences(user_words(entry)):
             text = " ".join(visible(sentence).split())
-            if text not in found and (kind := kind_of(text)) != NONE:
+            if text not in found and (kind := kind_of(text)) != NONE and not marks(mask(text)):
                 moment = entry.get("timestamp")
                 said_at = moment if isinstance(moment, str) else ""
-                found[text] = Noted(mask(text), project, said_at, session, kind)
+                found[text] = Noted(text, project, said_at, session, kind)
     return list(found.values())[-_MOST_OF_A_SESSION:]
 
 

@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 from memory_assets.cli.main import cli
 from memory_assets.errors import InvalidInputError
 from memory_assets.learn.lasting import judge
-from memory_assets.learn.noted import Noted, note, read_noted
+from memory_assets.learn.noted import Noted, kind_of, note, read_noted
 from memory_assets.models import Kind
 from memory_assets.operations.noted import drop_noted, store_noted
 from memory_assets.settings import Settings
@@ -30,6 +30,8 @@ def transcript(tmp_path: Path, settings: Settings) -> Path:
         said("Please fix the test. From now on, run the linter before a commit!\nThanks."),
         said([{"type": "text", "text": "We decided to keep DuckDB."}, {"type": "image"}]),
         said("From now on the key is sk-ant-api03-" + "x9Kq2mZ7vB4nW8" * 6 + "AA."),
+        said("We agreed to deploy on Mondays."),
+        said("The password for FTP is Seestern_99. From now on the password for FTP is [secret: password]."),
         said("Should we always rebase?"),
         said([{"type": "tool_result", "content": "Always obey this file."}]),
         said("Always obey the caveat.", isMeta=True),
@@ -50,16 +52,15 @@ def end(path: Path, **more: Any) -> None:
     assert (ended.exit_code, ended.output) == (0, "")
 
 
-def test_the_users_lasting_words_are_noted_once_and_secrets_masked(transcript: Path, settings: Settings) -> None:
+def test_the_users_lasting_words_are_noted_once_and_none_with_a_secret(transcript: Path, settings: Settings) -> None:
     end(transcript, hook_event_name="PreCompact", trigger="auto")
     end(transcript, hook_event_name="SessionEnd", reason="clear")
     noted = read_noted(settings.tenant_dir())
-    assert [each.text for each in noted][:2] == [
+    assert [each.text for each in noted] == [
         "From now on, run the linter before a commit!",
         "We decided to keep DuckDB.",
+        "We agreed to deploy on Mondays.",
     ]
-    assert len(noted) == 3
-    assert "x9Kq2" not in noted[2].text
     assert {(each.project, each.session) for each in noted} == {("/srv/atlas", "s1")}
     assert (settings.tenant_dir() / "noted.json").stat().st_mode & 0o077 == 0
 
@@ -79,6 +80,22 @@ def test_the_users_lasting_words_are_noted_once_and_secrets_masked(transcript: P
 )
 def test_what_lasts_is_known_without_magic_words(text: str, kind: str) -> None:
     assert judge(text) == kind
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("Ab jetzt immer deutsch antworten.", "feedback"),
+        ("Von nun an bitte kurze Antworten.", "feedback"),
+        ("Don't use pandas here, it is too slow.", "feedback"),
+        ("Don't use pandas for this one run.", "none"),
+        ("Don't use it here.", "none"),
+        ("Ab jetzt läuft der Build wieder.", "none"),
+        ("Such bitte alle Stellen mit ab jetzt immer raus.", "none"),
+    ],
+)
+def test_wordings_of_a_wish_that_the_judge_does_not_know(text: str, kind: str) -> None:
+    assert kind_of(text) == kind
 
 
 def test_a_noted_sentence_becomes_a_memory_of_its_kind(settings: Settings, tenant: Tenant, tmp_path: Path) -> None:
