@@ -203,7 +203,9 @@ def _with_insets(text: str, kept: list[Inset]) -> Part:
     insets: list[Inset] = []
     length = done = 0
     places: list[tuple[int, int, Mention | None]] = [(mention.start, mention.end, mention) for mention in find_surface(text)]
-    places += [(match.start(), match.end(), None) for match in re.finditer(rf"{_MARK}|{_MASKED}|[!-\u024f]{{{_LONGEST_WORD},}}", text)]
+    places += [
+        (match.start(), match.end(), None) for match in re.finditer(rf"{_MARK}|{_MASKED}|[!-\u024f]{{{_LONGEST_WORD},}}", text)
+    ]
     held = iter(kept)
     for start, end, mention in sorted(places, key=lambda place: place[:2]):
         if start < done:

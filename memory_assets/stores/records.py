@@ -109,7 +109,7 @@ def is_damage(error: BaseException | None) -> bool:
     return code in (sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
-def explain_failure(home: Path, error: BaseException) -> str:
+def explain_failure(home: Path, error: BaseException | None) -> str:
     """Why a database refused Dagster's records, and what mends it: one sentence."""
     if is_damage(error):
         return f"Dagster's records in {home} are damaged ({error}); run `memory doctor --mend`, and run the command again."
