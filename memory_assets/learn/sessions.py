@@ -17,7 +17,7 @@ from memory_assets.display import shortened
 from memory_assets.graph.analyzer import ChatModel, ChatModelError, closed_schema
 from memory_assets.ingest.direct import import_memories
 from memory_assets.language.process import ProcessingError
-from memory_assets.language.secrets import left_out, mask
+from memory_assets.language.secrets import left_out, marks, mask
 from memory_assets.language.words import sentences
 from memory_assets.learn.brief import FILES
 from memory_assets.learn.ended import QUEUE, Ended, has_queued
@@ -124,11 +124,11 @@ def _asked(settings: "Settings", record: Record) -> Reading:
 
 
 def _noted(sentences: Sequence[str], ended: Ended, record: Record) -> Iterator[Noted]:
-    """Those of the sentences that the user said, as notes."""
+    """Those of the sentences that the user said, as notes; none with a masked secret."""
     words, said_at = mask("\n".join(record.requests)), record.ended_at.isoformat() if record.ended_at else ""
     for sentence in sentences[:_MOST_NOTED]:
         text = " ".join(sentence.split())
-        if SHORTEST <= len(text) <= LONGEST and text in words:
+        if SHORTEST <= len(text) <= LONGEST and text in words and not marks(text):
             kind = kind_of(text)
             yield Noted(text, ended.project, said_at, ended.session, Kind.PROJECT if kind == NONE else kind)
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from memory_assets.language.secrets import mask
 from memory_assets.learn.brief import read_brief
 from memory_assets.learn.ended import Ended, has_queued, queue_session
 from memory_assets.learn.noted import find_sentences, read_noted
@@ -141,7 +142,7 @@ def test_a_chat_model_words_it_and_its_notes_are_the_users_own_sentences(
 ) -> None:
     monkeypatch.setenv("MEMORY_CHAT_MODEL", "ollama:small")
     monkeypatch.setenv("MEMORY_OLLAMA_URL", chat.url)
-    said = ["Move the export to Parquet, the key is [secret: anthropic_api_key].", "Invented by the model."]
+    said = [mask(f"Move the export to Parquet, the key is {KEY}."), "Invented by the model."]
     told = {
         "done": "The export moved.",
         "decided": "Parquet, as Priya reads it.",
@@ -157,6 +158,7 @@ def test_a_chat_model_words_it_and_its_notes_are_the_users_own_sentences(
     noted = {each.text for each in read_noted(tenant.folder)}
     assert "And the tests?" in noted
     assert "Invented by the model." not in noted
+    assert not [text for text in noted if "[secret: " in text]
 
 
 def test_a_chat_model_that_fails_costs_only_its_words(
