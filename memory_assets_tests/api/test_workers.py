@@ -55,8 +55,13 @@ def process_of(client: TenantClient, workers: list[int]) -> int:
     port = stream.get_extra_info("client_addr")[1]
     rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
     inode = next(row[9] for row in rows if row[3] == _ESTABLISHED and int(row[2].rpartition(":")[2], 16) == port)
-    links = {pid: {str(fd.readlink()) for fd in Path(f"/proc/{pid}/fd").iterdir()} for pid in workers}
-    return next(pid for pid, files in links.items() if f"socket:[{inode}]" in files)
+    return next(pid for pid in workers if f"socket:[{inode}]" in set(_open_files(pid)))
+
+
+def _open_files(pid: int) -> Iterator[str]:
+    for fd in Path(f"/proc/{pid}/fd").iterdir():
+        with suppress(FileNotFoundError):  # it was closed meanwhile
+            yield str(fd.readlink())
 
 
 def one_client_each(service: Service, name: str) -> Pair:
