@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from memory_assets.language.unseen import has_unseen, is_seen
 from memory_assets.language.words import function_words
 
 _SHAPES = {
@@ -159,7 +160,7 @@ _BARE = re.compile(rf"{_NAME} [ \t]{{1,3}} (?P<quote>[{_QUOTES}]?) (?P<value> [a
 _HEADER = re.compile(r"(?i)(?<![a-z])(?P<scheme>bearer|basic)[ \t]{1,3}(?P<value>[A-Za-z0-9._~+/=-]{12,2000})", re.ASCII)
 _IN_ADDRESS = re.compile(r"://[^\s:@/\"'<>]{0,64}:(?P<value>[^\s@/\"'<>]{3,200})@")
 _ON_COMMAND_LINE = re.compile(
-    r"(?:\b(?:mysql|mysqldump|mariadb)\b[^\n]{0,80}?\s-p|\bsshpass\s+-p\s{0,3}"
+    r"(?:\b(?:mysql|mysqldump|mariadb)\b[^\n]{0,80}?\s-p|\b(?:sshpass|docker\s+login\b[^\n]{0,80}?)\s+-p\s{0,3}"
     r"|\bcurl\b[^\n]{0,120}?\s(?:-u|--user)\s{0,3}[\"']?[^\s:\"']{1,64}:)[\"']?(?P<value>[^\s\"'`]{6,200})"
 )
 _PAIR = re.compile(
@@ -191,15 +192,20 @@ class Secret:
 
 
 def find_secrets(text: str, name: str = "") -> list[Secret]:
-    """The keys and passwords in a text, in order, without overlaps; `name` is the text's, such as the key of a JSON object."""
+    """The keys and passwords in a text, in order, without overlaps; `name` is the text's, such as the key of a JSON object.
+
+    Characters that show nothing hide none: the text is read as it stands, and as a reader sees it.
+    """
     if name:
         before = len(name) + 2
         found = find_secrets(f"{name}: {text}")
         shifted = (Secret(max(0, each.start - before), each.end - before, each.kind) for each in found if each.end > before)
         return _apart([*shifted, *_tag_tokens(text)])
-    found = [*_tokens(text), *_tag_tokens(text), *_named(text)]
-    if "PRIVATE KEY" in text:
-        found += (Secret(*match.span(), "private key") for match in _KEY_BLOCK.finditer(text))
+    found = list(_found(text))
+    if has_unseen(text):
+        places = [place for place, char in enumerate(text) if is_seen(char)]
+        seen = "".join(text[place] for place in places)
+        found += (Secret(places[each.start], places[each.end - 1] + 1, each.kind) for each in _found(seen))
     return _apart(found)
 
 
@@ -223,6 +229,15 @@ def replace_marks(text: str, stand_in: str) -> str:
 def left_out(text: str) -> str:
     """`text` with an ellipsis in place of every secret and of every mark of one."""
     return replace_marks(mask(text), "…")
+
+
+def _found(text: str) -> Iterator[Secret]:
+    yield from _tokens(text)
+    yield from _tag_tokens(text)
+    yield from _named(text)
+    if "PRIVATE KEY" in text:
+        for match in _KEY_BLOCK.finditer(text):
+            yield Secret(*match.span(), "private key")
 
 
 def _tokens(text: str) -> Iterator[Secret]:
@@ -369,7 +384,11 @@ _PATTERNS: tuple[tuple[tuple[str, ...], re.Pattern[str], Callable[[re.Match[str]
     (("pin",), _PIN, lambda *_: "pin"),
     (("bearer", "basic"), _HEADER, lambda _, value: "authorization" if _is_basic(value) or _is_key(value) else ""),
     (("://",), _IN_ADDRESS, lambda _, value: "" if _PLACEHOLDER.match(value) else "password"),
-    (("mysql", "mariadb", "sshpass", "curl"), _ON_COMMAND_LINE, lambda _, value: "password" if _is_password(value) else ""),
+    (
+        ("mysql", "mariadb", "sshpass", "docker", "curl"),
+        _ON_COMMAND_LINE,
+        lambda _, value: "password" if _is_password(value) else "",
+    ),
     (("login", "credentials", "account", "zugang", "daten"), _PAIR, lambda _, value: "password" if _is_password(value) else ""),
 )
 """What stands, in lower case, in every text that a pattern can fit; the pattern; and the kind of what it found, empty for none."""

@@ -7,12 +7,12 @@ dropped.
 
 import json
 import re
-import unicodedata
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from memory_assets.display import counted
+from memory_assets.language.unseen import without_unseen
 
 if TYPE_CHECKING:
     from memory_assets.places import Places
@@ -118,10 +118,6 @@ LABEL = (
 )
 BULLET = "- "
 _LOOK_ALIKE = str.maketrans({"<": "‹", ">": "›", "`": "'"})
-_UNSHOWN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
-"""Categories of Unicode without a visible shape of their own: controls, formats, tags, private and unassigned."""
-_BLANK = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0\ufe00-\ufe0f\U000e0100-\U000e01ef]")
-"""Fillers and variation selectors: letters and marks that show nothing, in which text can be hidden."""
 MOST = 320
 """Letters of one line."""
 MOST_OF_SESSION = 900
@@ -132,9 +128,7 @@ FILES = "Files: "
 
 def line(text: str, most: int = MOST) -> str:
     """`text` as a line of the frame, at most `most` letters of it; a line stays what it is."""
-    plain = _BLANK.sub("", " ".join(text.removeprefix(BULLET).split())).translate(_LOOK_ALIKE)
-    # What is printable has none of them, and most texts are.
-    shown = plain if plain.isprintable() else "".join(letter for letter in plain if unicodedata.category(letter) not in _UNSHOWN)
+    shown = without_unseen(" ".join(text.removeprefix(BULLET).split())).translate(_LOOK_ALIKE)
     shown = re.sub(r"\s+", " ", shown).strip()
     if len(shown) > most:
         shown = shown[: most - 1].rpartition(" ")[0] or shown[: most - 1]

@@ -51,6 +51,8 @@ def test_a_mask_names_the_kind_and_leaves_the_rest_of_the_sentence():
         ("The passphrase of restic: `wander plinth ochre`.", "The passphrase of restic: `[secret: password]`."),
         ("passphrase is wander plinth ochre quartz", "passphrase is [secret: password]"),
         ("Die PIN der Karte ist 4821.", "Die PIN der Karte ist [secret: pin]."),
+        ("docker login -u bot -p Seestern_99 registry.example", "docker login -u bot -p [secret: password] registry.example"),
+        ("docker run -p 8080:8080 atlas", ""),
         ("The passphrase is stored in the vault.", ""),
         ("The password is rotated every 90 days, the passphrase is written down somewhere safe.", ""),
         ("The password is printed, laminated and hidden; Mira knows it.", ""),
@@ -232,6 +234,15 @@ def test_a_password_that_was_changed_is_masked_with_the_new_one():
     )
 
 
+@pytest.mark.parametrize("unseen", ["\u200b", "\u200d", "\u00ad", "\u2060", "\ufeff", "\ufe0f", "\u3164", "\x00", "\U000e0041"])
+def test_characters_that_show_nothing_hide_no_secret(unseen: str):
+    key = "AK" + "IA" + "QX7T" * 4
+    assert mask(f"The pass{unseen}word: Krabbe{unseen}19xyz.") == f"The pass{unseen}word: [secret: password]."
+    assert mask(f"Staging\tuses {key[:9]}{unseen}{key[9:]} now") == "Staging\tuses [secret: aws access key] now"
+    assert mask(f"Staging uses{unseen}{key} now") == f"Staging uses{unseen}[secret: aws access key] now"
+    assert mask(f"Crane {unseen}3 is red.") == f"Crane {unseen}3 is red."
+
+
 _PIECES = st.sampled_from(
     [
         "password",
@@ -252,6 +263,7 @@ _PIECES = st.sampled_from(
         "AK" + "IA",
         "eyJ",
         ".",
+        "\u200b",
     ]
 ) | st.text(max_size=12)
 

@@ -137,3 +137,12 @@ def test_a_mend_that_ended_early_goes_through_everything_again(tenant: Tenant, m
     mend(tenant)
     assert not names.exists() or PASSWORD not in names.read_text(encoding="utf-8")
     assert not list(tenant.folder.glob("*.tmp"))
+
+
+def test_a_mend_ends_with_a_secret_that_a_character_without_a_shape_parts(tenant: Tenant, settings):
+    store_memories(use(tenant, SecretPolicy.ALLOW), [NewMemory("The pass\u200bword: Krabbe19xyz", Source.CLI)])
+    renew_brief(tenant)
+    assert len(scan(tenant).leaks) == 2
+    assert not mend(tenant).is_failure
+    assert not scan(tenant).is_failure
+    assert files_with(settings.data_dir, "Krabbe19xyz") == []
