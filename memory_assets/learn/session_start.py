@@ -65,7 +65,7 @@ class Hook:
         if not isinstance(given, dict):
             raise InvalidInputError("The hook's input is no JSON object.")
         fields = {"session": "session_id", "source": "source", "directory": "cwd"}
-        values = {field: given[name] for field, name in fields.items() if name in given}
+        values = {field: given[name] for field, name in fields.items() if given.get(name) is not None}
         if wrong := [fields[field] for field, value in values.items() if not isinstance(value, str)]:
             raise InvalidInputError(f"The hook's input holds no text as {', '.join(wrong)}.")
         return cls(**values)

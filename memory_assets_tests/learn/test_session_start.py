@@ -157,7 +157,7 @@ def test_nothing_to_say_is_silence_and_so_is_failure(settings: Settings, atlas: 
         (settings.tenant_dir() / NAME).write_text(broken)
         assert hook(cwd=str(atlas)) == ""
     write_brief(settings, told("user", "Mira is a baker."))
-    for text in ("", "\n", "{}"):
+    for text in ("", "\n", "{}", '{"session_id": null, "source": null}'):
         ended = CliRunner().invoke(cli, ["session-start"], input=text)
         assert (ended.exit_code, "baker" in ended.output) == (0, True)
     assert not (settings.data_dir / "hooks.log").exists()
