@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from memory_assets.errors import NotFoundError
-from memory_assets.language.guard import guarded
+from memory_assets.language.guard import guarded, with_safe_names
 from memory_assets.models import FileScan, FileStamp, Kind, Refusal, Scan, Source, SourceItem
 from memory_assets.sources.files import shown_path
 from memory_assets.sources.readers import scan_files
@@ -76,11 +76,14 @@ def known_stamps(catalog: Catalog, source: Source) -> dict[str, FileStamp]:
 
 
 def scan_source(tenant: "Tenant", source: Source, known: Mapping[str, FileStamp]) -> Scan:
-    """Read the files of a source whose stamps are not the known ones. Only the tenant that the settings name has sources."""
+    """Read the files of a source whose stamps are not the known ones. Only the tenant that the settings name has sources.
+
+    A file whose name holds a secret is refused, unless the settings allow secrets.
+    """
     settings = tenant.settings
     if not tenant.is_sources_tenant:
         return Scan(source, "", notes=(f"The files belong to the tenant {settings.tenant!r}.",))
-    return scan_files(settings, source, known)
+    return with_safe_names(scan_files(settings, source, known), known, settings.secrets)
 
 
 def refresh_source(tenant: "Tenant", source: Source) -> ScanOutcome:

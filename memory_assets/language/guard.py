@@ -1,18 +1,19 @@
 """Keys and passwords stay out of what is kept: masked, refused or let through, as the settings say."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
 from memory_assets.errors import InvalidInputError
 from memory_assets.language.secrets import find_secrets, mask
-from memory_assets.models import FileScan, Memory, NewMemory, Refusal, Scan, SecretPolicy, SourceItem
+from memory_assets.models import FileScan, FileStamp, Memory, NewMemory, Refusal, Scan, SecretPolicy, SourceItem
 
 Record = TypeVar("Record", Memory, NewMemory, SourceItem)
 
 _TEXTS = ("content", "title", "description", "body", "tags", "links", "project", "session", "author", "external_id", "metadata")
 """Fields that hold what somebody wrote, as far as a record has them."""
 _MEND = "take it out, or set MEMORY_SECRETS to mask"
+_RENAME = "rename it, and change the secret where it is used"
 
 
 def without_secrets(record: Record) -> Record:
@@ -45,6 +46,40 @@ def guarded_text(text: str, policy: SecretPolicy, what: str) -> str:
     return text if policy is SecretPolicy.ALLOW else mask(text)
 
 
+def with_safe_names(scan: Scan, known: Mapping[str, FileStamp], policy: SecretPolicy) -> Scan:
+    """A scan in which a file below its root whose path holds a secret is refused, under the masked path.
+
+    Files that one masked path stands for are told once, with the stamp of the first.
+    """
+    if policy is SecretPolicy.ALLOW:
+        return scan
+    stamps = {path: known[path] for path in scan.unchanged} | {file.path: file.stamp for file in scan.changed}
+    masked: dict[str, FileScan] = {}
+    unsafe: set[str] = set()
+    for path in sorted(stamps):
+        below = path.removeprefix(scan.root)
+        shown = path.removesuffix(below) + _masked_path(below)
+        if shown == path:
+            continue
+        unsafe.add(path)
+        kinds = ", ".join(dict.fromkeys(kind for part in below.split("/") for kind, _ in secrets_in(part)))
+        refusal = Refusal(scan.source, shown, f"its name holds a secret ({kinds})", _RENAME)
+        masked.setdefault(shown, FileScan(shown, stamps[path], refusals=(refusal,)))
+    if not unsafe:
+        return scan
+    stay = [path for path, file in masked.items() if known.get(path) == file.stamp]
+    changed = [*(file for file in scan.changed if file.path not in unsafe), *(masked[path] for path in masked.keys() - stay)]
+    return replace(
+        scan,
+        changed=tuple(sorted(changed, key=lambda file: file.path)),
+        unchanged=tuple(sorted([*(path for path in scan.unchanged if path not in unsafe), *stay])),
+    )
+
+
+def _masked_path(path: str) -> str:
+    return "/".join(map(mask, path.split("/")))
+
+
 def guarded(scan: Scan, policy: SecretPolicy) -> Scan:
     """What was read from a source as it may be kept; the files themselves stay as they are."""
     if policy is SecretPolicy.ALLOW:
@@ -54,7 +89,7 @@ def guarded(scan: Scan, policy: SecretPolicy) -> Scan:
 
 def _guarded_file(file: FileScan, policy: SecretPolicy) -> FileScan:
     refusals = tuple(replace(refusal, reason=mask(refusal.reason)) for refusal in file.refusals)
-    hooks = tuple(replace(hook, text=mask(hook.text)) for hook in file.hooks)
+    hooks = tuple(replace(hook, target=_masked_path(hook.target), text=mask(hook.text)) for hook in file.hooks)
     file = replace(file, refusals=refusals, hooks=hooks, projects=tuple(map(mask, file.projects)))
     if policy is SecretPolicy.MASK:
         return replace(file, items=tuple(map(without_secrets, file.items)))

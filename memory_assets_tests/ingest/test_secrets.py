@@ -12,7 +12,7 @@ from memory_assets.ingest.direct import import_memories, store_once
 from memory_assets.ingest.scans import refresh_source
 from memory_assets.language.guard import without_secrets
 from memory_assets.language.process import ProcessingError
-from memory_assets.models import MAX_CONTENT_LENGTH, NewMemory, RelationType, SecretPolicy, Source
+from memory_assets.models import MAX_CONTENT_LENGTH, NewMemory, Refusal, RelationType, SecretPolicy, Source
 from memory_assets.operations.changes import tag
 from memory_assets.operations.relate import relate
 from memory_assets.operations.status import status as tenant_status
@@ -104,6 +104,43 @@ def test_a_text_with_a_secret_is_refused_where_the_settings_say_so(tenant: Tenan
     assert [(refusal.path, refusal.reason) for refusal in outcome.refusals] == [(str(path), "it holds a secret (password)")]
     assert sum(outcome.items_by_kind.values()) == 1
     assert len(strict.memories) == 0
+
+
+def refused(tenant: Tenant) -> list[Refusal]:
+    return [refusal for refusal in tenant_status(tenant).refusals if not refusal.passed_over]
+
+
+@pytest.mark.parametrize("policy", [SecretPolicy.MASK, SecretPolicy.REFUSE])
+def test_a_file_whose_name_holds_a_secret_is_refused_until_it_is_renamed(
+    tenant: Tenant, write_silo: WriteSilo, settings, policy: SecretPolicy
+):
+    tenant = use(tenant, policy)
+    path = write_silo("staging", "The kiln is warm.")
+    path = path.rename(path.with_name(f"{TOKEN}.md"))
+    path.with_name("MEMORY.md").write_text(f"- [The kiln]({path.name}) is warm\n")
+    write_silo("other", "Nothing to hide.")
+    ingest(tenant)
+    shown = path.with_name("[secret: aws access key].md")
+    (refusal,) = refused(tenant)
+    assert (refusal.path, refusal.reason) == (str(shown), "its name holds a secret (aws access key)")
+    assert refusal.mend.startswith("rename it")
+    (folder,) = tenant_status(tenant).folders
+    assert (folder.refused, folder.waiting, folder.taken_in) == (1, 0, 1)
+    assert refresh_source(tenant, Source.CLAUDE_SILO).files_read == 0
+    assert files_with(settings.data_dir, TOKEN) == []
+    path.rename(path.with_name("kiln.md"))
+    ingest(tenant)
+    assert refused(tenant) == []
+    assert "about staging\n\nThe kiln is warm." in [memory.content for memory in from_arrow(tenant.memories.scan(COLUMNS))]
+
+
+def test_a_name_with_a_secret_is_taken_in_where_the_settings_allow_it_and_refused_once_they_do_not(
+    tenant: Tenant, write_silo: WriteSilo
+):
+    write_silo(TOKEN, "The kiln is warm.")
+    assert sum(refresh_source(use(tenant, SecretPolicy.ALLOW), Source.CLAUDE_SILO).items_by_kind.values()) == 1
+    outcome = refresh_source(use(tenant, SecretPolicy.MASK), Source.CLAUDE_SILO)
+    assert (len(outcome.refusals), outcome.items_by_kind) == (1, {})
 
 
 def test_secrets_are_kept_where_the_settings_allow_them(tenant: Tenant):
