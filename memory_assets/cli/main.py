@@ -139,9 +139,13 @@ def _run() -> int:
     try:
         return cli(standalone_mode=False) or 0
     except click.ClickException as error:
+        from memory_assets.language.secrets import mask
+
+        if isinstance(error, click.NoSuchOption):  # perhaps a text that begins with dashes
+            error.message = f"No such option {error.option_name.split()[0]!r}."
         message = StringIO()
         error.show(message)
-        click.echo(visible(message.getvalue()), err=True, nl=False)
+        click.echo(visible(mask(message.getvalue())), err=True, nl=False)
         return error.exit_code
     except click.Abort as error:
         if isinstance(error.__cause__, KeyboardInterrupt):

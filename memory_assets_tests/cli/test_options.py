@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from click.testing import CliRunner
 
-from memory_assets.cli.main import cli
+from memory_assets.cli.main import cli, main
 from memory_assets.errors import InvalidInputError
 from memory_assets.models import NewMemory, Source
 from memory_assets.operations.given import parse_time
@@ -57,3 +57,25 @@ def test_recent_takes_the_times_that_search_takes(settings: Settings):
         arguments = ["recent", "--json", "--since", since, *(["--until", until] if until else [])]
         answer = json.loads(CliRunner().invoke(cli, arguments, catch_exceptions=False).stdout)
         assert [memory["content"] for memory in answer["memories"]] == shown
+
+
+def test_a_text_that_begins_with_dashes_is_not_printed_as_an_unknown_option(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    for text in (
+        "-----BEGIN RSA PRIVATE KEY-----\nMIIEowIBAAKCAQEA7hX",
+        "--token=AK" + "IA" + "QX7T" * 4,
+        "---AK" + "IA" + "QX7T" * 4,
+    ):
+        monkeypatch.setattr("sys.argv", ["memory", "store", text])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        said = capsys.readouterr().err
+        assert ended.value.code == 2
+        assert "No such option '--" in said
+        assert "MIIE" not in said
+        assert "QX7T" not in said
+    monkeypatch.setattr("sys.argv", ["memory", "store", "--tga", "x"])
+    with pytest.raises(SystemExit):
+        main()
+    assert "No such option '--tga'. (Did you mean one of: '--tag'" in capsys.readouterr().err
