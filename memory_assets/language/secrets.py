@@ -109,9 +109,12 @@ _KEY_BLOCK = re.compile(
 )
 
 _NAME = r"""
-    (?P<name> (?P<password> pass(?:word|wd|phrase|code|wort) | kennwort | (?<![a-z])pwd? )
+    (?P<name> (?P<password> pass(?:word|wd|phrase|code|wort) | kennwort | (?<![a-z])pwd?
+                | (?<![a-z])(?:wi-?fi|wlan|wpa[23]?)[ -]?(?:key|schlüssel) )
             | (?: api | access | secret | private | encryption | signing | master | auth | deploy | license | storage | account
                 | service )[ _-]?(?:access[ _-]?)?key(?:[ _-]?id)?
+            | (?: api | zugangs | zugriffs | geheim )[ -]?schlüssel
+            | schlüssel (?= [ \t]+ (?: fürs | (?:für|zu)[ \t]+d(?:as|ie|er) | der | des | zur | zum ) [ \t] [^\n:=]{0,20}? \bapi\b )
             | client[ _-]?secret | secret | token | credentials? | (?<![a-z])auth )
     [0-9]{0,3}
 """
@@ -122,20 +125,21 @@ _IS = (
     r"(?:[ \t]+(?:is|was|are|were|(?:has|had)(?=[ \t]+(?:now[ \t]+)?been\b)|ist|war|wird|wurde|lautet|hei(?:ß|ss)t|bleibt"
     r"|changed|reset|set)"
     r"(?:[ \t]+(?:been|now|again|still|currently|just|changed|set|reset|rotated|updated|switched|to"
-    r"|jetzt|nun|neu|wieder|noch|aktuell|auf"
+    r"|jetzt|nun|neu|wieder|noch|aktuell|auf|not|nicht(?:[ \t]+mehr)?"
     rf"|(?:seit|since)[ \t]+\w{{4,10}}|{_FROM})){{0,5}}(?![^\s:{_QUOTES}]))"
 )
 """What says in a sentence which value something has: "is now", "was changed to", "wurde auf"."""
 _CALLED = re.compile(
     rf"""
     {_NAME}
-    (?: [ \t]+ (?:for|from|of|at|on|to|in|von|vom|für|im|am|an|bei|beim|zu|zum|zur|des|der) [ \t] [^\n:=]{{1,40}}? )??
+    (?: [ \t]+ (?:for|from|of|at|on|to|in|von|vom|für|im|am|an|bei|beim|zu|zum|zur|des|der|fürs) [ \t] [^\n:=]{{1,40}}? )??
     [{_QUOTES}*_)\]]{{0,4}} [ \t]{{0,3}}
     (?P<sign> :=? | =>? | -> | → | {_IS}
             | [ \t]+ (?: {_FROM} | (?:to|auf) (?![ \t]+\S+[ \t]*(?:[:=]|[ \t](?:is|was|ist|war|lautet)[ \t])) ) )
     [:\s{_QUOTES}*(]{{0,6}}
     (?P<value> {_VALUE} )
-    (?= (?: [{_QUOTES}*)]{{0,3}} [ \t]{{1,3}} (?:to|auf|->|→) [\s{_QUOTES}*(]{{1,4}} (?P<next> {_VALUE} ) )? )
+    (?= (?: [{_QUOTES}*)]{{0,3}} [,;]? [ \t]{{1,3}} (?: to | auf | -> | → | (?:it['’]?s|it[ \t]is|but|sondern)(?:[ \t]now)? )
+            [\s{_QUOTES}*(]{{1,4}} (?P<next> {_VALUE} ) )? )
     """,
     re.IGNORECASE | re.VERBOSE,
 )
@@ -154,18 +158,47 @@ _PHRASE = re.compile(
 )
 """Words in a row, quoted, to the end of the text, or hyphenated to the end of a clause."""
 _PIN = re.compile(
-    rf"\b(?:PIN|[Pp]in[ -]?[Cc]ode)\b[^\n:=\d]{{0,40}}?(?:[:=]|{_IS})[ \t{_QUOTES}*]{{0,4}}(?P<value>\d{{4,8}})(?!\d)"
+    rf"\b(?:PIN|[Pp]in[ -]?[Cc]ode|(?:[Mm]y|[Oo]ur)[ \t]pin)\b[^\n:=\d]{{0,40}}?(?:[:=]|{_IS})[ \t{_QUOTES}*]{{0,4}}"
+    r"(?P<value>\d{4,8}(?:-\d{2,4}(?![\d-]))?)(?!\d)"
 )
 _BARE = re.compile(rf"{_NAME} [ \t]{{1,3}} (?P<quote>[{_QUOTES}]?) (?P<value> [a-z0-9] {_VALUE} )", re.IGNORECASE | re.VERBOSE)
 _HEADER = re.compile(r"(?i)(?<![a-z])(?P<scheme>bearer|basic)[ \t]{1,3}(?P<value>[A-Za-z0-9._~+/=-]{12,2000})", re.ASCII)
 _IN_ADDRESS = re.compile(r"://[^\s:@/\"'<>]{0,64}:(?P<value>[^\s@/\"'<>]{3,200})@")
 _ON_COMMAND_LINE = re.compile(
-    r"(?:\b(?:mysql|mysqldump|mariadb)\b[^\n]{0,80}?\s-p|\b(?:sshpass|docker\s+login\b[^\n]{0,80}?)\s+-p\s{0,3}"
+    r"(?:\b(?:docker|podman|nerdctl|helm[ \t]+registry)[ \t]+login\b[^\n]{0,120}?\s(?:-p|--password)[ \t=]{1,3}"
+    r"|\b(?:mysql|mysqldump|mariadb)\b[^\n]{0,80}?\s-p|\bsshpass\s+-p\s{0,3}"
     r"|\bcurl\b[^\n]{0,120}?\s(?:-u|--user)\s{0,3}[\"']?[^\s:\"']{1,64}:)[\"']?(?P<value>[^\s\"'`]{6,200})"
 )
+_PSQL = re.compile(r"\bpsql\b[^\n]{0,80}?\s-W[ \t]{0,3}[\"']?(?P<value>[^\s\"'`]{6,200})")
 _PAIR = re.compile(
     rf"(?i)\b(?:logins?|credentials|account|zugang(?:sdaten)?|(?:anmelde|login)daten)\b[^\n:/]{{0,40}}?(?::|{_IS}|\bare\b)[ \t]{{1,3}}"
     rf"[{_QUOTES}]?[\w.@+-]{{2,60}}[{_QUOTES}]?[ \t]{{0,2}}/[ \t]{{0,2}}[{_QUOTES}]?(?P<value>[^\s{_QUOTES}/]{{6,64}})"
+)
+_LOGIN = re.compile(
+    rf"(?i)\b(?:logins?|credentials|(?:zugangs|anmelde|login)daten)\b[^\n:/]{{0,40}}?(?::|\bare\b)[ \t]{{1,3}}"
+    rf"[{_QUOTES}]?[a-z][\w.@+-]{{1,59}}:(?P<value>[^\s{_QUOTES}/:]{{6,64}})"
+)
+"""A user and a password with a colon between them."""
+_SHORT_NAME = re.compile(
+    rf"(?:\bpwd?|\bPASSWOR[DT])[ \t]{{1,3}}(?P<value>[^\W_]{_VALUE})(?=[ \t]{{1,3}}(?:for|für)\b|[ \t]*(?:\n|\Z))"
+)
+"""No sentence ends with "pw" and a word."""
+_NUMBERED = re.compile(
+    r"(?:pass(?:wort|word|phrase)|kennwort)[ \t]?:[ \t]{1,3}(?P<value>[^\W\d_]{2,16}[ \t](?:und|and|&)[ \t][^\W\d_]{2,16}[ \t]\d{1,4})"
+    r"(?=[ \t.!]*(?:\n|\Z))",
+    re.IGNORECASE,
+)
+"""Two nouns and a number, to the end of the line."""
+_ONE_TIME = re.compile(
+    r"(?i:\b(?:t?otp|2fa|mfa|authenticator)[ _-]?(?:secret|seed|key|schlüssel)\b[^\n:=]{0,40}?[\s:=\"'`]{1,4})"
+    r"(?P<value>[A-Z2-7]{16,64}|(?:[A-Z2-7]{4}[ -]){3,15}[A-Z2-7]{4})(?![A-Za-z0-9])"
+)
+"""What an authenticator makes codes of, in base32."""
+_RECOVERY_CODE = r"(?:[a-z0-9]{4,10}(?:-[a-z0-9]{4,10}){1,4}|\d{6,10}|\d{4}[ ]\d{4})(?![\w-])"
+_RECOVERY = re.compile(
+    r"(?i)\b(?:(?:recovery|rescue)[ -]codes?|(?:backup|scratch)[ -]codes|(?:wiederherstellungs|notfall|backup-?)codes?)\b[^\n:]{0,40}?"
+    rf"(?::|\b(?:is|are|ist|sind|lautet|lauten)\b)[\s*-]{{1,6}}(?P<value>{_RECOVERY_CODE}"
+    rf"(?:(?:[ \t]*[,;/][ \t]*|[ \t]+)(?:(?:and|und)[ \t]+)?{_RECOVERY_CODE}|\s{{1,4}}(?:[*-][ ]{{1,3}})?{_RECOVERY_CODE}){{0,31}})"
 )
 _PLACEHOLDER = re.compile(
     r"(?i)[$<{%\[(*&|#…]|x{3,}|\.{3}|y?our[-_. ]|(?:my|the|some|any|test|dummy|fake|sample|example|change|replace|insert|redacted|hidden"
@@ -317,6 +350,8 @@ def _bare(match: re.Match[str], value: str) -> str:
 
 def _key_kind(name: str) -> str:
     name = re.sub(r"[ _-]+", " ", name.lower())
+    if name.endswith("schlüssel"):
+        return "api key" if name.startswith("api") else "key"
     return "api key" if name.replace(" ", "") == "apikey" else name.removesuffix(" id").removesuffix("s")
 
 
@@ -376,7 +411,18 @@ def _entropy(value: str) -> float:
     return -sum(count / len(value) * math.log2(count / len(value)) for count in counts)
 
 
-_CLUES = ("pass", "pw", "kennwort", "secret", "token", "key", "auth", "credential")
+def _is_list_of_codes(value: str) -> bool:
+    """Whether every code of a list has a digit and parts of one length."""
+    codes = re.findall(r"\w+(?:-\w+)+", value)
+    return all(_digits(code) and len(set(map(len, code.split("-")))) == 1 for code in codes) and _digits(value) >= 2
+
+
+def _is_mixed(value: str) -> bool:
+    """Whether a password has other signs than small letters and digits, as few names have."""
+    return _is_password(value) and bool(_marks_in(value) or not (value.islower() or value.isupper() or value.isdecimal()))
+
+
+_CLUES = ("pass", "pw", "kennwort", "secret", "token", "key", "auth", "credential", "schlüssel")
 _PATTERNS: tuple[tuple[tuple[str, ...], re.Pattern[str], Callable[[re.Match[str], str], str]], ...] = (
     (_CLUES, _CALLED, _called),
     (("phrase", "mnemonic", "passwor", "kennwort"), _PHRASE, _phrase),
@@ -385,10 +431,16 @@ _PATTERNS: tuple[tuple[tuple[str, ...], re.Pattern[str], Callable[[re.Match[str]
     (("bearer", "basic"), _HEADER, lambda _, value: "authorization" if _is_basic(value) or _is_key(value) else ""),
     (("://",), _IN_ADDRESS, lambda _, value: "" if _PLACEHOLDER.match(value) else "password"),
     (
-        ("mysql", "mariadb", "sshpass", "docker", "curl"),
+        ("mysql", "mariadb", "sshpass", "curl", "login"),
         _ON_COMMAND_LINE,
         lambda _, value: "password" if _is_password(value) else "",
     ),
+    (("psql",), _PSQL, lambda _, value: "password" if _is_mixed(value) else ""),
+    (("pw", "passwor"), _SHORT_NAME, lambda _, value: "password" if _is_mixed(value) and _digits(value) >= 2 else ""),
+    (("passwor", "passphrase", "kennwort"), _NUMBERED, lambda *_: "password"),
+    (("otp", "2fa", "mfa", "authenticator"), _ONE_TIME, lambda _, value: "totp secret" if _digits(value) else ""),
+    (("code",), _RECOVERY, lambda _, value: "recovery code" if _is_list_of_codes(value) else ""),
+    (("login", "credentials", "daten"), _LOGIN, lambda _, value: "password" if _is_mixed(value) else ""),
     (("login", "credentials", "account", "zugang", "daten"), _PAIR, lambda _, value: "password" if _is_password(value) else ""),
 )
 """What stands, in lower case, in every text that a pattern can fit; the pattern; and the kind of what it found, empty for none."""
