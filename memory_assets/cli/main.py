@@ -142,7 +142,7 @@ def _run() -> int:
         from memory_assets.language.secrets import mask
 
         if isinstance(error, click.NoSuchOption):  # perhaps a text that begins with dashes
-            error.message = f"No such option {error.option_name.split()[0]!r}."
+            error = click.NoSuchOption(error.option_name.split()[0], possibilities=error.possibilities, ctx=error.ctx)
         message = StringIO()
         error.show(message)
         click.echo(visible(mask(message.getvalue())), err=True, nl=False)

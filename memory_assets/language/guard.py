@@ -10,7 +10,20 @@ from memory_assets.models import FileScan, FileStamp, Memory, NewMemory, Refusal
 
 Record = TypeVar("Record", Memory, NewMemory, SourceItem)
 
-_TEXTS = ("content", "title", "description", "body", "tags", "links", "project", "session", "author", "external_id", "metadata")
+_TEXTS = (
+    "content",
+    "title",
+    "description",
+    "body",
+    "tags",
+    "links",
+    "project",
+    "session",
+    "author",
+    "external_id",
+    "source_key",
+    "metadata",
+)
 """Fields that hold what somebody wrote, as far as a record has them."""
 _MEND = "take it out, or set MEMORY_SECRETS to mask"
 _RENAME = "rename it, and change the secret where it is used"

@@ -133,7 +133,7 @@ def _found(tenant: Tenant) -> Iterator[tuple[str, list[tuple[str, str]]]]:
     if tenant.catalog.exists:
         with tenant.catalog.read() as connection:
             for path, *texts in connection.execute(_ITEMS).fetchall() + connection.execute(_HOOKS).fetchall():
-                yield f"What was read from {path}", list(secrets_in(texts))
+                yield f"What was read from {mask(path)}", list(secrets_in(texts))
     for file in copies_of_applies(tenant):
         if file.exists():
             yield f"The copies of what was curated, {file}", list(secrets_in(file.read_bytes().decode("utf-8", "replace")))

@@ -146,3 +146,15 @@ def test_a_mend_ends_with_a_secret_that_a_character_without_a_shape_parts(tenant
     assert not mend(tenant).is_failure
     assert not scan(tenant).is_failure
     assert files_with(settings.data_dir, "Krabbe19xyz") == []
+
+
+def test_a_file_name_with_a_secret_that_was_taken_in_before_is_found_and_masked(tenant: Tenant, write_silo: WriteSilo, settings):
+    path = write_silo("kiln", "The kiln is warm.")
+    path.rename(path.with_name(f"{TOKEN}.md"))
+    ingest(use(tenant, SecretPolicy.ALLOW))
+    assert files_with(settings.data_dir, TOKEN)
+    assert scan(tenant).is_failure
+    assert not mend(tenant).is_failure
+    ingest(tenant)
+    assert files_with(settings.data_dir, TOKEN) == []
+    assert not scan(tenant).is_failure
