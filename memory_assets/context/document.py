@@ -39,8 +39,6 @@ _MOSTLY_SAID = 0.6
 """Share of a text's words from which another one says it."""
 _NOTHING_NEW, _UNTELLING = 0.1, 0.5
 """Share of a text's words, the rare ones weighing more, up to which it says nothing new, and how much of its score it loses then."""
-_LINKED_SHARE, _WITH_LINKS = 32, 2_000
-"""One part in so many of a budget of so many tokens and more is for what is linked."""
 _WITH_FIELDS = 2_000
 """Tokens from which the fields of a node of Tana are told: they are its text."""
 _LEAST = 16
@@ -198,6 +196,9 @@ class _Filling:
         self._most = most
         self.told = form.told
         self._room = self._left()
+        self._is_estimated = False
+        """Whether costs were taken from the room since the document was counted. They are too high where a text tells what holds instead
+        of its sentence: another text may tell that later."""
         self._cut: dict[str, int] = {}
         """What texts cost that are told in part."""
         self._sections: set[str] = set()
@@ -224,21 +225,19 @@ class _Filling:
         return "budget: what fits better took it"
 
     def add_texts(self) -> None:
-        """Tell what was found, then what is linked with it, then with what that leaves more of what was found."""
+        """Tell what was found, then with what that leaves what is linked with it."""
         texts = {ranked.node.id: self._opening(ranked) for ranked in self._nodes if not ranked.only_named}
         words = self._words = {node: stems(text) for node, text in texts.items()}
         counts = Counter(word for each in words.values() for word in each)
         telling = {word: count**-0.5 for word, count in counts.items()}
         said: set[str] = set()
-        kept = self._most // _LINKED_SHARE if self._most >= _WITH_LINKS else 0
-        for is_linked, reserved in ((False, kept), (True, 0), (False, 0)):
-            self._room = self._left() - reserved
+        for is_linked in (False, True):
             waiting = [
                 (-ranked.score, place, ranked.node.id)
                 for place, ranked in enumerate(self._nodes)
-                if ranked.node.id in texts and ranked.node.id not in self.told and bool(ranked.visit.hops) is is_linked
+                if ranked.node.id in texts and bool(ranked.visit.hops) is is_linked
             ]
-            while waiting and self._room >= _LEAST:
+            while waiting and self._has(_LEAST):
                 _, place, node = heapq.heappop(waiting)
                 own, ranked = words[node], self._form.by_id[node]
                 if node in self._cut:
@@ -261,6 +260,15 @@ class _Filling:
         """The room that the document leaves as it is now."""
         return self._most - count_tokens(self._form.whole(self.told, []))
 
+    def _has(self, room: int) -> bool:
+        """Whether so much room is left; before it is denied, the document is counted as it is, once after each text."""
+        if room > self._room and self._is_estimated:
+            self._room, self._is_estimated = self._left(), False
+        return room <= self._room
+
+    def _take(self, room: int) -> None:
+        self._room, self._is_estimated = self._room - room, True
+
     def _opening(self, ranked: Ranked) -> str:
         """What is told of a text first: a short one whole, of a long one the passages that fit."""
         whole = self._form.passages(ranked, _LONG, focused=False)
@@ -271,11 +279,11 @@ class _Filling:
         section = self._form.section(ranked)
         heading = 0 if section in self._sections else count_tokens(f"## {section}\n\n")
         cost = self._cost(ranked, told)
-        if cost + heading > self._room:
+        if not self._has(cost + heading):
             return False
+        self._take(cost + heading)
         self.told[ranked.node.id] = told
         self._sections.add(section)
-        self._room -= cost + heading
         if told != ranked.node.content:
             self._cut[ranked.node.id] = cost
         return True
@@ -295,9 +303,9 @@ class _Filling:
         """Tell more of a text if there is room for it."""
         node = ranked.node.id
         cost = self._cost(ranked, longer)
-        if not 0 < cost - self._cut[node] <= self._room:
+        if cost <= self._cut[node] or not self._has(cost - self._cut[node]):
             return False
-        self._room -= cost - self._cut[node]
+        self._take(cost - self._cut[node])
         self._cut[node] = cost
         self.told[node] = longer
         return True

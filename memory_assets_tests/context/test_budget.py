@@ -12,6 +12,7 @@ from memory_assets.context.document import SUMMARY_BELOW, Fitted, Json, Markdown
 from memory_assets.context.lenses import bundled_lenses
 from memory_assets.context.model import Category, Link, Node, Ranked, Visit
 from memory_assets.context.passages import cut
+from memory_assets.graph.outdated import Outdated
 from memory_assets.language.tokens import count_tokens
 from memory_assets.language.words import stems
 
@@ -213,6 +214,28 @@ def test_what_says_nothing_new_comes_after_what_does():
     filling = _Filling(form, count_tokens(form.whole({nodes[0].node.id: texts[0]}, [])) + 24)
     filling.add_texts()
     assert list(filling.told) == ["0", "2"]
+
+
+def test_what_is_linked_takes_no_room_that_a_text_found_has():
+    newer = "Since May the ferry to the outer islands leaves from the new quay behind the customs house."
+    last = (
+        "Tickets are sold on board by Wanda, who keeps the ledger of the harbour, the list of guests and the key of the kitchen."
+    )
+    texts = ["The ferry leaves from the old quay.", newer, last]
+    change = Outdated(sentence=texts[0], replaced_by=1, on=NOW, by_sentence=newer)
+    found = [
+        Ranked(
+            Node(str(n), "", Category.MEMORY, "note", text, titled=False), Visit(0), 1 - n / 5, 0.5, outdated=(change,) * (n == 0)
+        )
+        for n, text in enumerate(texts)
+    ]
+    linked = Ranked(Node("9", "", Category.MEMORY, "note", "It rains.", titled=False), Visit(1), 0.9, 0.5)
+    context = Context(Request(("ferry",), max_tokens=500), (*found, linked), stems("ferry"), {}, "store", NOW, embedded=True)
+    form = Markdown(context)
+    form.told = {ranked.node.id: ranked.node.content for ranked in found}
+    filling = _Filling(Markdown(context), count_tokens(form.whole(form.told, [])) + 2)
+    filling.add_texts()
+    assert list(filling.told) == ["0", "1", "2"]
 
 
 def test_pictures_and_html_in_a_text_are_text():
