@@ -186,7 +186,8 @@ class StoreReader:
     def search(self, topic: "Question", limit: int, now: "datetime | None" = None) -> dict[str, float]:
         """The memories that fit a topic, best first, with a score of 0..1; by words alone if the embedder is away.
 
-        Those that answer come first if the topic is a question.
+        Those that answer come first if the topic is a question. Of words that only name something, what a search hides is not told;
+        a question or a task needs more than what answers it.
         """
         from memory_assets.recall.reading import MOST_READ
         from memory_assets.recall.scoring import Weights
@@ -199,7 +200,14 @@ class StoreReader:
             if not topic.is_asked:
                 weights, most_read = replace(weights, answer=min(weights.answer, _HARDLY)), MOST_READ
             findings = search_with_bridges(
-                self._tenant, topic, limit=limit, bridges=0, now=now, weights=weights, most_read=most_read
+                self._tenant,
+                topic,
+                limit=limit,
+                bridges=0,
+                now=now,
+                weights=weights,
+                most_read=most_read,
+                floor=topic.is_bare,
             )
             hits = [] if findings.below_floor else findings.hits
         except EmbedderError as error:

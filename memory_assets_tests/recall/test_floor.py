@@ -116,11 +116,21 @@ def test_a_search_embeds_its_question_once_and_looks_it_up_once(store, embedder,
     assert asked.count(["where is the key of the deploy"]) == 1
 
 
-def test_what_search_hides_a_context_tells_last(store):
+def test_what_search_hides_a_context_of_a_question_tells_last(store):
     tenant = store(*tuple(NOTES)[:-1])
     told = [node.name for node in context(tenant, ["where is the deploy key"]).found]
     assert told[0] == "The deploy key is in the vault"
     assert set(tuple(NOTES)[:-1]) <= set(told)
+
+
+@pytest.mark.parametrize("topic", ["deploy key", "red kayak"])
+def test_a_context_of_a_topic_tells_what_search_shows_however_much_room_there_is(store, topic: str):
+    notes = tuple(NOTES)[:-1]
+    tenant = store(*notes)
+    shown = {memory.content for memory in search(tenant, topic).memories}
+    told = {note for note in notes if note in context(tenant, [topic]).document}
+    assert told == shown
+    assert len(shown) < len(notes)
 
 
 def test_a_damaged_vector_silences_no_other_memory(store):
