@@ -29,7 +29,7 @@ SUMMARY_BELOW = 500
 """Tokens below which a budget holds names and types alone (seed 004, edge cases)."""
 _LONG = 64
 """Tokens up to which a text is told whole at once ..."""
-_PASSAGES = 45
+_PASSAGES = 55
 """... and what a longer one gets for its passages, before others."""
 _COMPLETING = 0.85
 """Share of its score with which the rest of a long text waits for room, after its passages."""

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 _HARDLY = 0.01
 """Weight of answers for a topic that is no question: the hits are read all the same, for whether any fits."""
-_READ_WITH_A_QUESTION = 40
+_READ_WITH_A_QUESTION = 60
 """Hits that are read: a document tells many more of them than a search shows, and waits for it."""
 _NAME_LENGTH = 80
 _MOST_READ_FOR_NAMES = 40

@@ -22,7 +22,8 @@ or of the memories it stands next to:
 
 The ninth is asked of the best by the other eight alone, because it takes milliseconds:
 
-    answer      log odds that the text answers, by a network that reads it together with the question, -4..4 scaled to 0..1
+    answer      log odds that the text answers, by a network that reads it together with the question, -4..4 scaled to 0..1, or
+                -2..4 where many texts were read: how unlikely an answer is orders them worse than the other eight do
 """
 
 from dataclasses import dataclass, field, fields
@@ -50,7 +51,7 @@ NARROWEST = 0.05
 """Cosine similarities that lie closer together than this are not stretched to the whole of 0..1. Models spread differently: with
 bge-small .03 to .12 lie between the best and the hundredth; in a store of a few memories less than .05 says nothing."""
 _RECENCY_DAYS = 30.0
-_MOST_ODDS = 4.0
+_MOST_ODDS, _LEAST_ODDS, _LEAST_ODDS_IN_DEPTH = 4.0, -4.0, -2.0
 _SHORT = 160
 """Characters, with heading, up to which a text that ends with a question says little else."""
 _DAY = 86_400_000_000
@@ -186,9 +187,10 @@ def scaled_bm25(bm25: Values) -> Values:
     return np.nan_to_num(bm25 / best, nan=0.0) if best else np.zeros_like(bm25)
 
 
-def scaled_logits(logits: Values) -> Values:
-    """Log odds of -4..4 as 0..1, NaN to 0."""
-    return np.nan_to_num(np.clip((logits + _MOST_ODDS) / (2 * _MOST_ODDS), 0.0, 1.0))
+def scaled_logits(logits: Values, *, in_depth: bool = False) -> Values:
+    """Log odds of -4..4 as 0..1, NaN to 0; of -2..4 in depth, where more were read than a search does."""
+    least = _LEAST_ODDS_IN_DEPTH if in_depth else _LEAST_ODDS
+    return np.nan_to_num(np.clip((logits - least) / (_MOST_ODDS - least), 0.0, 1.0))
 
 
 def closeness(created: Times, start: int, end: int) -> Values:

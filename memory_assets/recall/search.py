@@ -222,7 +222,7 @@ def _rank(
     judged = score(question, found, view, weights, now)
     logits = _read(question, found, judged.values, most_read) if weights.answer else np.full(len(found), np.nan)
     if not np.isnan(logits).all():
-        judged.add("answer", weights.answer, logits, scaled_logits(logits))
+        judged.add("answer", weights.answer, logits, scaled_logits(logits, in_depth=most_read > MOST_READ))
     newest = _newest_first(question, view, found, judged.values)
     preferred = _with_preferences(found, newest)
     lifts = (
