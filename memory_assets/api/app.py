@@ -48,9 +48,11 @@ _SECONDS_TO_FINISH = 60
 """For requests that were accepted before the service was told to stop."""
 _SWITCH_SECONDS = 0.0005
 """A thread in the midst of language work lets go of the interpreter this often, so that short steps of others need not wait."""
-_M_ARENA_MAX, _M_MMAP_THRESHOLD = -8, -3
+_M_ARENA_MAX, _M_MMAP_THRESHOLD, _M_TRIM_THRESHOLD = -8, -3, -1
 """Of glibc's mallopt(3)."""
 _LARGE_BYTES = 2 << 20
+_FREE_BYTES = 8 << 20
+"""Free memory that a process keeps for its next request. A fixed threshold for large memory fixes this at 128 kB, if it is not set."""
 _USED_LATER = ("duckdb", "numpy.ma", "memory_assets.language.intervals")
 """Modules that the first requests import."""
 _WAITING_CONNECTIONS = 2048
@@ -227,6 +229,7 @@ def _limit_arenas(arenas: int) -> None:
     pa.set_memory_pool(pa.system_memory_pool())
     _call_libc("mallopt", _M_ARENA_MAX, arenas)
     _call_libc("mallopt", _M_MMAP_THRESHOLD, _LARGE_BYTES)
+    _call_libc("mallopt", _M_TRIM_THRESHOLD, _FREE_BYTES)
 
 
 def _call_libc(name: str, *given: int) -> None:

@@ -42,7 +42,7 @@ _OVERSAMPLING = 20
 _FEWEST = 500
 _AT_ONCE = 512
 _WORKED_AT_ONCE = 65_536
-_COUNTED_AT_ONCE = 131_072
+_COUNTED_AT_ONCE = 16_384
 """Vectors whose signs are compared at once: as many as fit the processor's cache."""
 
 
