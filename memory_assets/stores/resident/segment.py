@@ -99,8 +99,8 @@ class Vectors:
             span = slice(start, start + _COUNTED_AT_ONCE)
             np.bitwise_count(self.signs[:, span] ^ asked).sum(axis=0, dtype=np.uint16, out=differing[span])
         differing[~allowed] = len(vector) + 1
-        rows_up_to = np.bincount(differing, minlength=len(vector) + 2).cumsum()
-        return np.flatnonzero(differing <= min(np.searchsorted(rows_up_to, wanted, "right"), len(vector)))
+        most = np.partition(differing, wanted)[wanted] if wanted < len(differing) else len(vector)
+        return np.flatnonzero(differing <= min(most, len(vector)))
 
 
 def quantised(matrix: npt.NDArray[np.floating], size: type[np.signedinteger]) -> npt.NDArray:
@@ -197,7 +197,8 @@ class Segment:
         coded = Vectors.of(np.concatenate(vectors)), Vectors.of(np.concatenate(meanings))
         vectors.clear()
         meanings.clear()
-        pa.default_memory_pool().release_unused()
+        if len(rows) > _WORKED_AT_ONCE:  # gives back all free memory of the process, which the next request would ask for again
+            pa.default_memory_pool().release_unused()
         words = Words.of(pc.fill_null(rows["indexed_text"], ""), stem, mean_length)
         by_id = np.argsort(rows["id"].to_numpy(), kind="stable")
         return cls._with(rows, column, *coded, words, by_id, _is_in(rows["state"], [State.ACTIVE]))

@@ -95,8 +95,7 @@ class Words:
         total = np.zeros(size, np.float32)
         for term, weight in weights.items():
             found = self._postings_of(term)
-            rows = self.rows[found]
-            total[rows] += np.float32(weight) * self.weights[found]  # a text has one posting of a term
+            np.add.at(total, self.rows[found], np.float32(weight) * self.weights[found])
         return total
 
 
