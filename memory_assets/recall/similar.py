@@ -5,7 +5,6 @@ How two texts stand to each other is decided in `memory_assets.language.judge`.
 
 from collections.abc import Sequence
 from enum import StrEnum
-from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
@@ -13,7 +12,7 @@ import numpy as np
 from memory_assets.arrays import Floats
 from memory_assets.language.changes import keys_of
 from memory_assets.language.embedders.calibration import scale_of
-from memory_assets.language.judge import NEAR, Relation, is_short, relate
+from memory_assets.language.judge import NEAR, Relation, is_short, relate, says_the_same
 from memory_assets.language.statements import difference
 from memory_assets.language.words import sentences, stems
 from memory_assets.models import Memory, State
@@ -84,37 +83,36 @@ def judge_neighbours(new: Memory, near: Sequence[Neighbour]) -> tuple[list[Neigh
         if each.similarity < _SURE:
             by_text.setdefault(each.memory.content_hash, each)
     candidates = list(by_text.values())[: _MOST + 1]
-    pairs = {
-        (one.memory.content, other): _statements(one.memory.content, other)
-        for one, other in (
-            *((each, new.content) for each in others[:_JUDGED]),
-            *((one, other.memory.content) for one, other in combinations(candidates, 2) if _share_words(one, other)),
-        )
-    }
-    judged = iter(relate([statements for each in pairs.values() for statements in each]))
-    found = {
-        pair: [
-            (statements, relation) for statements in each if (relation := next(judged)) is not Relation.SAME or statements == pair
-        ]
-        for pair, each in pairs.items()
-    }
-
-    def is_same(one: Neighbour, text: str) -> bool:
-        return any(relation is Relation.SAME for _, relation in found.get((one.memory.content, text), ()))
-
+    judged = {text: _judge(text, new.content) for text in dict.fromkeys(each.memory.content for each in others[:_JUDGED])}
+    same = {text for text, found in judged.items() if any(relation is Relation.SAME for _, relation in found)}
     related: list[Neighbour] = []
     for each in candidates:
-        if not is_same(each, new.content) and not any(is_same(better, each.memory.content) for better in related):
+        if len(related) == _MOST:
+            break
+        if each.memory.content not in same and not any(_repeat(better, each) for better in related):
             related.append(each)
     echoes = [Neighbour(each.memory, 1.0, Echo.REPEATED) for each in near if each.memory.content_hash == new.content_hash]
     for each in others:
-        known = found.get((each.memory.content, new.content), ())
+        known = judged.get(each.memory.content, ())
         differing = next(((statements, relation) for statements, relation in known if relation in _ECHOES), None)
         if differing:
             echoes.append(each._replace(echo=_ECHOES[differing[1]], evidence=difference(*differing[0])))
         elif each.similarity >= _SURE:
             echoes.append(each._replace(echo=Echo.ALIKE))
-    return related[:_MOST], sorted(echoes, key=lambda each: each.echo is Echo.ALIKE)[:_MOST]
+    return related, sorted(echoes, key=lambda each: each.echo is Echo.ALIKE)[:_MOST]
+
+
+def _judge(old: str, new: str) -> list[tuple[tuple[str, str], Relation]]:
+    """What is judged of two texts, and how it stands to each other; that sentences of longer texts say the same does not count."""
+    statements = _statements(old, new)
+    relations = zip(statements, relate(statements), strict=True)
+    return [(each, relation) for each, relation in relations if relation is not Relation.SAME or each == (old, new)]
+
+
+def _repeat(one: Neighbour, other: Neighbour) -> bool:
+    """Whether two neighbours say the same."""
+    texts = one.memory.content, other.memory.content
+    return _share_words(one, other) and _statements(*texts) == [texts] and says_the_same([texts])[0]
 
 
 def _share_words(one: Neighbour, other: Neighbour) -> bool:
