@@ -161,6 +161,8 @@ def with_turn_before(found: Candidates, rows: Rows, view: View) -> Values:
     author, author_before = view.timeline.columns["author"][rows], view.timeline.columns["author"][before]
     replies = (rows >= 0) & (places >= 0) & known[places] & (author >= 0) & (author_before >= 0) & (author != author_before)
     replies &= ~by_authors(lambda name: name.lower() in ASSISTANTS, rows, view)
+    if not replies.any():
+        return found.cosine
     asks = np.array([any(mark in text for mark in QUESTION_MARKS) for text in found.texts])
     share = np.where(asks[places], AFTER_QUESTION, AFTER_STATEMENT)
     gained = np.where(replies, share * (found.cosine[places] - last), 0.0)

@@ -313,6 +313,8 @@ def _successors(view: View, ids: Ids, *, perhaps: bool = False) -> tuple[Rows, I
     """(place in `ids`, id of a newer version of what that memory said) pairs; with `perhaps` those that may be one."""
     edges, graph = view.graph.edges, view.graph
     places, rows = edges.outgoing(ids)
+    if not len(rows):
+        return places, rows
     wanted = ("RELATES_TO",) if perhaps else _SUCCESSOR_TYPES
     kept = np.isin(edges.columns["type"][rows], [code for code, name in enumerate(graph.types.names) if name in wanted])
     if perhaps:

@@ -92,7 +92,7 @@ class Timeline:
         """Row of each id; -1 where it is unknown."""
         if not len(self):
             return np.full(len(ids), -1, np.intp)
-        places = np.searchsorted(self.columns["id"], ids, sorter=self._by_id)
+        places = np.searchsorted(self.sorted_ids, ids)
         found = self._by_id[np.minimum(places, len(self) - 1)]
         return np.where(self.columns["id"][found] == ids, found, -1)
 
