@@ -1,14 +1,20 @@
 """What a store stirs up costs one look at the neighbourhood, however crowded that is."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import combinations
 
 import numpy as np
 import pytest
 
 from memory_assets.ingest.direct import Stored
+from memory_assets.language import judge
+from memory_assets.language.judge import Relation
 from memory_assets.models import Kind, Memory, Source
 from memory_assets.operations.store import _with_splash as with_splash
+from memory_assets.recall import similar
+from memory_assets.recall.similar import Neighbour, judge_neighbours
 from memory_assets.stores.resident.memories import Allowance
 from memory_assets.tenants import Tenant
 
@@ -48,3 +54,28 @@ def test_what_is_near_is_found_behind_thousands_of_equal_texts(tenant: Tenant, c
     answer = with_splash(tenant, crowd)
     assert [ripple.id for ripple in answer.splash] == [_EQUAL + 3, _EQUAL + 2, _EQUAL + 1]
     assert len(answer.echoes) == 3
+
+
+def test_neighbours_are_compared_with_each_other_until_three_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[str, str]] = []
+
+    def relate(pairs: Sequence[tuple[str, str]]) -> list[Relation]:
+        asked.extend(pairs)
+        return [Relation.RELATED] * len(pairs)
+
+    monkeypatch.setattr(judge, "relate", relate)
+    monkeypatch.setattr(similar, "relate", relate)
+    now = datetime.now(UTC)
+    new = Memory(1, "Ana owns the boat.", Kind.NOTE, Source.CLI, "", now, now, content_hash="new")
+    texts = ["Ana paints the boat.", "Ana sells the boat.", "Ana rows the boat.", "Ana moors the boat."]
+    near = [Neighbour(replace(new, id=number, content=text, content_hash=text), 0.8) for number, text in enumerate(texts, 2)]
+    related, _ = judge_neighbours(new, near)
+    assert [each.memory.content for each in related] == texts[:3]
+    among_themselves = {pair for pair in asked if new.content not in pair}
+    assert among_themselves == set(combinations(texts[:3], 2))
+
+    asked.clear()
+    dated = [each._replace(memory=replace(each.memory, content=f"Boat {each.memory.id} is Ana's boat.")) for each in near]
+    related, _ = judge_neighbours(new, dated)
+    assert len(related) == 3
+    assert all(new.content in pair for pair in asked)
