@@ -16,7 +16,7 @@ from memory_assets.invariants import INVARIANTS, Invariant
 from memory_assets.language.embedders import EmbedderError, describe_choice, spec_in_use
 from memory_assets.language.tokens import count_tokens
 from memory_assets.privacy import close_to_others, open_to_others
-from memory_assets.settings import unknown_in_file
+from memory_assets.settings import read_settings_file, unknown_names
 from memory_assets.stores.files import disk_fault
 from memory_assets.stores.keys import KeyStore
 from memory_assets.stores.layout import unlisted_files
@@ -111,7 +111,7 @@ def _fault(sentence: str) -> Finding:
 
 
 def _settings_file(_tenant: Tenant) -> Iterator[Finding]:
-    for sentence in unknown_in_file():
+    for sentence in unknown_names(read_settings_file()):
         what, _, mend = sentence.partition("; ")
         yield Finding("note", what, mend)
 

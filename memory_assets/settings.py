@@ -14,13 +14,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 from zoneinfo import available_timezones
 
 from pydantic import AliasChoices, BeforeValidator, Field, SecretStr, ValidationError, field_validator
-from pydantic_settings import (
-    BaseSettings,
-    InitSettingsSource,
-    NoDecode,
-    PydanticBaseSettingsSource,
-    SettingsConfigDict,
-)
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from memory_assets.errors import SettingsError
 from memory_assets.models import TENANT_PATTERN, SecretPolicy
@@ -252,18 +246,6 @@ class Settings(BaseSettings):
             raise ValueError("is not a known time zone; use a name such as Europe/Berlin")
         return name
 
-    @classmethod
-    def settings_customise_sources(  # pyright: ignore[reportIncompatibleMethodOverride] - it is called with names
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        **_: PydanticBaseSettingsSource,
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Command line, then environment, then `memory.toml`."""
-        in_file = {field: given.value for field, given in settings_in_file().items()}
-        return init_settings, env_settings, InitSettingsSource(settings_cls, in_file)
-
     def tenant_dir(self, tenant: str | None = None) -> Path:
         """The folder that holds all of one tenant's local files."""
         return self.data_dir / (tenant or self.tenant)
@@ -303,9 +285,13 @@ def load_settings(**overrides: Any) -> Settings:
         SettingsError: a value cannot be used, or the settings file is not TOML.
     """
     given = {name: value for name, value in overrides.items() if value is not None}
+    in_file: dict[str, InFile] = {}
     try:
-        settings = Settings(**given)
-        for sentence in unknown_in_file():
+        content = read_settings_file()
+        in_file = settings_in_file(content)
+        beside = {name: each.value for name, each in in_file.items() if _set_as(name, in_file)[1] != _ENVIRONMENT}
+        settings = Settings(**(beside | given))
+        for sentence in unknown_names(content):
             _warn_once(sentence)
         return settings
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -314,7 +300,7 @@ def load_settings(**overrides: Any) -> Settings:
         first = error.errors()[0]
         located = str(first["loc"][0])
         field = next(name for name in Settings.model_fields if located in (name, *variable_names(name)))
-        shown, place = _set_as(field, settings_in_file())
+        shown, place = _set_as(field, in_file)
         shown, where = (f"--{field.replace('_', '-')}", "on the command line") if field in given else (shown, f"in {place}")
         secret = "SecretStr" in str(Settings.model_fields[field].annotation) or "@" in str(first["input"])
         value = "" if secret else f" (given: {first['input']!r})"
@@ -347,7 +333,7 @@ def _warn_once(sentence: str) -> None:
 
 def origins(settings: Settings) -> dict[str, Origin]:
     """Where each setting came from, by its field."""
-    in_file = settings_in_file()
+    in_file = settings_in_file(read_settings_file())
     found: dict[str, Origin] = {}
     for name in type(settings).model_fields:
         shown, place = _set_as(name, in_file)
@@ -375,9 +361,9 @@ def variable_names(field: str) -> list[str]:
     return [name for name in names if name.isupper()]
 
 
-def settings_in_file() -> dict[str, InFile]:
-    """What the settings file sets, by field. If it names a field twice, the name of the environment wins."""
-    given = {name.lower(): InFile(name, value) for name, value in _read_file().items()}
+def settings_in_file(content: dict[str, Any]) -> dict[str, InFile]:
+    """What a settings file sets, by field. If it names a field twice, the name of the environment wins."""
+    given = {name.lower(): InFile(name, value) for name, value in content.items()}
     found: dict[str, InFile] = {}
     for name, field in _fields_by_name().items():
         if name in given:
@@ -385,11 +371,11 @@ def settings_in_file() -> dict[str, InFile]:
     return found
 
 
-def unknown_in_file() -> list[str]:
-    """A sentence for each name in the settings file that is no setting; what to do stands after the semicolon."""
+def unknown_names(content: dict[str, Any]) -> list[str]:
+    """A sentence for each name in a settings file that is no setting; what to do stands after the semicolon."""
     known = _fields_by_name()
     sentences: list[str] = []
-    for name in _read_file():
+    for name in content:
         if name.lower() in known:
             continue
         near = get_close_matches(name.lower(), known, n=1)
@@ -405,6 +391,7 @@ def _fields_by_name() -> dict[str, str]:
     return {name.lower(): field for field in Settings.model_fields for name in (*variable_names(field), field)}
 
 
-def _read_file() -> dict[str, Any]:
+def read_settings_file() -> dict[str, Any]:
+    """What stands in the settings file; nothing if there is none."""
     file = config_file()
     return tomllib.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}

@@ -1,5 +1,6 @@
 """Settings as people set them."""
 
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -71,6 +72,14 @@ def test_the_settings_file_takes_the_names_of_the_environment(file: Path) -> Non
     assert (settings.secrets, settings.tenant, settings.port, settings.log_level) == ("refuse", "ada", 2, "ERROR")
     assert origins(settings)["secrets"] == ("MEMORY_SECRETS", str(file))
     assert origins(settings)["port"] == ("MEMORY_PORT", str(file))
+
+
+def test_the_settings_file_is_read_once(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file.write_text("port = 9000\nzzz = 1\n")
+    read, parse = [], tomllib.loads
+    monkeypatch.setattr(tomllib, "loads", lambda text: read.append(text) or parse(text))
+    assert load_settings().port == 9000
+    assert read == [file.read_text()]
 
 
 def test_an_unknown_name_of_the_settings_file_is_told_and_stops_nothing(

@@ -16,7 +16,7 @@ from pathlib import Path
 from memory_assets.errors import ConflictError, DamagedError, StoreError
 from memory_assets.keeping.packs import copy_table, to_bytes
 from memory_assets.keeping.repository import Repository, Snapshot, Stored, TableCopy
-from memory_assets.settings import Settings, settings_in_file
+from memory_assets.settings import Settings, read_settings_file, settings_in_file
 from memory_assets.stores.catalog import read_kept
 from memory_assets.stores.layout import PINNED, kept_entries, read_entry
 from memory_assets.stores.location import Location
@@ -193,7 +193,7 @@ def _read(state: TenantState, folder: Path) -> dict[str, bytes]:
 def _settings_file(settings: Settings) -> bytes:
     """The settings file without its secrets; empty where there is none."""
     try:
-        held = settings_in_file()
+        held = settings_in_file(read_settings_file())
     except (OSError, ValueError):
         return b""
     secret = {name for name, field in type(settings).model_fields.items() if "SecretStr" in str(field.annotation)}
