@@ -3,8 +3,6 @@
 import os
 import re
 import signal
-import subprocess
-import sys
 import time
 from contextlib import ExitStack
 from functools import partial
@@ -17,8 +15,8 @@ import httpx
 from memory_assets.settings import load_settings
 from memory_assets.stores.keys import KeyStore
 from memory_assets.tenants import Tenant, create_tenant
+from memory_assets_tests.torture.zygote import ROOT, Command, shared
 
-ROOT = Path(__file__).parents[2]
 _START_SECONDS = 180
 
 
@@ -54,14 +52,13 @@ get = partial(httpx.get, timeout=60)
 
 
 class Service:
-    """A `memory serve` process over `folder`."""
+    """A `memory serve` process over `folder`, forked from the one that has loaded the program."""
 
-    program = "-m", "memory_assets.cli"
+    arguments: tuple[str, ...] = ("serve", "--port", "0")
 
     def __init__(self, folder: Path, **settings: str) -> None:
         self.folder = folder
         self.settings = load_settings(data_dir=folder / "data")
-        self.log = folder / "service.log"
         self.environment = {
             **{name: value for name, value in os.environ.items() if not name.startswith(("MEMORY_", "LOG_", "PORT"))},
             "MEMORY_DATA_DIR": str(folder / "data"),
@@ -71,7 +68,7 @@ class Service:
             **settings,
         }
         self.url = ""
-        self.process: subprocess.Popen[bytes] | None = None
+        self.process: Command | None = None
         self._clients = ExitStack()
 
     def __enter__(self) -> "Service":
@@ -80,32 +77,29 @@ class Service:
 
     def __exit__(self, _kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None) -> None:
         self._clients.close()
-        self.stop(signal.SIGKILL)
+        if self.process:
+            self.stop(signal.SIGKILL)
 
     def start(self) -> None:
         """Start the process and wait until it answers."""
-        with self.log.open("wb") as log:
-            self.process = subprocess.Popen(
-                [sys.executable, *self.program, "serve", "--port", "0"], env=self.environment, stderr=log
-            )
+        self.process = shared().start(self.environment, *self.arguments, folder=self.folder / "process")
         deadline = time.monotonic() + _START_SECONDS
         while not (found := re.search(r"memory: (http://\S+)", self.log_text())):
-            assert self.process.poll() is None, self.log_text()
+            assert not self.process.ends_within(0.05), self.log_text()
             assert time.monotonic() < deadline, self.log_text()
-            time.sleep(0.05)
         self.url = found[1]
         assert httpx.get(f"{self.url}/openapi.json", timeout=30).status_code == 200
 
     def stop(self, number: signal.Signals) -> int:
         """Send a signal and wait for the end; returns the exit code."""
         assert self.process
-        if self.process.poll() is None:
-            self.process.send_signal(number)
-        return self.process.wait(timeout=60)
+        os.kill(self.process.pid, number)
+        command, self.process = self.process, None
+        return command.wait(60).code
 
     def log_text(self) -> str:
         """Everything that the process wrote to standard error."""
-        return self.log.read_text(encoding="utf-8", errors="replace")
+        return (self.folder / "process" / "err").read_text(encoding="utf-8", errors="replace")
 
     def new_tenant(self, name: str) -> TenantClient:
         """Create a tenant with a key."""

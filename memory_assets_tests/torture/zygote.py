@@ -145,6 +145,7 @@ class Zygote:
         shift: float = 0.0,
         fifo: Path | None = None,
         umask: int = 0o022,
+        folder: Path | None = None,
     ) -> Command:
         """Fork a command.
 
@@ -155,9 +156,10 @@ class Zygote:
             joint: the joint at which it kills itself; 0 for none.
             shift: seconds by which its clock differs.
             fifo: read as its standard input instead of `given`.
+            folder: where it writes, if that is read after more than sixty other commands.
         """
         self._count += 1
-        folder = _prepared(Path(self._folder.name) / str(self._count % 64), given)
+        folder = _prepared(folder or Path(self._folder.name) / str(self._count % 64), given)
         request = {"environment": environment, "arguments": arguments, "joint": joint, "shift": shift, "umask": umask}
         request["mutant"] = self.mutant
         pid = self._ask(request | {"folder": str(folder), "given": str(fifo or folder / "given")}, 30)["pid"]

@@ -1,12 +1,16 @@
 """A service with pages, and visitors of it."""
 
 import html
+import pickle
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
 import httpx
 
+from memory_assets.api import pool
+from memory_assets.cli.main import main
 from memory_assets.models import NewMemory, Source
 from memory_assets.operations.store import store
 from memory_assets.settings import Settings, load_settings
@@ -46,13 +50,16 @@ class Visitor:
         return answer
 
 
+def _serve_fresh() -> None:
+    pool._FRESHNESS_SECONDS = 0.0
+    sys.argv[1:] = Service.arguments
+    main()
+
+
 class _Fresh(Service):
     """A service that sees at once what other processes store."""
 
-    program = (
-        "-c",
-        "from memory_assets.api import pool; pool._FRESHNESS_SECONDS = 0.0; from memory_assets.cli.main import main; main()",
-    )
+    arguments = "@call", pickle.dumps((_serve_fresh, ())).hex()
 
 
 class Site:
