@@ -4,9 +4,10 @@ HDBSCAN runs on the components of a sparse graph of nearest neighbours, never on
 not change, its words: new clusters are matched with old ones by the largest share of common members, the best match first.
 """
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 from datetime import datetime
+from itertools import chain, count
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,10 +19,9 @@ from memory_assets.graph.summaries import summarise
 from memory_assets.language.embedders.calibration import AS_THEY_ARE, Scale
 from memory_assets.language.entity_types import EntityType
 from memory_assets.language.tags import normalise_tag
-from memory_assets.models import Memory, State
+from memory_assets.models import State
 from memory_assets.stores.catalog import Catalog
 from memory_assets.stores.graph_builds import record_build
-from memory_assets.stores.memories import MemoryStore
 from memory_assets.stores.rows import derived_id
 from memory_assets.stores.schema import table
 
@@ -77,35 +77,32 @@ def find_clusters(tenant: "Tenant", now: datetime, *, dry_run: bool = False) -> 
         known: dict[int, set[int]] = defaultdict(set)
         for number, cluster in connection.execute("SELECT memory_id, cluster_id FROM cluster_members").fetchall():
             known[cluster].add(number)
-        words = {row[0]: row[1:] for row in connection.execute("SELECT id, label, summary, size FROM clusters").fetchall()}
+        words = {row[0]: row[1:] for row in connection.execute("SELECT id, label, summary FROM clusters").fetchall()}
     members = [frozenset(ids[places].tolist()) for places in groups.values()]
-    cluster_ids = match_clusters(members, known)
-    clusters, closeness = [], {}
-    texts = _Texts(catalog, memories)
-    wanted_texts = {}
-    for places, group, number in zip(groups.values(), members, cluster_ids, strict=True):
+    grouped = dict(zip(match_clusters(members, known), members, strict=True))
+    cohesions, closeness, summarised = {}, {}, {}
+    for places, (number, group) in zip(groups.values(), grouped.items(), strict=True):
         mean = vectors[places].mean(axis=0)
         near = vectors[places] @ mean / (np.linalg.norm(mean) or 1.0)
         closeness |= dict(zip(ids[places].tolist(), np.clip(near, 0, 1).tolist(), strict=True))
         if known.get(number) != group or number not in words:
-            wanted_texts[number] = ids[np.array(places)[np.argsort(-near, kind="stable")[:_TEXTS_READ]]].tolist()
-        clusters.append((number, group, float(near.mean())))
-    texts.read(number for chosen in wanted_texts.values() for number in chosen)
-    found = []
-    for number, group, cohesion in clusters:
-        if number in wanted_texts:
-            label, summary = texts.summary(wanted_texts[number], len(group))
-        else:
-            label, summary, _ = words[number]
-        found.append(Cluster(id=number, label=label, summary=summary, members=tuple(sorted(group)), cohesion=cohesion))
+            summarised[number] = ids[np.array(places)[np.argsort(-near, kind="stable")[:_TEXTS_READ]]].tolist()
+        cohesions[number] = float(near.mean())
+    words |= _summaries(tenant, summarised, {number: len(group) for number, group in grouped.items()})
+    found = [
+        Cluster(
+            id=number, label=words[number][0], summary=words[number][1], members=tuple(sorted(group)), cohesion=cohesions[number]
+        )
+        for number, group in grouped.items()
+    ]
     found.sort(key=lambda cluster: (-len(cluster.members), cluster.id))
     written = _record(catalog, found, closeness, now, dry_run=dry_run)
-    kept = sum(number in known for number in cluster_ids)
+    kept = sum(number in known for number in grouped)
     return ClusterOutcome(
         memories=len(ids),
         kept=kept,
         founded=len(found) - kept,
-        dissolved=len(known.keys() - set(cluster_ids)),
+        dissolved=len(known.keys() - grouped.keys()),
         written=written,
         clusters=tuple(found),
     )
@@ -185,12 +182,8 @@ def match_clusters(groups: Sequence[frozenset[int]], known: Mapping[int, set[int
     owner = {member: cluster for cluster, members in known.items() for member in members}
     claims = []
     for place, group in enumerate(groups):
-        common: dict[int, int] = defaultdict(int)
-        for member in group:
-            if member in owner:
-                common[owner[member]] += 1
-        for cluster, count in common.items():
-            overlap = count / (len(group) + len(known[cluster]) - count)
+        for cluster, common in Counter(owner[member] for member in group if member in owner).items():
+            overlap = common / (len(group) + len(known[cluster]) - common)
             if overlap >= LEAST_OVERLAP:
                 claims.append((-overlap, cluster, min(group), place))
     ids: dict[int, int] = {}
@@ -200,52 +193,44 @@ def match_clusters(groups: Sequence[frozenset[int]], known: Mapping[int, set[int
             ids[place] = cluster
             taken.add(cluster)
     for place, group in enumerate(groups):
-        attempt = 0
-        while place not in ids:
-            number = derived_id(f"cluster:{','.join(map(str, sorted(group)))}", str(attempt))
-            if number not in taken and number not in known:
-                ids[place] = number
-                taken.add(number)
-            attempt += 1
+        if place not in ids:
+            key = f"cluster:{','.join(map(str, sorted(group)))}"
+            candidates = (derived_id(key, str(attempt)) for attempt in count())
+            ids[place] = next(number for number in candidates if number not in taken and number not in known)
+            taken.add(ids[place])
     return [ids[place] for place in range(len(groups))]
 
 
-class _Texts:
-    """What summaries read: texts, dates and entities of chosen members."""
-
-    def __init__(self, catalog: Catalog, memories: MemoryStore) -> None:
-        self.catalog = catalog
-        self.memories = memories
-        self.rows: dict[int, Memory] = {}
-        self.names: dict[int, list[str]] = defaultdict(list)
-        self.people: set[str] = set()
-        """Tags that are people's names, or their first names."""
-
-    def read(self, numbers: Iterable[int]) -> None:
-        wanted = sorted(set(numbers))
-        for start in range(0, len(wanted), 1000):
-            self.rows |= {memory.id: memory for memory in self.memories.get(wanted[start : start + 1000])}
-        with self.catalog.read() as connection:
-            connection.register("chosen", pa.table({"id": pa.array(wanted, pa.int64())}))
-            mentions = connection.execute("""
-                SELECT m.memory_id, n.label, n.type FROM graph_mentions m SEMI JOIN chosen c ON c.id = m.memory_id
-                JOIN graph_nodes n ON n.id = m.entity_id
-                WHERE n.type NOT IN ('FILE', 'URL', 'EMAIL', 'ENV_VAR', 'TAG') ORDER BY ALL
-            """).fetchall()
-        for number, label, kind in mentions:
-            self.names[number].append(label)
-            if kind == EntityType.PERSON:
-                self.people |= {normalise_tag(name) for name in (label, *label.split())}
-
-    def summary(self, numbers: Sequence[int], size: int) -> tuple[str, str]:
-        known = [number for number in numbers if number in self.rows]
+def _summaries(tenant: "Tenant", chosen: Mapping[int, Sequence[int]], sizes: Mapping[int, int]) -> dict[int, tuple[str, str]]:
+    """Label and summary of each cluster, from the texts, dates and entities of some of its members."""
+    wanted = sorted(set(chain.from_iterable(chosen.values())))
+    parts = (wanted[start : start + 1000] for start in range(0, len(wanted), 1000))
+    rows = {memory.id: memory for part in parts for memory in tenant.memories.get(part)}
+    names: dict[int, list[str]] = defaultdict(list)
+    people: set[str] = set()
+    """Tags that are people's names, or their first names."""
+    with tenant.catalog.read() as connection:
+        connection.register("chosen", pa.table({"id": pa.array(wanted, pa.int64())}))
+        mentions = connection.execute("""
+            SELECT m.memory_id, n.label, n.type FROM graph_mentions m SEMI JOIN chosen c ON c.id = m.memory_id
+            JOIN graph_nodes n ON n.id = m.entity_id
+            WHERE n.type NOT IN ('FILE', 'URL', 'EMAIL', 'ENV_VAR', 'TAG') ORDER BY ALL
+        """).fetchall()
+    for number, label, kind in mentions:
+        names[number].append(label)
+        if kind == EntityType.PERSON:
+            people |= {normalise_tag(name) for name in (label, *label.split())}
+    found = {}
+    for cluster, numbers in chosen.items():
+        known = [rows[number] for number in numbers if number in rows]
         made = summarise(
-            [self.rows[number].content for number in known],
-            [self.names[number] for number in known],
-            [self.rows[number].created_at for number in known],
-            [[tag for tag in self.rows[number].tags if tag not in self.people] for number in known],
+            [memory.content for memory in known],
+            [names[memory.id] for memory in known],
+            [memory.created_at for memory in known],
+            [[tag for tag in memory.tags if tag not in people] for memory in known],
         )
-        return made.label, made.text.replace(f"{len(known)} memories", f"{size} memories", 1)
+        found[cluster] = made.label, made.text.replace(f"{len(known)} memories", f"{sizes[cluster]} memories", 1)
+    return found
 
 
 def _record(catalog: Catalog, found: Sequence[Cluster], closeness: Mapping[int, float], now: datetime, *, dry_run: bool) -> int:
