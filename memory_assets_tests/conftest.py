@@ -32,17 +32,19 @@ def pytest_configure() -> None:
     """Let the tests' folders lie in memory where it has room: they are thousands, and each waits for the disk at every commit.
 
     Garbage is looked for as seldom as in the program itself. DuckDB works in the thread that asks, as the tables are small and
-    its other threads would spin; in the processes that tests start it has all its threads. Alembic reads Dagster's migrations once.
+    its other threads would spin; in the processes that tests start it has all its threads.
     """
     gc.set_threshold(50_000)
     CONFIG["threads"] = 1
-    setattr(ScriptDirectory, "from_config", _read_once(ScriptDirectory.from_config))  # noqa: B010 - a class method
+    read_migrations_once()
     with suppress(OSError):
         if shutil.disk_usage(_IN_MEMORY).free > _ROOM_BYTES:
             os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", _IN_MEMORY)
 
 
-def _read_once(read: Callable[[Config], ScriptDirectory]) -> Callable[[Config], ScriptDirectory]:
+def read_migrations_once() -> None:
+    """Let Alembic read Dagster's migrations, hundreds of files, once in this process and in those that are forked from it."""
+    read = ScriptDirectory.from_config
     found: dict[str | None, ScriptDirectory] = {}
 
     def read_once(config: Config) -> ScriptDirectory:
@@ -51,7 +53,7 @@ def _read_once(read: Callable[[Config], ScriptDirectory]) -> Callable[[Config], 
             found[place] = read(config)
         return found[place]
 
-    return read_once
+    setattr(ScriptDirectory, "from_config", read_once)  # noqa: B010 - a class method
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -161,7 +161,7 @@ def _line(command: Writing, world: World) -> tuple[list[str], str]:
 
 def _run(command: Writing, world: World) -> Outcome:
     arguments, given = _line(command, world)
-    return world.run(*arguments, given=given)
+    return world.run(*arguments, given=given, joint=0)
 
 
 def _kill(command: Writing, world: World, chance: random.Random, joints: int, seconds: float) -> tuple[Outcome, str]:

@@ -141,7 +141,7 @@ class Zygote:
         environment: Mapping[str, str],
         *arguments: str,
         given: str = "",
-        joint: int = 0,
+        joint: int | None = None,
         shift: float = 0.0,
         fifo: Path | None = None,
         umask: int = 0o022,
@@ -153,7 +153,7 @@ class Zygote:
             environment: all of it.
             arguments: of `memory`; `@feed STATE` instead reads the change feed, `@call` calls what is pickled.
             given: its standard input.
-            joint: the joint at which it kills itself; 0 for none.
+            joint: the joint at which it kills itself; with 0 it only counts them, with None it does not.
             shift: seconds by which its clock differs.
             fifo: read as its standard input instead of `given`.
             folder: where it writes, if that is read after more than sixty other commands.
@@ -255,21 +255,29 @@ def _preload() -> None:
     import warnings
 
     import memory_assets
+    from memory_assets.language import judge, tokens
     from memory_assets.language.embedders import bge
     from memory_assets.language.pipeline import open_analyzer
 
     warnings.filterwarnings("ignore", message="lancedb fork support")
-    for module in pkgutil.walk_packages(memory_assets.__path__, "memory_assets."):
-        if not module.name.endswith("__main__"):
-            importlib.import_module(module.name)
+    late = ("dagster._core.execution.execute_in_process", "numpy.ma", "rich.progress", "tzlocal", "upath.core")
+    for name in (*late, *(module.name for module in pkgutil.walk_packages(memory_assets.__path__, "memory_assets."))):
+        if not name.endswith("__main__"):
+            importlib.import_module(name)
     import duckdb  # noqa: F401
     import lancedb.background_loop as background
+    from dagster._core.storage.sqlite_storage import DagsterSqliteStorage
 
-    import memory_assets_tests.conftest  # noqa: F401 - what the tests import that are called
+    from memory_assets_tests.conftest import read_migrations_once  # which imports what the called tests do
 
+    read_migrations_once()
+    with tempfile.TemporaryDirectory() as folder:
+        DagsterSqliteStorage(folder).dispose()
     open_analyzer().analyze("Alice read the old books in Paris.")
     opened = bge.open_bge()
     bge.open_bge = lambda: opened  # one session for all, which survives a fork
+    judge.load()
+    tokens.load_encoding()
     background.LOOP.loop.call_soon_threadsafe(background.LOOP.loop.stop)  # a fork needs a process of one thread
     background.LOOP.thread.join()
     assert threading.active_count() == 1, threading.enumerate()
@@ -321,7 +329,8 @@ def _become(request: Mapping[str, Any]) -> None:
         from memory_assets_tests.torture.mutants import plant
 
         plant(request["mutant"], arguments)
-    _count_joints(folder / "joints", request["joint"])
+    if request["joint"] is not None:
+        _count_joints(folder / "joints", request["joint"])
     from memory_assets.cli.main import main as memory
     from memory_assets_tests.torture.oracle import fill, follow
 
