@@ -82,8 +82,8 @@ def migrate_catalog(connection: "DuckDBPyConnection", catalog: object) -> None:
 def create_tables(connection: "DuckDBPyConnection") -> None:
     """Create the tables that are missing."""
     keyed = not is_lake(connection)
-    for each in CATALOG_TABLES:
-        connection.execute(each.ddl(keyed=keyed).replace("CREATE TABLE", "CREATE TABLE IF NOT EXISTS", 1))
+    made = [each.ddl(keyed=keyed).replace("CREATE TABLE", "CREATE TABLE IF NOT EXISTS", 1) for each in CATALOG_TABLES]
+    connection.execute("; ".join(made))
 
 
 @contextmanager
