@@ -17,6 +17,7 @@ from memory_assets.models import NewMemory, RelationType, Source, State
 from memory_assets.operations.answers import LocalTime
 from memory_assets.operations.health import diagnose
 from memory_assets.operations.run import run
+from memory_assets.operations.take_in import take_in
 from memory_assets.settings import load_settings
 from memory_assets.stores.relations import StatedRelation
 from memory_assets.tenants import Tenant
@@ -214,7 +215,7 @@ class Corruptions:
     def _silo(self, name: str, text: str) -> Path:
         path = self.tenant.settings.claude_projects_dir / "-home-ada-atlas" / "memory" / name
         path.write_text(text, encoding="utf-8")
-        remember(self.tenant)
+        take_in(self.tenant)
         self.by_hand.append(path.unlink)
         return path
 
@@ -229,7 +230,7 @@ class Corruptions:
         for name in ("one", "two"):
             write("Lint first", name, "")
             self.by_hand.append(lambda name=name: write(f"Lint {name}", name, "source_cwd: /a\ningested_at: 2026-11-01\n"))
-        remember(self.tenant)
+        take_in(self.tenant)
         return str(home)
 
     def lost_table_of_the_catalog(self) -> str:
