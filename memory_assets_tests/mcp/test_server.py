@@ -4,7 +4,6 @@ import asyncio
 import json
 import os
 import re
-import subprocess
 import sys
 from io import BytesIO
 from pathlib import Path
@@ -25,6 +24,7 @@ from memory_assets.models import NewMemory, Source
 from memory_assets.operations.store import store
 from memory_assets.sources.projects import project_of
 from memory_assets.tenants import Tenant
+from memory_assets_tests.torture import zygote
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -134,10 +134,9 @@ def test_a_tool_answers_with_what_its_command_prints(tenant: Tenant) -> None:
 
 def exchange(*lines: bytes) -> list[dict[str, Any]]:
     """What `memory mcp` answers to these lines until they end."""
-    command = [sys.executable, "-m", "memory_assets.cli", "mcp"]
-    ended = subprocess.run(command, input=b"\n".join(lines) + b"\n", capture_output=True, env=environment(), timeout=60)
-    assert ended.returncode == 0, ended.stderr.decode()
-    return [json.loads(line) for line in ended.stdout.splitlines()]
+    ended = zygote.shared().start(environment(), "mcp", given=b"\n".join(lines) + b"\n").wait(60)
+    assert ended.code == 0, ended.err
+    return [json.loads(line) for line in ended.out.splitlines()]
 
 
 def test_a_hung_embedder_holds_up_no_call_that_does_not_ask_it(tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -99,10 +99,11 @@ class Command:
         return (self._folder / name).read_text(encoding="utf-8", errors="replace")
 
 
-def _prepared(folder: Path, given: str) -> Path:
+def _prepared(folder: Path, given: str | bytes) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
-    for name, text in (("given", given), ("out", ""), ("err", ""), ("joints", "")):
-        (folder / name).write_text(text, encoding="utf-8")
+    for name in ("out", "err", "joints"):
+        (folder / name).write_bytes(b"")
+    (folder / "given").write_bytes(given if isinstance(given, bytes) else given.encode())
     return folder
 
 
@@ -140,7 +141,7 @@ class Zygote:
         self,
         environment: Mapping[str, str],
         *arguments: str,
-        given: str = "",
+        given: str | bytes = "",
         joint: int | None = None,
         shift: float = 0.0,
         fifo: Path | None = None,
