@@ -100,7 +100,7 @@ def tenant(settings: Settings) -> Tenant:
 
 
 @pytest.fixture
-def sample_home(tmp_path: Path) -> Path:
+def sample_home(tmp_path: Path, loaded_pipeline: None) -> Path:
     """The sample home, copied to where the settings look."""
     shutil.copytree(SAMPLE, tmp_path / "home", dirs_exist_ok=True)
     return tmp_path / "home"
