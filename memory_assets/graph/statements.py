@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from memory_assets.graph.known_names import project_name
 from memory_assets.graph.outdated import plain
-from memory_assets.language.changes import Change, announces, find_changes, keys_of, with_subject
+from memory_assets.language.changes import Change, announces, find_changes, is_hearsay, keys_of, with_subject
 from memory_assets.language.english import pattern, word_set
 from memory_assets.language.statements import dated, difference, find_replaced, read_statement
 from memory_assets.language.words import sentences, words
@@ -172,7 +172,7 @@ def find_replacements(pairs: Sequence[tuple[StatementRow, StatementRow]]) -> pa.
     changes = [
         (old, new, change)
         for (old, new), change in zip(pairs, (one or other for one, other in zip(stated, found, strict=True)), strict=True)
-        if change
+        if change and (change.is_sure or not is_hearsay(new["text"]))
     ]
     likeliest = {
         frozenset((each["memory_id"], each["place"]) for each in (old, new)): (old, new, change)
@@ -201,7 +201,7 @@ def _replacement(old: StatementRow, new: StatementRow, change: Change) -> dict[s
     differs = difference(old["text"], new["text"])
     if not change.is_sure:
         kind, confidence, note = RelationType.RELATES_TO, _DOUBT * change.probability, f"perhaps replaced: {differs}"
-    elif new["announces"] or (is_later and not _by_another(old, new)):
+    elif not is_hearsay(new["text"]) and (new["announces"] or (is_later and not _by_another(old, new))):
         denied = (read_statement(old["text"]).denials - read_statement(new["text"]).denials) % 2
         kind = RelationType.INVALIDATED_BY if denied else RelationType.EVOLVED_INTO
         confidence = _STATED if new["announces"] else _DATED

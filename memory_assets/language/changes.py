@@ -102,6 +102,11 @@ def announces(text: str) -> bool:
     return bool(pattern("statements.change").search(text) or pattern("replacements.announcing").search(text))
 
 
+def is_hearsay(text: str) -> bool:
+    """Whether a text tells what somebody else says, thinks or claims: "Anke says the budget is 0.3 %", "laut Anke", "angeblich"."""
+    return bool(pattern("replacements.hearsay").search(text))
+
+
 def _common(one: Sequence[str], other: Sequence[str]) -> int:
     """How many words two texts begin with alike."""
     return next((place for place, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))

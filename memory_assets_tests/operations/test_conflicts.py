@@ -1,5 +1,7 @@
 """Two memories that contradict each other stay listed until somebody decides, and the decision survives every run."""
 
+import pytest
+
 from memory_assets.learn.brief import read_brief
 from memory_assets.learn.briefing import renew_brief
 from memory_assets.models import Source
@@ -71,3 +73,26 @@ def test_the_brief_tells_what_is_undecided_and_what_holds_in_place_of_the_outdat
     assert f"undecided: {A} says otherwise" in lines[B]
     assert "Thursday" in lines[44]
     assert 33 not in lines
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("The error budget was tightened to 0.2 % a month.", "Anke says the error budget is 0.3 % a month."),
+        ("The boat is moored in Hoorn.", "I heard that the boat is now moored in Enkhuizen."),
+        ("Die Chorprobe ist am Dienstag um sieben.", "Laut Bernd ist die Chorprobe jetzt am Donnerstag um sieben."),
+    ],
+)
+def test_what_somebody_else_says_replaces_nothing_and_is_undecided(world, old, new):  # noqa: F811
+    world.put(A, old, vector=[1.0, *[0.0] * 15], days=30)
+    world.put(B, new, vector=[1.0, *[0.0] * 15])
+    world.refresh()
+    assert [each[:2] for each in listed(world)] == [(A, B)]
+
+
+def test_what_a_person_says_of_himself_replaces_what_was(world):  # noqa: F811
+    world.put(A, "Ben lives in Hamburg.", vector=[1.0, *[0.0] * 15], days=30)
+    world.put(B, "Ben says he has moved to Berlin.", vector=[1.0, *[0.0] * 15])
+    world.refresh()
+    assert listed(world) == []
+    assert (A, B, "EVOLVED_INTO") in world.edges("claims")
