@@ -21,6 +21,7 @@ BUCKETS = 1 << 14
 LONGEST_GRAM = 5
 NONE = "none"
 """The class of what is not worth keeping."""
+_NAME = "N"
 _WORD = re.compile(r"\w+|[?!:]")
 
 
@@ -50,9 +51,12 @@ def judge(text: str) -> str:
 
 
 def features(text: str) -> dict[int, float]:
-    """Bucket -> weight of the parts of a sentence: words, pairs of neighbours, and 2 to 5 letters of a word; of length 1 together."""
+    """Bucket -> weight of the parts of a sentence: words, pairs of neighbours, and 2 to 5 letters of a word; of length 1 together.
+
+    In further pairs each capitalised word stands for any other, as names do.
+    """
     counts: dict[int, int] = {}
-    for part in _parts(text.casefold()):
+    for part in _parts(text):
         bucket = crc32(part.encode("utf-8", "surrogatepass")) % BUCKETS
         counts[bucket] = counts.get(bucket, 0) + 1
     length = sqrt(sum(counts.values())) or 1.0
@@ -60,10 +64,15 @@ def features(text: str) -> dict[int, float]:
 
 
 def _parts(text: str) -> Iterator[str]:
-    words = ["^", *_WORD.findall(text), "$"]
+    written = _WORD.findall(text)
+    words = ["^", *map(str.casefold, written), "$"]
     for one, two in pairwise(words):
         yield f"w {two}"
         yield f"p {one} {two}"
+    shapes = ["^", *(_NAME if word.istitle() else word.casefold() for word in written), "$"]
+    for one, two in pairwise(shapes):
+        if _NAME in (one, two):
+            yield f"n {one} {two}"
     for word in words[1:-1]:
         padded = f" {word} "
         for size in range(2, LONGEST_GRAM + 1):

@@ -31,6 +31,19 @@ _CUE = re.compile(
     re.IGNORECASE,
 )
 
+_NAME = (
+    r"(?:(?:Mr|Mrs|Ms|Dr|Frau|Herr)\b\.? )?(?!(?:The|This|That|It|Which|What|Who|Das|Die|Der|Wer|Was)\b)"
+    r"[A-ZÄÖÜ][\w-]+(?: [A-ZÄÖÜ][\w-]+)*"
+)
+_ROLE = re.compile(
+    rf"^{_NAME} (?:is|are) (?:\w+ )?(?:in charge of|responsible for)\b"
+    rf"|^(?:[Aa]b sofort|[Aa]b \w+|[Ss]eit \w+|[Kk]ünftig|[Jj]etzt|[Nn]un) ist {_NAME} .{{1,80}}\b(?:zuständig|verantwortlich)\b"
+    rf"|^{_NAME} ist (?:ab sofort|ab \w+|seit \w+|künftig|jetzt|nun) .{{1,80}}\b(?:zuständig|verantwortlich)\b"
+    rf"|^{_NAME} (?:has taken|takes|took) over .{{1,80}} from {_NAME}|^{_NAME} übernimmt .{{1,80}} von {_NAME}"
+    rf"|^{_NAME} hat .{{1,80}} von {_NAME} übernommen\b"
+)
+"""Says who has which task, in plain words: somebody's name comes first, and not a thing's as in "the cache is responsible"."""
+
 
 @dataclass(frozen=True, slots=True)
 class Noted:
@@ -149,4 +162,6 @@ def kind_of(sentence: str) -> str:
     if not SHORTEST <= len(sentence) <= LONGEST or sentence.rstrip().endswith("?"):
         return NONE
     kind = judge(sentence)
-    return "feedback" if kind == NONE and _CUE.search(sentence) else kind
+    if kind == NONE and _CUE.search(sentence):
+        return "feedback"
+    return "project" if kind == NONE and _ROLE.search(sentence) else kind
