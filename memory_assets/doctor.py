@@ -1,6 +1,5 @@
 """Finds what is misconfigured or broken, and how to mend it; changes nothing."""
 
-import os
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -118,11 +117,9 @@ def _settings_file(_tenant: Tenant) -> Iterator[Finding]:
 
 def _data_folder(tenant: Tenant) -> Iterator[Finding]:
     folder = tenant.settings.data_dir
-    existing = next(parent for parent in (folder, *folder.parents) if parent.exists())
-    if not os.access(existing, os.W_OK):
-        yield Finding("fault", f"The data folder {folder} cannot be written.", f"Give yourself write access to {existing}.")
-    elif fault := disk_fault(existing):
-        yield _fault(fault)
+    if fault := disk_fault(folder):
+        what, _, mend = fault.partition("; ")
+        yield Finding("fault", f"The data folder {folder} cannot be written: {what[0].lower()}{what[1:]}.", mend)
     else:
         yield Finding("ok", f"data folder {folder}")
 

@@ -164,10 +164,12 @@ def _run() -> int:
             return 1
         if not isinstance(error, OSError) or error.errno not in _DISK_FAULTS:
             raise
+        from memory_assets.stores.files import mend_of
+
         where = f" {error.filename}" if error.filename else ""
         click.echo(
             f"memory: The disk does not take what is to be written{visible(where)} ({error.strerror}); "
-            "make room or give yourself write access, and run the command again.",
+            f"{mend_of(error)}, and run the command again.",
             err=True,
         )
         return 1

@@ -17,18 +17,35 @@ from memory_assets.errors import InvalidInputError
 _LONGEST_NAME_BYTES = 200
 _NO_FILE = frozenset({errno.ENOENT, errno.EEXIST, errno.ENOTDIR, errno.ENAMETOOLONG})
 """Where no file can be, whoever asks and however much room there is."""
+_MENDS = {
+    errno.EROFS: "it can only be read, so mount it for writing",
+    errno.EACCES: "give yourself write access to it",
+    errno.EPERM: "give yourself write access to it",
+}
 _COMMIT_BYTES = 1 << 20
 """More than a commit of some memories takes."""
 
 
 def disk_fault(folder: Path) -> str | None:
     """Why a folder takes nothing that is to be written, as a sentence; None if it does. Leaves nothing behind."""
+    error = find_disk_error(folder)
+    return f"The disk does not take what is to be stored ({error.strerror}); {mend_of(error)}." if error else None
+
+
+def find_disk_error(folder: Path) -> OSError | None:
+    """What happens if a commit is written to a folder, or to the nearest one above it that exists; None if it can be."""
+    existing = next(each for each in (folder, *folder.parents) if each.exists())
     try:
-        with tempfile.TemporaryFile(dir=folder) as file:
+        with tempfile.TemporaryFile(dir=existing) as file:
             os.posix_fallocate(file.fileno(), 0, _COMMIT_BYTES)
     except OSError as error:
-        return f"The disk does not take what is to be stored ({error.strerror}); make room on it."
+        return error
     return None
+
+
+def mend_of(error: OSError) -> str:
+    """What a person can do about a disk that takes nothing."""
+    return _MENDS.get(error.errno or 0, "make room on it")
 
 
 def replace_file(path: Path, content: str | bytes, mode: int = 0o600) -> None:

@@ -11,6 +11,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 from memory_assets.settings import Settings
+from memory_assets.stores.files import find_disk_error, mend_of
 from memory_assets.stores.locks import locked
 
 OURS = "# memory_assets:"
@@ -117,5 +118,7 @@ def explain_failure(home: Path, error: BaseException | None) -> str:
     if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
         return f"Dagster's records in {home} are in use ({error}); run the command again."
     if name.startswith(("SQLITE_CANTOPEN", "SQLITE_READONLY", "SQLITE_PERM")):
-        return f"Dagster's records in {home} cannot be written ({error}); give yourself write access there, and run the command again."
+        fault = find_disk_error(home)
+        mend = mend_of(fault) if fault else "give yourself write access there"
+        return f"Dagster's records in {home} cannot be written ({error}); {mend}, and run the command again."
     return f"Dagster's records cannot be written ({error}); make room, and run the command again."

@@ -1,10 +1,16 @@
 """What `health` counts, and that it tells the truth about a disk that is full."""
 
 import asyncio
+import errno
+import os
 import resource
+import sqlite3
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
 
 import httpx
 import pyarrow as pa
@@ -16,6 +22,7 @@ from memory_assets.operations.health import diagnose, health
 from memory_assets.operations.store import store
 from memory_assets.settings import Settings
 from memory_assets.stores.memories import MemoryStore
+from memory_assets.stores.records import explain_failure
 from memory_assets.tenants import Tenant
 
 
@@ -79,5 +86,24 @@ def test_a_full_disk_is_unhealthy_everywhere(tenant: Tenant, settings: Settings)
         assert "make room" in found.faults[0]
         assert asyncio.run(status()) == 503
         told = diagnose(tenant)
-        assert told.is_failure and told.findings[0].what.startswith("The disk does not take")
+        assert told.is_failure and "the disk does not take" in told.findings[0].what
     assert sorted(settings.data_dir.iterdir()) == before
+
+
+def test_a_disk_that_can_only_be_read_needs_no_room(
+    tenant: Tenant, settings: Settings, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    store(tenant, NewMemory("Alice sails.", Source.CLI))
+
+    def refuse(**_: Any) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", refuse)
+    (fault,) = health(tenant).faults
+    first = diagnose(tenant).findings[0]
+    unwritable = sqlite3.OperationalError("unable to open database file")
+    unwritable.sqlite_errorname, unwritable.sqlite_errorcode = "SQLITE_CANTOPEN", sqlite3.SQLITE_CANTOPEN
+    for told in (fault, f"{first.what}; {first.mend}", explain_failure(tmp_path / "none yet", unwritable)):
+        assert "it can only be read, so mount it for writing" in told
+        assert "room" not in told
+    assert str(settings.data_dir) in first.what
