@@ -1,6 +1,5 @@
 """The hooks of a session's beginning and end: they must be quick, and must never be in the way."""
 
-import json
 import subprocess
 import sys
 import time
@@ -56,24 +55,25 @@ def session_end(tenant: str | None) -> None:
     """
     from memory_assets.learn.ended import Ended, queue_session
     from memory_assets.learn.noted import find_sentences, note
+    from memory_assets.learn.session_start import Hook
     from memory_assets.places import read_places
     from memory_assets.sources.projects import project_of
 
     places = read_places(chosen_tenant(tenant))
     with never_in_the_way(places.data_dir):
-        given = json.loads(_hook_input() or "{}")
-        if places.session_start == "off" or "transcript_path" not in given:
+        hook = Hook.parse(_hook_input())
+        if places.session_start == "off" or not hook.transcript:
             return
-        project = project_of(Path(given.get("cwd") or "."))
-        transcript, session = Path(given["transcript_path"]).expanduser(), str(given.get("session_id", ""))
+        project = project_of(Path(hook.directory or "."))
+        transcript = Path(hook.transcript).expanduser()
         folder = project.folder if project else ""
-        if given.get("hook_event_name") == "SessionEnd":
-            summarised = places.session_summary == "on" and session and places.folder.is_dir()
+        if hook.event == "SessionEnd":
+            summarised = places.session_summary == "on" and hook.session and places.folder.is_dir()
             if summarised:
-                queue_session(places.folder, Ended(session, str(transcript), folder))
+                queue_session(places.folder, Ended(hook.session, str(transcript), folder))
             if summarised or (places.is_sources_tenant and places.watch_sources == "on"):
                 _take_in_later(tenant)
-        note(places.folder, find_sentences(transcript, folder, session))
+        note(places.folder, find_sentences(transcript, folder, hook.session))
 
 
 def _take_in_later(tenant: str | None) -> None:

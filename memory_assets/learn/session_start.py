@@ -47,11 +47,13 @@ _QUIET = "quiet.json"
 
 @dataclass(frozen=True, slots=True)
 class Hook:
-    """What Claude Code says on standard input when a session begins."""
+    """What Claude Code says on standard input when a session begins, is compacted or ends."""
 
     session: str = ""
     source: str = "startup"
     directory: str = ""
+    event: str = ""
+    transcript: str = ""
 
     @classmethod
     def parse(cls, text: str) -> "Hook":
@@ -64,7 +66,13 @@ class Hook:
         given = json.loads(text) if text.strip() else {}
         if not isinstance(given, dict):
             raise InvalidInputError("The hook's input is no JSON object.")
-        fields = {"session": "session_id", "source": "source", "directory": "cwd"}
+        fields = {
+            "session": "session_id",
+            "source": "source",
+            "directory": "cwd",
+            "event": "hook_event_name",
+            "transcript": "transcript_path",
+        }
         values = {field: given[name] for field, name in fields.items() if given.get(name) is not None}
         if wrong := [fields[field] for field, value in values.items() if not isinstance(value, str)]:
             raise InvalidInputError(f"The hook's input holds no text as {', '.join(wrong)}.")

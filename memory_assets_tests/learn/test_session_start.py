@@ -179,9 +179,11 @@ def test_nothing_to_say_is_silence_and_so_is_failure(settings: Settings, atlas: 
 )
 def test_broken_input_of_the_hook_is_logged_and_told_nothing(settings: Settings, text: str, failure: str) -> None:
     write_brief(settings, told("user", "Mira is a baker."))
-    ended = CliRunner().invoke(cli, ["session-start"], input=text)
-    assert (ended.exit_code, ended.output) == (0, "")
-    assert failure in (settings.data_dir / "hooks.log").read_text()
+    for command in ("session-start", "session-end"):
+        (settings.data_dir / "hooks.log").unlink(missing_ok=True)
+        ended = CliRunner().invoke(cli, [command], input=text)
+        assert (ended.exit_code, ended.output) == (0, "")
+        assert failure in (settings.data_dir / "hooks.log").read_text()
 
 
 def test_the_log_of_hooks_says_where_they_failed_and_no_text(tmp_path: Path) -> None:
