@@ -97,7 +97,11 @@ def export(tenant: "Tenant", file: Path) -> "Answer | None":
 @click.option("--skip-invalid", is_flag=True, help="Take in the good lines of a file that has bad ones.")
 @creating_option
 def import_(tenant: "Tenant", file: Path, skip_invalid: bool) -> "Answer":
-    """Take in memories from a JSON Lines file. An id that is already there is updated, so an import can be run again."""
+    """Take in memories from a JSON Lines file. An id that is already there is updated, so an import can be run again.
+
+    `created_at` stays what the line states. `updated_at` says when this store wrote the memory, whatever the line states: what
+    follows the store would miss an older time. An unchanged memory is not written, so its `updated_at` stays.
+    """
     from memory_assets.cli.progress import progress_bar
 
     faults = count()
