@@ -20,6 +20,7 @@ from memory_assets.stores.files import disk_fault
 from memory_assets.stores.keys import KeyStore
 from memory_assets.stores.layout import unlisted_files
 from memory_assets.stores.records import explain_failure, find_damage, instance_home, set_aside_damaged
+from memory_assets.stores.rows import find_altered
 from memory_assets.stores.state import ID
 from memory_assets.stores.tables import StoredTable
 from memory_assets.stores.tombstones import Tombstones
@@ -232,8 +233,13 @@ def _table(stored: StoredTable) -> Iterator[Finding]:
             if indices := stored.lost_indices():
                 what = f"Indices of the {where} are lost ({', '.join(indices)})."
                 yield Finding("fault", what, f"{mend}, which builds them anew.", stored.rebuild_indices)
-            for _ in stored.reading.search().to_batches():
-                pass
+            altered: list[int] = []
+            for batch in stored.reading.search().to_batches():
+                altered += find_altered(batch) if "content_hash" in batch.schema.names else []
+            if altered:
+                named = f"{', '.join(map(str, altered[:_NAMED]))}{' …' if len(altered) > _NAMED else ''}"
+                what = f"The {where} is damaged: the texts of {counted(len(altered))} are not those that were stored ({named})."
+                yield Finding("fault", what, "Correct them with `memory edit`, or restore them from a backup.")
     except StoreError as error:
         yield Finding("fault", f"{str(error).partition('; ')[0]}.", "Restore it from a backup.")
 

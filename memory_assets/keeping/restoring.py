@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from memory_assets.display import counted
 from memory_assets.errors import ConflictError, DamagedError, MemoryAssetsError, StoreError, first_line
 from memory_assets.keeping.copying import CATALOG, MAPPING, SETTINGS
 from memory_assets.keeping.packs import INDEX, from_bytes, index_of, rows_of
@@ -24,6 +25,7 @@ from memory_assets.stores.location import Location
 from memory_assets.stores.locks import locked
 from memory_assets.stores.memories import MemoryStore
 from memory_assets.stores.relations import RelationStore
+from memory_assets.stores.rows import find_altered
 from memory_assets.stores.schema import UNDERIVED
 from memory_assets.stores.state import FileState
 from memory_assets.stores.tables import StoredTable, session
@@ -31,6 +33,8 @@ from memory_assets.stores.tombstones import Tombstones
 from memory_assets.tenants import Tenant, open_states
 
 _BATCH = 4_096
+_NAMED = 5
+"""Memories that a sentence names."""
 _STAGING = ".restoring-"
 
 
@@ -64,8 +68,14 @@ def find_damage(repository: Repository, snapshot: Snapshot, *, decrypting: bool 
         for pack in copy.packs:
             index, rows = (repository.get(name, snapshot.objects[name]) for name in (pack.index, pack.rows))
             live += int(pack.live.sum())
-            if not index_of(from_bytes(rows)).equals(from_bytes(index)):
+            held = from_bytes(rows)
+            if not index_of(held).equals(from_bytes(index)):
                 found.append(f"Rows of the table {table!r} in {pack.rows} do not match their index; take a new backup.")
+            elif "content_hash" in held.column_names and (altered := find_altered(held.filter(pa.array(pack.live)))):
+                found.append(
+                    f"The texts of {counted(len(altered))} are not those that were stored ({', '.join(map(str, altered[:_NAMED]))}): "
+                    "the store was damaged before this backup; look whether an older one is whole."
+                )
         if live != copy.rows:
             found.append(f"The table {table!r} has {live} of {copy.rows} rows in this backup; take a new backup.")
     return found

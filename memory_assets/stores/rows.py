@@ -56,6 +56,12 @@ def content_hash(text: str) -> str:
     return md5(text.encode("utf-8"), usedforsecurity=False).hexdigest()
 
 
+def find_altered(rows: "pa.Table | pa.RecordBatch") -> list[int]:
+    """Ids of the memories whose text is not the one whose digest was stored with it: a file was damaged."""
+    columns = (rows[name].to_pylist() for name in ("id", "content", "content_hash"))
+    return [number for number, text, digest in zip(*columns, strict=True) if digest and content_hash(text or "") != digest]
+
+
 def statement(title: str, content: str) -> str:
     """What a memory says: its text after its title, unless that stands in it."""
     return f"{title}: {content}" if title and title not in content else content

@@ -14,12 +14,13 @@ from memory_assets.cli.main import cli
 from memory_assets.doctor import examine
 from memory_assets.errors import StoreError
 from memory_assets.models import Kind, Memory, RelationType, Source, State
+from memory_assets.operations.backup import backup, verify
 from memory_assets.settings import load_settings
 from memory_assets.stores import lance, tables
 from memory_assets.stores.keys import KeyStore
 from memory_assets.stores.memories import Filters, MemoryStore
 from memory_assets.stores.relations import StatedRelation
-from memory_assets.stores.rows import new_id, to_arrow
+from memory_assets.stores.rows import content_hash, new_id, to_arrow
 from memory_assets.stores.tables import session
 from memory_assets.tenants import Tenant, delete_tenant
 
@@ -43,6 +44,23 @@ def memory(number: int) -> Memory:
 
 def faults(tenant: Tenant) -> list[str]:
     return [finding.what for finding in examine(Tenant(tenant.settings)) if finding.level == "fault"]
+
+
+def test_a_changed_letter_of_a_text_is_found_by_the_doctor_and_in_a_backup(tenant: Tenant, tmp_path: Path) -> None:
+    text = "The crew has nine people."
+    whole = Memory(new_id(), text, Kind.NOTE, Source.CLI, "", NOW, NOW, content_hash=content_hash(text))
+    tenant.memories.put([whole], QUESTION[None], "test")
+    assert backup(tenant, str(tmp_path / "good")).backup.memories == 1
+    (file,) = Path(tenant.memories.uri, "memories.lance", "data").iterdir()
+    held = file.read_bytes()
+    assert text.encode() in held
+    file.write_bytes(held.replace(b"nine people", b"five people"))
+    assert f"the texts of 1 memory are not those that were stored ({whole.id})" in " ".join(faults(tenant))
+    session.cache_clear()  # as a process that has read nothing yet
+    damaged = Tenant(tenant.settings)
+    backup(damaged, str(tmp_path / "bad"))
+    assert str(whole.id) in " ".join(verify(damaged, str(tmp_path / "bad")).damage)
+    assert verify(damaged, str(tmp_path / "good")).damage == []
 
 
 def lose_indices(table: Path) -> None:
