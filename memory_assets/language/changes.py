@@ -265,7 +265,7 @@ def is_ruled_out(old: str, new: str) -> bool:
             and bool(one.denials) == bool(other.denials)
         ):
             return True
-    if one.denials and not other.denials and not pattern("replacements.allowed").search(new):
+    if one.denials and not other.denials and not (announces(new) or pattern("replacements.allowed").search(new)):
         return True
     history, present = pattern("replacements.history"), pattern("replacements.present")
     return bool(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from memory_assets.language.changes import change_model, find_changes, judge_change, with_subject
+from memory_assets.language.changes import announces, change_model, find_changes, judge_change, with_subject
 
 
 @pytest.mark.parametrize(
@@ -61,3 +61,31 @@ def test_a_title_is_the_subject_where_the_other_statement_names_it():
         == "ledger: Runs on Postgres 14."
     )
     assert with_subject("Runs on Postgres 14.", "ledger database", "Nothing of it.") == "Runs on Postgres 14."
+
+
+@pytest.mark.parametrize(
+    ("text", "is_change"),
+    [
+        ("Die Kernarbeitszeit ist 10 bis 15 Uhr.", False),
+        ("Montag bis Freitag ist das Lager offen.", False),
+        ("Der Markt öffnet ab 9 Uhr.", False),
+        ("The library is open 9 until 18.", False),
+        ("Ab Mai wohnt Jo in Kiel.", True),
+        ("Bis Mai wohnte Jo in Kiel.", True),
+        ("Until May the archive was in Bern.", True),
+    ],
+)
+def test_a_range_of_hours_is_no_word_of_change(text, is_change):
+    assert announces(text) is is_change
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("Unser Kernarbeitszeit-Fenster ist 10 bis 15 Uhr.", "Die Kernarbeitszeit wurde auf 9 bis 14 Uhr verlegt."),
+        ("I drink my coffee black, no sugar.", "I switched to oat milk cappuccino, black coffee hurts my stomach."),
+    ],
+)
+def test_a_change_of_a_range_and_of_what_lacked_something_puts_the_newer_first(old, new):
+    (change,) = find_changes([(old, new)], [True])
+    assert change
