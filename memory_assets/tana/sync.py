@@ -226,12 +226,12 @@ class _Sync:
         listed = {each.id: each for each in self._client.all_children(self._parent)} if self._parent else {}
         mapped = {key: node for key, node in state.nodes.items() if only in ("", key)}
         state.trashed = {key for key, node in mapped.items() if node in listed and listed[node].in_trash}
-        if make:
-            self._matcher.adopt_named(listed.values())
-        missing = {key: node for key, node in mapped.items() if node not in listed and node == state.nodes[key]}
+        missing = {key: node for key, node in mapped.items() if node not in listed}
         found = self._matcher.by_seed_id(missing, trashed=True)
         state.trashed |= {key for key, node in missing.items() if node in found and found[node].in_trash}
-        unseen = {key: node for key, node in missing.items() if node not in found}
+        if make:
+            self._matcher.adopt_named(listed.values())
+        unseen = {key: node for key, node in missing.items() if node not in found and node == state.nodes[key]}
         gone: list[str] = []
         for number, (seed_id, node) in enumerate(unseen.items()):
             if number == _MOST_LOOKED_UP == len(gone):

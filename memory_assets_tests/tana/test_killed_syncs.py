@@ -151,13 +151,17 @@ def test_killed_at_every_step_of_a_later_sync_nothing_is_lost_or_doubled(
 ) -> None:
     at = _in_one_folder(settings, tmp_path / "world")
     tenant = Tenant(at)
-    write_seed(at.pai_seed, [TEST_FIRST, learning("pat_0009", "Goes soon")], [], [], [SLOW_REVIEW])
+    trashed = learning("pat_0005", "Trashed in Tana")
+    write_seed(at.pai_seed, [TEST_FIRST, trashed, learning("pat_0009", "Goes soon")], [], [], [SLOW_REVIEW])
     sync(tenant)
+    workspace.trash(mapping(at)["pat_0005"])
+    workspace.nodes[mapping(at)["pat_0005"]].indexed_at = 0
+    changed = learning("pat_0005", "Trashed in Tana, and then corrected")
     learned = learning("prop_077", SLOW_REVIEW["content"])
-    write_seed(at.pai_seed, [learning("pat_0001", "Grace Hopper writes the failing test, see prop_077")], [learned])
+    write_seed(at.pai_seed, [learning("pat_0001", "Grace Hopper writes the failing test, see prop_077"), changed], [learned])
     world = _World(workspace, tmp_path / "world")
     for step in _walked(killer, world, tenant, workspace):
-        assert counts(workspace) == (2, 0), f"killed at step {step}"
+        assert counts(workspace) == (3, 0), f"killed at step {step}"
         (edited,) = workspace.by_seed_id("pai_learning", "pat_0001")
         assert workspace.value(edited, "Related People") == ["Grace Hopper"]
         assert len(workspace.by_seed_id("pai_learning", "prop_077")) == 1
