@@ -187,7 +187,7 @@ def supersede(
         raise InvalidInputError(f"The memory {after.id} is {after.state}; only an active memory can supersede another.")
     refuse_if_from_file(before)
     refuse_if_superseded(tenant, before)
-    superseded = note_change(before, "supersede", after.id, state=State.SUPERSEDED, superseded_by=after.id)
+    superseded = note_change(before, "supersede", before.state, state=State.SUPERSEDED, superseded_by=after.id)
     # The newer one changes in the same commit, so that of two opposite supersessions at once one is refused.
     now, _ = commit_changes(tenant, [(before, superseded), (after, note_change(after, "supersede", before.id))])
     return ChangedMemory.of(now, said=f"Superseded: {now.id} is history, {after.id} takes its place")

@@ -51,7 +51,7 @@ class Undone(Answer):
 def undo(tenant: Tenant, reference: str | int, *, seen: datetime | None = None, dry_run: bool = False) -> Undone:
     """Take back the last change of the memory of this id, once; with `dry_run`, say what that would change.
 
-    An edit or a supersession may be named by either of its two memories: the older one is in recall again, and the text that an edit
+    An edit or a supersession may be named by either of its two memories: the older one is as it was before, and the text that an edit
     wrote is forgotten. A memory that nothing was done to since it was stored is forgotten. A change that was taken back already stays
     so, so that an undo that was killed can be run again.
 
@@ -112,10 +112,16 @@ def _changes_back(tenant: Tenant, memory: Memory, did: str, before: Any) -> list
 def _take_back_version(newer: Memory, older: list[Memory]) -> list[tuple[Memory, Memory]]:
     for each in older:
         refuse_if_from_file(each)
-    changes = [(each, note_change(each, _UNDONE, state=State.ACTIVE, superseded_by=None)) for each in older]
+    changes = [(each, note_change(each, _UNDONE, state=_state_before(each), superseded_by=None)) for each in older]
     ids = {each.id for each in older}
     if newer.state is State.ACTIVE and newer.metadata.get(REVISES) in ids:
         changes.append((newer, note_change(newer, _UNDONE, state=State.FORGOTTEN)))
     elif last_change(newer)[0] == "supersede" and last_change(newer)[1] in ids:
         changes.append((newer, note_change(newer, _UNDONE)))
     return changes
+
+
+def _state_before(superseded: Memory) -> State:
+    """The state in which a person superseded a memory; of one that an edit or a source replaced, that of what holds."""
+    did, was = last_change(superseded)
+    return State(was) if did == "supersede" and was in set(State) else State.ACTIVE

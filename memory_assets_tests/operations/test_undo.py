@@ -101,6 +101,15 @@ def test_an_undo_takes_back_the_last_supersession_alone(tenant: Tenant, old: int
     assert [state(tenant, each) for each in (older, old, newer)] == [State.SUPERSEDED, State.ACTIVE, State.ACTIVE]
 
 
+@pytest.mark.parametrize("by", ["older", "newer"])
+def test_an_undone_supersession_brings_back_no_text_that_was_forgotten_before(tenant: Tenant, old: int, by: str) -> None:
+    newer = stored(tenant, "Nina owns the billing export.")
+    forget(tenant, old)
+    supersede(tenant, old, newer)
+    undo(tenant, old if by == "older" else newer)
+    assert (state(tenant, old), state(tenant, newer)) == (State.FORGOTTEN, State.ACTIVE)
+
+
 @pytest.mark.parametrize(
     ("prepare", "expected"),
     [
