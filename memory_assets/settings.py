@@ -96,7 +96,7 @@ class Settings(BaseSettings):
     timezone: str | None = Field(
         None,
         validation_alias=_named_by_seeds("POND_TIMEZONE", "TIMEZONE"),
-        description="Zone in which times are shown and schedules run; storage is always UTC.",
+        description="Zone in which times are shown and read and schedules run; storage is always UTC.",
     )
     geoip_url: str | None = Field(None, description="Where to ask for this machine's time zone; off unless set.")
 

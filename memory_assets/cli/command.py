@@ -118,8 +118,9 @@ max_tokens_option = click.option(
     "--max-tokens", type=click.IntRange(min=20), metavar="N", help="Shorten the text so that a model reads at most N tokens."
 )
 timezone_option = click.option(
-    "--timezone", metavar="ZONE", help="Show times in it, such as Europe/Berlin; default: POND_TIMEZONE."
+    "--timezone", metavar="ZONE", is_eager=True, help="Show and read times in it, such as Europe/Berlin; default: POND_TIMEZONE."
 )
+"""Eager, so that `time_option` knows it."""
 here_option = click.option(
     "--here",
     is_flag=True,
@@ -132,13 +133,23 @@ here_option = click.option(
 def time_option(name: str, **attributes: Any) -> "Callable[[Function], Function]":
     """An option that takes a time; if it is not in the ISO form, stderr says how it was read."""
 
-    def read(_context: click.Context, _parameter: click.Parameter, text: str | None) -> "datetime | None":
-        moment = operations.given.parse_time(text, name) if text is not None else None
-        if moment and text and not text[:4].isdigit():
+    def read(context: click.Context, _parameter: click.Parameter, text: str | None) -> "datetime | None":
+        moment = operations.given.parse_time(text, name, context.params.get("timezone")) if text is not None else None
+        if moment and text and not _is_iso(text):
             say(f"memory: {name} {text} is read as {moment:%-d %B %Y, %H:%M} UTC.", err=True)
         return moment
 
     return click.option(name, callback=read, **attributes)
+
+
+def _is_iso(text: str) -> bool:
+    from datetime import datetime
+
+    try:
+        datetime.fromisoformat(text)
+    except ValueError:
+        return False
+    return True
 
 
 def read_text(given: str) -> str:

@@ -148,8 +148,8 @@ def search(
         actions=actions,
         project=project,
         here=session.scope(everywhere or bool(project)),
-        since=parse_time(since or None, "since"),
-        until=parse_time(until or None, "until"),
+        since=parse_time(since or None, "since", timezone),
+        until=parse_time(until or None, "until", timezone),
     )
     found = operations.search.search(
         session.tenant, query, limit=limit, narrowed=narrowed, bridges=bridges, everything=everything

@@ -8,7 +8,7 @@ page, so that later memories do not enter.
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
@@ -111,11 +111,11 @@ def _spellings(tenant: Tenant, name: str) -> frozenset[Entity]:
     return frozenset(as_typed | {Entity(text, kind) for text, kind in known})
 
 
-def parse_time(text: str | None, name: str) -> datetime | None:
+def parse_time(text: str | None, name: str, timezone: str | None = None) -> datetime | None:
     """A time that somebody typed, as aware UTC.
 
-    It is an ISO 8601 date or time, in UTC where it has no offset; or where a length before now or a named time begins ("7d",
-    "2 hrs", "yesterday", "last week"), on the calendar of the person's zone.
+    It is an ISO 8601 date or time; or where a length before now or a named time begins ("7d", "2 hrs", "yesterday", "last week").
+    Without an offset it is one of the calendar in which times are shown: of `timezone`, else of the settings, else of the machine.
 
     `name` is that of the option or argument, for the error.
     """
@@ -125,17 +125,23 @@ def parse_time(text: str | None, name: str) -> datetime | None:
         moment = datetime.fromisoformat(text)
     except ValueError:
         from memory_assets.language.intervals import find_interval
-        from memory_assets.language.times import display_zone
-        from memory_assets.settings import load_settings
 
-        interval = find_interval(text.strip(), datetime.now(UTC), display_zone(None, configured=load_settings().timezone))
+        interval = find_interval(text.strip(), datetime.now(UTC), _shown_zone(timezone))
         if interval is None or interval.span != (0, len(text.strip())):
             raise InvalidInputError(
                 f"{name} {text!r} is not a time; write it like 2026-03-14, 2026-03-14T09:30+01:00, yesterday or 7d."
             ) from None
         return interval.start
-    aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    aware = moment if moment.tzinfo else moment.replace(tzinfo=_shown_zone(timezone))
     return min(max(aware, EARLIEST), LATEST).astimezone(UTC)
+
+
+def _shown_zone(timezone: str | None) -> tzinfo:
+    """The zone in which times are shown."""
+    from memory_assets.operations.answers import LocalTime
+    from memory_assets.settings import load_settings
+
+    return LocalTime.of(load_settings(), timezone).zone
 
 
 def write_cursor(moment: datetime, numbers: Sequence[int]) -> str:

@@ -37,8 +37,11 @@ def test_since_takes_a_named_day_of_the_persons_zone(monkeypatch: pytest.MonkeyP
     assert parse_time("yesterday", "--since") in {today - timedelta(days=1), today}
 
 
-def test_an_iso_time_stays_what_it_was():
-    assert parse_time("2026-03-14", "--since") == datetime(2026, 3, 14, tzinfo=UTC)
+def test_an_iso_time_without_an_offset_is_of_the_zone_in_which_times_are_shown(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("POND_TIMEZONE", "Europe/Berlin")
+    assert parse_time("2026-03-14", "--since") == datetime(2026, 3, 13, 23, tzinfo=UTC)
+    assert parse_time("2026-07-14T09:30", "--since") == datetime(2026, 7, 14, 7, 30, tzinfo=UTC)
+    assert parse_time("2026-03-14", "--since", "Asia/Tokyo") == datetime(2026, 3, 13, 15, tzinfo=UTC)
     assert parse_time("2026-03-14T09:30+01:00", "--since") == datetime(2026, 3, 14, 8, 30, tzinfo=UTC)
     assert parse_time(None, "--since") is None
 
@@ -47,6 +50,19 @@ def test_an_iso_time_stays_what_it_was():
 def test_what_is_no_time_is_refused_with_the_forms_that_are(text: str):
     with pytest.raises(InvalidInputError, match=r"--since .* is not a time; write it like 2026-03-14, .*yesterday or 7d"):
         parse_time(text, "--since")
+
+
+def test_a_day_narrows_to_the_memories_that_are_shown_with_it(settings: Settings):
+    store(Tenant(settings), NewMemory("The crane fell.", Source.CLI, created_at=datetime(2026, 7, 13, 22, 30, tzinfo=UTC)))
+    day = ["--since", "2026-07-14", "--until", "2026-07-15", "--timezone", "Europe/Berlin"]
+    said = CliRunner().invoke(cli, ["recent", *day]).output
+    assert "(2026-07-14)" in said and "The crane fell." in said
+
+
+def test_a_time_that_is_not_iso_is_said_as_it_was_read(settings: Settings):
+    said = CliRunner().invoke(cli, ["recent", "--since", "2026-13-01", "--timezone", "UTC"])
+    assert "--since 2026-13-01 is read as 13 January 2026" in said.stderr
+    assert not CliRunner().invoke(cli, ["recent", "--since", "2026-01-13T09:30"]).stderr
 
 
 def test_recent_takes_the_times_that_search_takes(settings: Settings):

@@ -5,6 +5,7 @@ import json
 import os
 import re
 import sys
+from datetime import UTC, datetime
 from io import BytesIO
 from pathlib import Path
 from threading import Event
@@ -116,9 +117,14 @@ def test_a_tool_answers_with_what_its_command_prints(tenant: Tenant) -> None:
     assert here
     texts = ("Alice moved the billing export to DuckDB.", "Bob pays the bills.")
     one, two = (str(store(tenant, NewMemory(text, Source.MCP, project=here.folder)).id) for text in texts)
+    night = datetime(2026, 3, 13, 16, tzinfo=UTC)
+    store(tenant, NewMemory("Carol opened the quay.", Source.MCP, project=here.folder, created_at=night))
     refresh_graph(tenant.catalog, tenant.memories, tenant.relations)
+    day = {"since": "2026-03-14", "until": "2026-03-15", "timezone": "Asia/Tokyo"}
+    on_day = [part for name, value in day.items() for part in (f"--{name}", value)]
     pairs: Sequence[tuple[Call, Sequence[str]]] = (
         (("search", {"query": "billing export"}), ("search", "billing export", "-n", "5", "--here", "--max-tokens", "800")),
+        (("search", {"query": "quay", **day}), ("search", "quay", *on_day, "-n", "5", "--here", "--max-tokens", "800")),
         (("recent", {"hours": 24}), ("recent", "--hours", "24", "--here", "--max-tokens", "800")),
         (("init", {"timezone": "Asia/Tokyo"}), ("init", "--timezone", "Asia/Tokyo", "--here", "--max-tokens", "600")),
         (("show", {"id": one}), ("show", one, "--max-tokens", "4000")),
@@ -130,6 +136,7 @@ def test_a_tool_answers_with_what_its_command_prints(tenant: Tenant) -> None:
     printed = [CliRunner().invoke(cli, list(arguments)).output for _, arguments in pairs]
     varying = r"\d+:\d\d|score \S+|\d+ recalls|\d+ \w+ ago|just now|updated_?a?t? .*"
     assert [re.sub(varying, "", text + "\n") for _, text in told] == [re.sub(varying, "", text) for text in printed]
+    assert "Carol opened the quay." in told[1][1]
 
 
 def exchange(*lines: bytes) -> list[dict[str, Any]]:
