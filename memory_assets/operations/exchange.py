@@ -16,7 +16,7 @@ from memory_assets.display import counted
 from memory_assets.errors import InvalidInputError, first_fault
 from memory_assets.language.secrets import mask
 from memory_assets.language.validation import validate_memory
-from memory_assets.models import MAX_IMPORTED_LENGTH, NewMemory, RelationType, SecretPolicy, Source
+from memory_assets.models import MAX_IMPORTED_LENGTH, NewMemory, RelationType, SecretPolicy, Source, State
 from memory_assets.operations.answers import Answer, LocalTime
 from memory_assets.sources.files import RefusedFileError, open_regular
 from memory_assets.stores.files import writing
@@ -110,6 +110,8 @@ def _memory_of(line: dict[str, Any]) -> NewMemory:
     elif number is not None and not 0 < number < 1 << 53:
         raise InvalidInputError("id: an integer must lie within 1 and 2^53 - 1; give it as a string to keep it as it is")
     memory = _MEMORY.validate_python(known)
+    if memory.superseded_by is not None and (memory.state is not State.SUPERSEDED or memory.superseded_by == memory.id):
+        raise InvalidInputError('superseded_by: leave it out, or name another memory and give the state "superseded"')
     created = memory.created_at
     if created and created.tzinfo is None:
         created = created.replace(tzinfo=UTC)

@@ -119,6 +119,14 @@ def taken_in(tenant: Tenant, lines: list[str]) -> tuple[int, int, int]:
     return done.added, done.updated, done.unchanged
 
 
+@pytest.mark.parametrize("line", ['{"id": 7, "superseded_by": 8}', '{"id": 7, "state": "superseded", "superseded_by": 7}'])
+def test_a_line_that_is_replaced_and_holds_is_refused(tenant: Tenant, line: str):
+    faults: list[str] = []
+    lines = [(line[:-1] + ', "content": "The dock is open."}').encode()]
+    done = import_lines(tenant, "x", lines, skip_invalid=True, on_fault=faults.append, on_progress=lambda _done, _total: None)
+    assert (done.added, done.refused) == (0, 1) and "x line 1, superseded_by: leave it out" in faults[0]
+
+
 def test_tags_that_were_removed_do_not_come_back_with_an_export(tenant: Tenant):
     number = store(tenant, NewMemory("Bruno tested the boiler of Lagos.", Source.CLI, tags=("heating",))).id
     assert tag(tenant, number, remove=["Lagos", "boiler"]).tags == ["heating", "bruno"]
