@@ -302,7 +302,7 @@ class Journal:
             data = path.read_bytes()
         except FileNotFoundError as error:
             raise ConflictError(
-                f"Apply {number} cannot be undone: its copies are gone, as after a scan that masked secrets."
+                f"Apply {number} cannot be undone: its copies are gone, as after an erasure or a scan that masked secrets."
             ) from error
         except OSError as error:
             raise _damaged(path, error) from error
