@@ -68,7 +68,8 @@ def undo(tenant: Tenant, reference: str | int, *, seen: datetime | None = None, 
         if relation := before if did in ("relate", _UNDONE) else None:
             withdraw(tenant, relation)
     memories = tuple(map(MemoryView.model_validate, changed))
-    return Undone(did=did or guess_change(memory), memories=memories, count=len(changed), dry_run=dry_run)
+    revision = next((each for each, _ in changes if each.metadata.get(REVISES) == memory.id), memory)
+    return Undone(did=did or guess_change(revision), memories=memories, count=len(changed), dry_run=dry_run)
 
 
 def _changes_back(tenant: Tenant, memory: Memory, did: str, before: Any) -> list[tuple[Memory, Memory]]:

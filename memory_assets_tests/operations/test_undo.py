@@ -56,7 +56,8 @@ def test_an_undo_takes_one_edit_back_and_not_the_one_before(tenant: Tenant, old:
     second = edit(tenant, old, "Oona owns the billing export.", source=Source.CLI).id
     third = edit(tenant, second, "Nina owns the billing export.", source=Source.CLI).id
     named = second if by == "older" else third
-    assert undo(tenant, named).count == 2
+    undone = undo(tenant, named)
+    assert (undone.did, undone.count) == ("edit", 2)
     assert undo(tenant, named).count == 0
     assert [state(tenant, each) for each in (old, second, third)] == [State.SUPERSEDED, State.ACTIVE, State.FORGOTTEN]
 
