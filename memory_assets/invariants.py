@@ -198,7 +198,8 @@ def _no_refused_file(asset: str, source: Source) -> Invariant:
 
 
 _DANGLES = {
-    "creative_links": "source_id NOT IN (SELECT id FROM graph_memories) OR target_id NOT IN (SELECT id FROM graph_memories)",
+    "creative_links": "EXISTS (FROM graph_position) AND "
+    "(source_id NOT IN (SELECT id FROM graph_memories) OR target_id NOT IN (SELECT id FROM graph_memories))",
     "cluster_members": "memory_id NOT IN (SELECT id FROM graph_memories) OR cluster_id NOT IN (SELECT id FROM clusters)",
     "tana_links": "source NOT IN (SELECT id FROM tana_nodes)",
     "tana_fields": "node NOT IN (SELECT id FROM tana_nodes)",

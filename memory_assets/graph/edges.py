@@ -291,7 +291,6 @@ def _write(catalog: Catalog, changes: Changes, difference: dict[str, pa.Table], 
             DELETE FROM graph_cues WHERE memory_id IN (FROM touched);
             DELETE FROM graph_statements WHERE memory_id IN (FROM touched);
             DELETE FROM graph_changes WHERE old_id IN (FROM touched) OR new_id IN (FROM touched);
-            DELETE FROM creative_links WHERE source_id IN (SELECT id FROM gone) OR target_id IN (SELECT id FROM gone);
             DELETE FROM cluster_members WHERE memory_id IN (SELECT id FROM gone);
             DELETE FROM analyzer_links WHERE memory_id IN (SELECT id FROM gone);
             DELETE FROM analyzer_news n USING answers a WHERE n.memory_id = a.memory_id AND n.noted = a.noted;
@@ -306,6 +305,10 @@ def _write(catalog: Catalog, changes: Changes, difference: dict[str, pa.Table], 
         for name, rows in derived.items():
             if rows.num_rows:
                 connection.execute(f"INSERT INTO graph_{name} BY NAME FROM rows")
+        connection.execute("""
+            DELETE FROM creative_links
+            WHERE source_id NOT IN (SELECT id FROM graph_memories) OR target_id NOT IN (SELECT id FROM graph_memories)
+        """)  # a catalog that was begun again keeps them, and does not know what is gone
         for name, rows in difference.items():
             if rows.num_rows:
                 age, _, what = name.partition("_")

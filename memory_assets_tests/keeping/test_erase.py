@@ -17,6 +17,7 @@ from fastapi.testclient import TestClient
 from memory_assets.api.app import create_app
 from memory_assets.cli.main import cli
 from memory_assets.doctor import examine
+from memory_assets.graph.edges import refresh_graph
 from memory_assets.ingest.scans import refusals
 from memory_assets.keeping import erasing
 from memory_assets.keeping.copying import take_backup
@@ -424,3 +425,22 @@ def test_copies_that_an_apply_of_learn_keeps_lose_the_text_and_the_rest_of_the_j
     erase(tenant, Chosen([number]))
     assert holding(tenant, text) == []
     assert journal.plan(1)
+
+
+def test_an_erasure_breaks_no_creative_link_and_the_next_build_drops_those_of_what_is_gone(tenant: Tenant):
+    one, two, three = (store(tenant, NewMemory(f"The dock has {n} cranes.", Source.CLI)).id for n in range(3))
+    refresh_graph(tenant.catalog, tenant.memories, tenant.relations)
+    links = sorted(tuple(sorted(pair)) for pair in ((one, two), (two, three)))
+    with tenant.catalog.write() as connection:
+        for pair in links:
+            connection.execute("INSERT INTO creative_links VALUES ($1, $2, 'SHARES_THEME', 0.9, '2026-W22', now())", pair)
+
+    def kept() -> list[tuple[int, int]]:
+        assert not [finding.what for finding in examine(tenant) if "creative link" in finding.what]
+        with tenant.catalog.read() as connection:
+            return connection.execute("SELECT source_id, target_id FROM creative_links ORDER BY ALL").fetchall()
+
+    erase(tenant, Chosen(ids=(str(one),)))
+    assert kept() == links
+    refresh_graph(tenant.catalog, tenant.memories, tenant.relations)
+    assert kept() == [tuple(sorted((two, three)))]
