@@ -136,6 +136,8 @@ def edit(tenant: Tenant, reference: str | int, content: Content, *, source: Sour
     old = find_memory(tenant, reference, seen)
     refuse_if_from_file(old)
     refuse_if_superseded(tenant, old)
+    if old.state is State.FORGOTTEN:
+        raise ConflictError(f"The memory {old.id} is forgotten; restore it, then edit it.")
     automatic = tenant.analyzer.analyze(old.content).tags
     own = {
         "content": content,

@@ -2,7 +2,7 @@ import pytest
 
 from memory_assets.errors import ConflictError, InvalidInputError
 from memory_assets.models import Memory, NewMemory, Source, State
-from memory_assets.operations.changes import edit, tag
+from memory_assets.operations.changes import edit, forget, tag
 from memory_assets.operations.store import store
 from memory_assets.stores.memories import MemoryStore
 from memory_assets.tenants import Tenant
@@ -32,6 +32,13 @@ def test_what_was_edited_already_is_not_edited_again(tenant: Tenant, note: int) 
     with pytest.raises(ConflictError, match="superseded"):
         edit(tenant, note, "Nina owns it.", source=Source.CLI)
     assert len(tenant.memories) == 2
+
+
+def test_of_what_is_forgotten_an_edit_says_how_to_bring_it_back(tenant: Tenant, note: int) -> None:
+    forget(tenant, note)
+    with pytest.raises(ConflictError, match="restore it"):
+        edit(tenant, note, "Nina owns it.", source=Source.CLI)
+    assert memory(tenant, note).state is State.FORGOTTEN
 
 
 def test_an_edit_that_is_not_valid_changes_nothing(tenant: Tenant, note: int) -> None:
