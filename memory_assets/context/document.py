@@ -19,7 +19,7 @@ from typing import Any
 from memory_assets.context import quoting
 from memory_assets.context.assembly import NOT_FOUND, Context
 from memory_assets.context.model import Category, Fields, Link, Node, Ranked
-from memory_assets.context.passages import cut
+from memory_assets.context.passages import cut, fits
 from memory_assets.display import visible
 from memory_assets.graph.outdated import shows
 from memory_assets.language.tokens import count_tokens
@@ -251,8 +251,6 @@ class _Filling:
                     said |= own
                     if node in self._cut:
                         heapq.heappush(waiting, (-worth * _COMPLETING, place, node))
-                else:
-                    self._refused[node] = self._cost(ranked, texts[node]), max(0, self._room)
         self._form.told = self.told = {node: self.told[node] for node in texts if node in self.told}
         self._room = self._left()
 
@@ -271,8 +269,8 @@ class _Filling:
 
     def _opening(self, ranked: Ranked) -> str:
         """What is told of a text first: a short one whole, of a long one the passages that fit."""
-        whole = self._form.passages(ranked, _LONG, focused=False)
-        return whole if whole == ranked.node.content else self._form.passages(ranked, _PASSAGES, focused=True)
+        content = ranked.node.content
+        return content if fits(content, _LONG) else self._form.passages(ranked, _PASSAGES, focused=True)
 
     def _place(self, ranked: Ranked, told: str) -> bool:
         """Tell a node if there is room for it."""
@@ -280,6 +278,7 @@ class _Filling:
         heading = 0 if section in self._sections else count_tokens(f"## {section}\n\n")
         cost = self._cost(ranked, told)
         if not self._has(cost + heading):
+            self._refused[ranked.node.id] = cost, max(0, self._room)
             return False
         self._take(cost + heading)
         self.told[ranked.node.id] = told

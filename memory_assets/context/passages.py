@@ -21,11 +21,11 @@ def cut(text: str, asked: Collection[str], most: int, *, focused: bool = False) 
     """
     if most <= 0:
         return ""
-    if not focused and _fits(text, most):
+    if not focused and fits(text, most):
         return text
     parts = sentences(text)
     ranked = _ranked(parts, frozenset(asked), focused=focused)
-    if len(ranked) == len(parts) and _fits(text, most):
+    if len(ranked) == len(parts) and fits(text, most):
         return text
     if len(" … ".join(parts[place] for place in ranked).encode()) <= most:
         return _joined({place: parts[place] for place in ranked}, len(parts))
@@ -43,10 +43,10 @@ def cut(text: str, asked: Collection[str], most: int, *, focused: bool = False) 
         else:
             break
     joined = _joined(kept, len(parts))
-    return joined if _fits(joined, most) else truncate_tokens(joined, most)
+    return joined if fits(joined, most) else truncate_tokens(joined, most)
 
 
-def _fits(text: str, most: int) -> bool:
+def fits(text: str, most: int) -> bool:
     """Whether a text has at most `most` tokens; counted only where its bytes do not tell, as a token is at least one."""
     return len(text.encode()) <= most or (len(text) <= most * _LONGEST_TOKEN and count_tokens(text) <= most)
 

@@ -6,7 +6,7 @@ If another process holds the catalog's lock for longer than a moment, the reader
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -112,6 +112,7 @@ class StoreReader:
         known = self._view.timeline.sorted_ids
         fewest = max(_FEWEST_DIGITS, len(str(len(known))) + 2)
 
+        @cache
         def short(node: str) -> str:
             if len(node) < _DIGITS or not node.isdigit():
                 return node
