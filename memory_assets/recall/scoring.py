@@ -190,7 +190,7 @@ def scaled_bm25(bm25: Values) -> Values:
 
 
 def scaled_logits(logits: Values, *, in_depth: bool = False) -> Values:
-    """Log odds of -4..4 as 0..1, NaN to 0; of -2..4 in depth, where more were read than a search does."""
+    """Log odds of -4..4 as 0..1, NaN to 0; of -2..4 in depth, where many were read."""
     least = _LEAST_ODDS_IN_DEPTH if in_depth else _LEAST_ODDS
     return np.nan_to_num(np.clip((logits - least) / (_MOST_ODDS - least), 0.0, 1.0))
 

@@ -50,6 +50,8 @@ _ALL_SAID = 0.999
 """Share of the idf mass of bare words from which a memory has them all, and stands beside one that fits."""
 _OTHER_SCRIPT = 0.05
 """Share of texts in a script without spaces from which a question in letters may be about them: no word and little else shows it."""
+_FEW = 2 * MOST_READ
+"""Candidates up to which all that the network says of those that it read orders them: a context reads more, a prompt does not."""
 _BELOW_SUCCESSOR = 0.98
 """What is left of the score of a memory whose newer version is a candidate too."""
 
@@ -222,7 +224,7 @@ def _rank(
     judged = score(question, found, view, weights, now)
     logits = _read(question, found, judged.values, most_read) if weights.answer else np.full(len(found), np.nan)
     if not np.isnan(logits).all():
-        judged.add("answer", weights.answer, logits, scaled_logits(logits, in_depth=most_read > MOST_READ))
+        judged.add("answer", weights.answer, logits, scaled_logits(logits, in_depth=most_read > _FEW))
     newest = _newest_first(question, view, found, judged.values)
     preferred = _with_preferences(found, newest)
     lifts = (
