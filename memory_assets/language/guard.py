@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any, TypeVar
 
 from memory_assets.errors import InvalidInputError
@@ -90,7 +91,14 @@ def with_safe_names(scan: Scan, known: Mapping[str, FileStamp], policy: SecretPo
 
 
 def _masked_path(path: str) -> str:
-    return "/".join(map(mask, path.split("/")))
+    *folders, name = path.split("/")
+    return "/".join((*map(_masked_folder, folders), mask(name)))
+
+
+@lru_cache(1_000)
+def _masked_folder(name: str) -> str:
+    """A folder's name, which many paths share."""
+    return mask(name)
 
 
 def guarded(scan: Scan, policy: SecretPolicy) -> Scan:
