@@ -305,10 +305,12 @@ def _write(catalog: Catalog, changes: Changes, difference: dict[str, pa.Table], 
         for name, rows in derived.items():
             if rows.num_rows:
                 connection.execute(f"INSERT INTO graph_{name} BY NAME FROM rows")
-        connection.execute("""
-            DELETE FROM creative_links
-            WHERE source_id NOT IN (SELECT id FROM graph_memories) OR target_id NOT IN (SELECT id FROM graph_memories)
-        """)  # a catalog that was begun again keeps them, and does not know what is gone
+        # A catalog that was begun again keeps them, and does not know what is gone.
+        if changes.gone.num_rows or changes.compared_all:
+            connection.execute("""
+                DELETE FROM creative_links
+                WHERE source_id NOT IN (SELECT id FROM graph_memories) OR target_id NOT IN (SELECT id FROM graph_memories)
+            """)
         for name, rows in difference.items():
             if rows.num_rows:
                 age, _, what = name.partition("_")
