@@ -28,11 +28,11 @@ def main() -> None:
     changes = read(folder / "changes.jsonl")
     constants = [each["sentence"] for each in read(folder / "constants.jsonl")]
     found = find_changes(folder)
-    marked = {each.old_text for each in found if each.is_decided}
+    marked = {each.old_text for each in found if each.verdict == "replaced"}
     facts = [each for each in changes if "holds" in each]
     pairs = [each for each in changes if "one" in each]
     outdated = [each for each in facts if is_among(each["outdated"], marked)]
-    contrary = {text for each in found if not each.is_decided for text in (each.old_text, each.new_text)}
+    contrary = {text for each in found if each.verdict == "contradicted" for text in (each.old_text, each.new_text)}
     print(f"sentences marked      {len(marked)}")
     print(f"outdated, marked      {len(outdated)} of {len(facts)}")
     print(

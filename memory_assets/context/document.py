@@ -354,8 +354,9 @@ class Markdown(Document):
         if told:
             lines.append(quoting.quoted(told))
         for each in ranked.outdated:
-            if each.is_in(told):
-                by = f"replaced by id {self.context.short(str(each.replaced_by))}"
+            is_said = each.verdict == "contradicted" and str(each.replaced_by) in ranked.against
+            if each.is_in(told) and not is_said:
+                by = f"{each.verdict} by id {self.context.short(str(each.replaced_by))}"
                 is_told = shows(self.told.get(str(each.replaced_by), ""), each.by_sentence)
                 lines.append(by if is_told else f"{by} on {_day(each.on, self.context.at)}: {quoting.name(each.by_sentence)}")
         for older in ranked.history:

@@ -1,4 +1,4 @@
-"""Sentences of memories that sentences of other memories replace: what `memory_assets.graph.statements` found, as it is told.
+"""Sentences of memories that sentences of other memories replace or contradict: what `memory_assets.graph.statements` found, as told.
 
 What is forgotten, superseded or erased since the last build replaces nothing.
 """
@@ -6,7 +6,7 @@ What is forgotten, superseded or erased since the last build replaces nothing.
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -22,8 +22,13 @@ if TYPE_CHECKING:
 _MARKS = re.compile(r"^(?:[-*+>•]\s+|\d{1,3}[.)]\s+|\[[ xX]\]\s+)+|\*\*|__|`")
 _TOLD_LENGTH = 120
 """Letters that are told of the sentence that holds."""
+_LIKELY = 0.65
+"""Probability from which a sentence is told to be perhaps replaced: half of those sentences are, in short memories."""
 _RECOGNISED = 40
 """Letters of its beginning or end by which a sentence is recognised in a text that was cut."""
+
+
+Verdict = Literal["replaced", "perhaps replaced", "contradicted"]
 
 
 class StatementChange(NamedTuple):
@@ -35,8 +40,7 @@ class StatementChange(NamedTuple):
     new_text: str
     on: datetime
     """The day on which the newer one says that it came about; else when it was said."""
-    is_decided: bool
-    """Whether the newer one holds; else the two contradict each other, or the newer one perhaps holds."""
+    verdict: Verdict
     probability: float = 1.0
 
 
@@ -45,19 +49,20 @@ Replaced = Mapping[int, Sequence[StatementChange]]
 
 
 class Outdated(BaseModel):
-    """A sentence of a memory that a sentence of another one replaces."""
+    """A sentence of a memory that a sentence of another one replaces, perhaps replaces, or contradicts while nobody decided."""
 
     model_config = ConfigDict(frozen=True)
 
     sentence: str
-    replaced_by: int
-    on: Instant = Field(description="When the newer sentence was said, or since when it says that it holds.")
+    replaced_by: int = Field(description="The memory that says otherwise.")
+    on: Instant = Field(description="When the other sentence was said, or since when it says that it holds.")
     by_sentence: str
+    verdict: Verdict = "replaced"
 
     @property
     def line(self) -> str:
         """What is told below a text that holds the sentence."""
-        return f"replaced by {self.replaced_by} on {self.on:%Y-%m-%d}: {shortened(self.by_sentence, _TOLD_LENGTH)}"
+        return f"{self.verdict} by {self.replaced_by} on {self.on:%Y-%m-%d}: {shortened(self.by_sentence, _TOLD_LENGTH)}"
 
     def is_in(self, shown: str) -> bool:
         """Whether a text, which may be cut, shows the sentence."""
@@ -75,21 +80,21 @@ def shows(text: str, sentence: str) -> bool:
     return sentence[:_RECOGNISED] in shown or sentence[-_RECOGNISED:] in shown
 
 
-def read_changes(connection: "DuckDBPyConnection", *, likely: bool = False) -> list[StatementChange]:
-    """The statements of active memories that are replaced or contradicted, the latest change last; none that a person decided.
+def read_changes(connection: "DuckDBPyConnection") -> list[StatementChange]:
+    """The statements of active memories that are replaced or contradicted, or perhaps are, the latest change last.
 
-    Args:
-        connection: to the catalog.
-        likely: read those that are only perhaps replaced instead.
+    Those of memories between which a person decided are left out. `connection` leads to the catalog.
     """
     if not connection.execute("FROM graph_changes SELECT 1 LIMIT 1").fetchone():
         return []  # in DuckLake the query below costs a third of opening a tenant
     rows = connection.execute(f"""
         WITH likeliest AS (FROM graph_changes {LIKELIEST}),
         decided AS (SELECT source_id AS one, target_id AS two FROM graph_edges WHERE origin = 'stated')
-        SELECT old_id, old_text, new_id, new_text, said_at, type IN ('EVOLVED_INTO', 'INVALIDATED_BY'), probability FROM likeliest
-        JOIN graph_memories a ON a.id = old_id JOIN graph_memories b ON b.id = new_id
-        WHERE (likeliest.type = 'RELATES_TO') = {likely} AND a.state = 'active' AND b.state = 'active'
+        SELECT old_id, old_text, new_id, new_text, said_at,
+               CASE type WHEN 'RELATES_TO' THEN 'perhaps replaced' WHEN 'CONTRADICTS' THEN 'contradicted' ELSE 'replaced' END,
+               probability
+        FROM likeliest JOIN graph_memories a ON a.id = old_id JOIN graph_memories b ON b.id = new_id
+        WHERE a.state = 'active' AND b.state = 'active'
           AND NOT EXISTS (FROM decided WHERE (one = old_id AND two = new_id) OR (one = new_id AND two = old_id))
         ORDER BY new_id, new_place, old_id, old_place
     """)
@@ -101,7 +106,21 @@ def list_replaced(changes: Iterable[StatementChange]) -> Replaced:
     """The decided ones of some changes."""
     found: dict[int, list[StatementChange]] = {}
     for change in changes:
-        if change.is_decided:
+        if change.verdict == "replaced":
+            found.setdefault(change.old_id, []).append(change)
+    return found
+
+
+def list_doubted(changes: Iterable[StatementChange]) -> Replaced:
+    """By id of a memory: its statements that another one contradicts, or perhaps replaces, the latest change last."""
+    found: dict[int, list[StatementChange]] = {}
+    for change in changes:
+        if change.verdict == "contradicted":
+            turned = change._replace(
+                old_id=change.new_id, old_text=change.new_text, new_id=change.old_id, new_text=change.old_text
+            )
+            found.setdefault(turned.old_id, []).append(turned)
+        if change.verdict == "contradicted" or (change.verdict == "perhaps replaced" and change.probability >= _LIKELY):
             found.setdefault(change.old_id, []).append(change)
     return found
 
@@ -113,21 +132,25 @@ def replaced_on(replaced: Replaced, older: int, newer: Memory) -> datetime:
 
 
 def find_outdated(
-    replaced: Replaced, shown: Iterable[Memory], read: Callable[[Collection[int]], Iterable[Memory]]
+    replaced: Replaced,
+    doubted: Replaced,
+    shown: Iterable[Memory],
+    read: Callable[[Collection[int]], Iterable[Memory]],
 ) -> dict[int, tuple[Outdated, ...]]:
     """The outdated sentences of those of some memories that have any, each with the newest sentence that holds instead.
 
     Args:
-        replaced: as of the last build of the graph.
+        replaced: what is, as of the last build of the graph.
+        doubted: what is contradicted or perhaps replaced. Such a sentence is told with the one that says otherwise.
         shown: the memories, as they are now.
         read: gives further ones by their ids.
     """
     now = {memory.id: memory for memory in shown}
-    asked = [number for number in now if number in replaced]
+    asked = [number for number in now if number in replaced or number in doubted]
     if not asked:
         return {}
     reached: set[int] = set()
-    ahead = set(asked)
+    ahead = set(asked).union(each.new_id for number in asked for each in doubted.get(number, ()))
     while ahead:
         reached |= ahead
         ahead = {each.new_id for number in ahead for each in replaced.get(number, ())} - reached
@@ -148,13 +171,23 @@ def find_outdated(
     found: dict[int, tuple[Outdated, ...]] = {}
     for number in asked:
         told = []
-        for sentence in dict.fromkeys(each.old_text for each in replaced[number] if each.old_text in texts.get(number, "")):
+        said = texts.get(number, "")
+        for sentence in dict.fromkeys(each.old_text for each in replaced.get(number, ()) if each.old_text in said):
             last, seen = newer(number, sentence), {number}
             while last and last.new_id not in seen and (later := newer(last.new_id, last.new_text)):
                 seen.add(last.new_id)
                 last = later
             if last and last.new_id != number:
                 told.append(Outdated(sentence=sentence, replaced_by=last.new_id, on=last.on, by_sentence=last.new_text))
+        is_told = {each.sentence for each in told}
+        for sentence, each in {each.old_text: each for each in doubted.get(number, ())}.items():
+            other = now.get(each.new_id)
+            holds = other is not None and other.state is State.ACTIVE and each.new_text in texts[each.new_id]
+            if other and holds and sentence in said and sentence not in is_told:
+                on = happened(each.new_text, other.created_at)
+                told.append(
+                    Outdated(sentence=sentence, replaced_by=other.id, on=on, by_sentence=each.new_text, verdict=each.verdict)
+                )
         if told:
             found[number] = tuple(told)
     return found

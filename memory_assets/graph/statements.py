@@ -81,8 +81,7 @@ _PAIRS = """
     )
     SELECT old, new FROM directed
     WHERE (new.announces OR old.session = '' OR new.session = '')
-      AND (shared * 2 >= least(len(old.keys), len(new.keys))
-           OR (new.announces AND (shared >= 2 OR shared * 4 >= len(old.keys) OR shared * 3 >= len(new.keys))))
+      AND (new.announces OR shared * 2 >= least(len(old.keys), len(new.keys)))
     QUALIFY row_number() OVER (PARTITION BY new.memory_id, new.place ORDER BY weight DESC, old.memory_id, old.place) <= $candidates
 """
 _HUB = 60

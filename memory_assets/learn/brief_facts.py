@@ -67,17 +67,17 @@ class Doubts:
     """By memory and statement: the memory that contradicts it."""
 
     @classmethod
-    def of(
-        cls, changes: Sequence[StatementChange], likely: Sequence[StatementChange], outdated: Mapping[int, Collection[str]]
-    ) -> "Doubts":
-        """Those of the statements that changed and of those that perhaps did."""
-        contrary = {}
-        for each in changes:
-            if not each.is_decided:
+    def of(cls, changes: Sequence[StatementChange], outdated: Mapping[int, Collection[str]]) -> "Doubts":
+        """Those of the statements that changed, or perhaps did."""
+        contrary, newer, older = {}, {}, set()
+        for each in sorted(changes, key=lambda each: each.verdict == "replaced"):
+            if each.verdict == "contradicted":
                 contrary |= {(each.old_id, each.old_text): each.new_id, (each.new_id, each.new_text): each.old_id}
-        decided = [each for each in changes if each.is_decided]
-        newer = {(each.new_id, each.new_text): each for each in (*likely, *decided)}
-        return cls(outdated, newer, frozenset((each.old_id, each.old_text) for each in likely), contrary)
+                continue
+            newer[each.new_id, each.new_text] = each
+            if each.verdict == "perhaps replaced":
+                older.add((each.old_id, each.old_text))
+        return cls(outdated, newer, older, contrary)
 
 
 def list_facts(memory: Memory, doubts: Doubts) -> list[Fact]:
@@ -141,7 +141,7 @@ def _facts(memory: Memory, doubts: Doubts) -> Iterator[Fact]:
         key = memory.id, statement
         change = doubts.newer.get(key)
         likelihood = change.probability if change else 0.0
-        if key in doubts.contrary or (change and change.is_decided):
+        if key in doubts.contrary or (change and change.verdict == "replaced"):
             need = Need.REPLACES
         elif key in doubts.older:
             need = Need.LEAST

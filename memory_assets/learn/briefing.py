@@ -150,12 +150,12 @@ def _made(tenant: "Tenant", held: Brief | None) -> Brief:
     known = {each.text: (each.tokens, each.more) for each in held.lines} if held else {}
     tellable = _tellable(tenant)
     with tenant.catalog.read() as connection:
-        replaced, undecided, changes, likely, changed = _doubts(connection)
+        replaced, undecided, changes, changed = _doubts(connection)
         best = _chosen(connection, tellable)
     is_replaced = list_replaced(changes)
-    found = find_outdated(is_replaced, tenant.memories.get(is_replaced), tenant.memories.get)
+    found = find_outdated(is_replaced, {}, tenant.memories.get(is_replaced), tenant.memories.get)
     outdated = {number: {each.sentence for each in told} for number, told in found.items()}
-    doubts = Doubts.of(changes, likely, outdated)
+    doubts = Doubts.of(changes, outdated)
     wanted = dict.fromkeys([*best, *(number for number, _ in doubts.newer), *changed])
     chosen = list(dict.fromkeys(_last(number, replaced) for number in wanted))
     memories = {memory.id: memory for memory in tenant.memories.get(chosen) if memory.state is State.ACTIVE}
@@ -220,18 +220,17 @@ def _chosen(connection: "DuckDBPyConnection", tellable: "pa.Table") -> Sequence[
 
 def _doubts(
     connection: "DuckDBPyConnection",
-) -> tuple[dict[int, int], dict[int, int], "list[StatementChange]", "list[StatementChange]", list[int]]:
+) -> tuple[dict[int, int], dict[int, int], "list[StatementChange]", list[int]]:
     """What the last build knows of changes.
 
-    Id of a memory -> the newer one that replaces it; -> one that says otherwise while nobody decided; the statements that changed, and
-    those that perhaps did; and memories that say that something changed.
+    Id of a memory -> the newer one that replaces it; -> one that says otherwise while nobody decided; the statements that changed or
+    perhaps did; and memories that say that something changed.
     """
-    edges, changes = connection.execute(_DOUBTED).fetchall(), read_changes(connection)
-    likely, changed = read_changes(connection, likely=True), connection.execute(_CHANGED).fetchall()
+    edges, changed = connection.execute(_DOUBTED).fetchall(), connection.execute(_CHANGED).fetchall()
     contrary = [(one, two) for one, two, kind in edges if kind == "CONTRADICTS"]
     undecided = dict([*contrary, *((two, one) for one, two in contrary)])
     replaced = {one: two for one, two, kind in edges if kind != "CONTRADICTS"}
-    return replaced, undecided, changes, likely, [number for (number,) in changed]
+    return replaced, undecided, read_changes(connection), [number for (number,) in changed]
 
 
 def _of_fact(memory: "Memory", fact: "Fact", known: "Mapping[str, tuple[int, int]]", memories: int) -> BriefLine:

@@ -94,7 +94,9 @@ class MemoryView(Answer):
     pipeline: str
     metadata: dict[str, Any]
     outdated: tuple[Outdated, ...] = Field(
-        default=(), description="Sentences that other memories replace; told where memories are searched for, and of one in full."
+        default=(),
+        description="Sentences that other memories replace, perhaps replace or contradict; told where memories are searched for, "
+        "and of one in full.",
     )
 
     @field_validator("metadata", mode="before")
@@ -120,7 +122,7 @@ class MemoryView(Answer):
     def entry(self, local: LocalTime, lead: str = "", query: str = "", note: str = "", most: int = PASSAGE_LENGTH) -> str:
         """An entry of a list: `lead`, what it is and `note` in one line; below it the passage that fits `query`, of `most` letters.
 
-        Outdated sentences of the passage are told below it, unless `note` does.
+        Sentences of the passage that others replace or contradict are told below it, unless `note` does.
         """
         state = "" if self.active else self.state.value
         age = (

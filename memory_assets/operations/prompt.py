@@ -82,7 +82,7 @@ def _described(hit: Hit, prompt: str, outdated_sentences: Sequence[Outdated]) ->
     newer = hit.replaced_by
     outdated = f" [outdated: replaced on {hit.replaced_on:%Y-%m-%d} by {newer.id}]" if newer else ""
     of_sentences = [
-        f" [outdated: {each.line}]"
+        f" [{'outdated: ' if each.verdict == 'replaced' else ''}{each.line}]"
         for each in outdated_sentences
         if each.is_in(said) and (newer is None or newer.id != each.replaced_by)
     ]

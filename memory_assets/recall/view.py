@@ -8,7 +8,7 @@ import math
 import threading
 import time
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -20,7 +20,15 @@ import pyarrow as pa
 
 from memory_assets.arrays import Floats, Ids, Rows
 from memory_assets.errors import StoreError
-from memory_assets.graph.outdated import Outdated, Replaced, find_outdated, list_replaced, read_changes
+from memory_assets.graph.outdated import (
+    Outdated,
+    Replaced,
+    StatementChange,
+    find_outdated,
+    list_doubted,
+    list_replaced,
+    read_changes,
+)
 from memory_assets.language.embedders.protocol import are_whole
 from memory_assets.language.words import fold, is_unspaced, stem, words
 from memory_assets.recall.timeline import Codes, Timeline, read_timeline
@@ -102,6 +110,7 @@ class GraphView:
     types: Codes
     origins: Codes
     replaced: Replaced
+    doubted: Replaced
     _notes: pa.ChunkedArray
     _labels: dict[int, str]
     """Names of the nodes that are no memories."""
@@ -138,10 +147,10 @@ def read_graph(catalog: Catalog, known: GraphView | None) -> GraphView:
             if known is not None and known.build == build:
                 return replace(known, stamp=stamp)
             tables = [connection.execute(f"FROM {name} {query}").to_arrow_table() for name, query in _READ.items()]
-            replaced = list_replaced(read_changes(connection))
+            changes = read_changes(connection)
     except StoreError:
         return known or _nothing()
-    return _view(stamp, build, replaced, *tables)
+    return _view(stamp, build, changes, *tables)
 
 
 def _patient(catalog: Catalog) -> Catalog:
@@ -149,7 +158,9 @@ def _patient(catalog: Catalog) -> Catalog:
     return catalog.within(min(catalog.lock_timeout, _PATIENCE))
 
 
-def _view(stamp: Stamp, build: Build, replaced: Replaced, edges: pa.Table, mentions: pa.Table, named: pa.Table) -> GraphView:
+def _view(
+    stamp: Stamp, build: Build, changes: Sequence[StatementChange], edges: pa.Table, mentions: pa.Table, named: pa.Table
+) -> GraphView:
     types, origins = Codes(), Codes()
     columns = {
         "type": types.encoded(edges["type"]),
@@ -163,7 +174,8 @@ def _view(stamp: Stamp, build: Build, replaced: Replaced, edges: pa.Table, menti
         mentions=Links.of({"source": mentions["memory_id"].to_numpy(), "target": mentions["entity_id"].to_numpy()}),
         types=types,
         origins=origins,
-        replaced=replaced,
+        replaced=list_replaced(changes),
+        doubted=list_doubted(changes),
         _notes=edges["note"],
         _labels=dict(zip(named["id"].to_pylist(), named["label"].to_pylist(), strict=True)),
         _kinds=named.select(["id", "type"]),
@@ -171,7 +183,7 @@ def _view(stamp: Stamp, build: Build, replaced: Replaced, edges: pa.Table, menti
 
 
 def _nothing() -> GraphView:
-    return _view((), NO_BUILD, {}, *(table(name).arrow().empty_table() for name in _READ))
+    return _view((), NO_BUILD, (), *(table(name).arrow().empty_table() for name in _READ))
 
 
 def ranges(keys: Ids, wanted: Ids) -> tuple[Rows, Rows]:
@@ -277,7 +289,7 @@ def current_view(tenant: "Tenant", *, fresh: bool = False) -> View:
 
 
 def find_outdated_of(tenant: "Tenant", shown: "Iterable[Memory]") -> dict[int, tuple[Outdated, ...]]:
-    """The outdated sentences of those of some memories that have any.
+    """The sentences of some memories that others replace, perhaps replace or contradict.
 
     As of the tenant's view if this process has one; else the catalog is asked, which is faster than to make a view. None if another
     process writes it.
@@ -286,15 +298,17 @@ def find_outdated_of(tenant: "Tenant", shown: "Iterable[Memory]") -> dict[int, t
         keeper = _keepers.get(tenant)
     if keeper and keeper.is_filled:
         view = keeper.view(tenant, fresh=False)
-        return find_outdated(view.graph.replaced, shown, lambda numbers: view.take(tenant.memories, numbers).values())
+        return find_outdated(
+            view.graph.replaced, view.graph.doubted, shown, lambda numbers: view.take(tenant.memories, numbers).values()
+        )
     if not tenant.catalog.exists:
         return {}
     try:
         with _patient(tenant.catalog).read() as connection:
-            replaced = list_replaced(read_changes(connection))
+            changes = read_changes(connection)
     except StoreError:
         return {}
-    return find_outdated(replaced, shown, tenant.memories.get)
+    return find_outdated(list_replaced(changes), list_doubted(changes), shown, tenant.memories.get)
 
 
 def _count_terms(store: MemoryStore, size: int) -> TermStatistics:

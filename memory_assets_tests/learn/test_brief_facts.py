@@ -4,7 +4,7 @@ import os
 from datetime import UTC, datetime
 
 from memory_assets.graph.edges import refresh_graph
-from memory_assets.graph.outdated import StatementChange
+from memory_assets.graph.outdated import StatementChange, Verdict
 from memory_assets.learn.brief import read_brief
 from memory_assets.learn.brief_facts import Doubts, Need, list_facts
 from memory_assets.learn.briefing import renew_brief
@@ -26,8 +26,8 @@ def needs(text: str, doubts: Doubts | None = None, kind: Kind = Kind.PROJECT) ->
     return {each.text: each.need for each in list_facts(memory(text, kind), doubts or Doubts())}
 
 
-def change(old: tuple[int, str], new: tuple[int, str], *, is_decided: bool) -> StatementChange:
-    return StatementChange(*old, *new, _NOW, is_decided, 0.6)
+def change(old: tuple[int, str], new: tuple[int, str], verdict: Verdict) -> StatementChange:
+    return StatementChange(*old, *new, _NOW, verdict, 0.6)
 
 
 def test_what_changed_is_needed_before_what_a_memory_begins_with_and_a_title_is_no_fact() -> None:
@@ -41,10 +41,10 @@ def test_what_changed_is_needed_before_what_a_memory_begins_with_and_a_title_is_
 
 def test_what_replaces_something_comes_first_and_what_is_perhaps_replaced_last() -> None:
     rooms, printer, door = "The office has four rooms.", "The printer stands in the hall.", "Somebody painted the door."
-    decided = change((1, "It has three rooms."), (7, rooms), is_decided=True)
-    likely = change((7, printer), (2, "The printer stands upstairs."), is_decided=False)
-    open_one = change((3, "Nobody painted the door."), (7, door), is_decided=False)
-    doubts = Doubts.of([decided, open_one], [likely], {})
+    decided = change((1, "It has three rooms."), (7, rooms), "replaced")
+    likely = change((7, printer), (2, "The printer stands upstairs."), "perhaps replaced")
+    open_one = change((3, "Nobody painted the door."), (7, door), "contradicted")
+    doubts = Doubts.of([decided, open_one, likely], {})
     found = needs(_LONG, doubts)
     assert (found[rooms], found[printer], found[door]) == (Need.REPLACES, Need.LEAST, Need.REPLACES)
     assert [each.contrary for each in list_facts(memory(_LONG), doubts) if each.text == door] == [3]

@@ -2,17 +2,18 @@
 
 import json
 import re
-from datetime import UTC
+from datetime import UTC, datetime
 
 import pytest
 
 from memory_assets import operations
 from memory_assets.graph.edges import refresh_graph
-from memory_assets.graph.outdated import StatementChange, find_outdated, list_replaced, plain
+from memory_assets.graph.outdated import StatementChange, find_outdated, list_doubted, list_replaced, plain
 from memory_assets.learn.brief import read_brief
 from memory_assets.learn.briefing import renew_brief
 from memory_assets.mcp.protocol import Server
 from memory_assets.mcp.tools import Session
+from memory_assets.models import NewMemory, Source
 from memory_assets.operations.answers import LocalTime
 from memory_assets.operations.conflicts import conflicts, decide_both_hold
 from memory_assets.operations.prompt import recall_for_prompt
@@ -115,6 +116,7 @@ def test_an_outdated_sentence_is_marked_wherever_it_is_shown(ledger):
         "replaced_by": newer.id,
         "on": "2026-09-02T00:00:00+00:00",
         "by_sentence": "Since 2 September 2026 the nightly import of the ledger runs on host alder instead of beech.",
+        "verdict": "replaced",
     }
     assert [memory.title for memory in found.memories][:2] == ["hosts-of-autumn", "ledger-runbook"]
     shown = operations.show.show(ledger, old.id)
@@ -199,8 +201,8 @@ def test_of_three_values_the_oldest_names_the_newest_and_the_second_one_if_that_
     assert [each.replaced_by for each in operations.show.show(tenant, first.id).outdated] == [third.id]
     texts = [plain(each.content.rpartition("\n\n")[2]).rpartition("mail. ")[2] for each in (first, second, third)]
     steps = [(first.id, texts[0], second.id, texts[1]), (second.id, texts[1], third.id, texts[2])]
-    chain = list_replaced([StatementChange(*step, third.created_at, is_decided=True) for step in steps])
-    assert [each.replaced_by for each in find_outdated(chain, [first], tenant.memories.get)[first.id]] == [third.id]
+    chain = list_replaced([StatementChange(*step, third.created_at, "replaced") for step in steps])
+    assert [each.replaced_by for each in find_outdated(chain, {}, [first], tenant.memories.get)[first.id]] == [third.id]
     operations.changes.forget(tenant, third.id)
     assert [each.replaced_by for each in operations.show.show(tenant, first.id).outdated] == [second.id]
 
@@ -215,3 +217,47 @@ def test_what_holds_comes_before_the_memory_that_its_outdated_sentence_made_a_hi
     take_in(tenant)
     found = operations.search.search(_refreshed(tenant), "nightly ledger import on host beech")
     assert [memory.title for memory in found.memories][:2] == ["autumn", "import-on-beech"]
+
+
+def test_what_is_contradicted_or_perhaps_replaced_is_marked_so_and_what_is_decided_is_not_said_again(tenant):
+    now = datetime(2026, 9, 2, tzinfo=UTC)
+    tea, milk, oats = (
+        operations.store.store(tenant, NewMemory(text, Source.CLI, created_at=now)).id
+        for text in ("Tea stands on the shelf. It is green.", "Milk stands on the shelf.", "Oats stand in the jar.")
+    )
+    memories = tenant.memories.get([tea, milk, oats])
+    shelf = (tea, "Tea stands on the shelf."), (milk, "Milk stands on the shelf.")
+    green = (tea, "It is green."), (oats, "Oats stand in the jar.")
+
+    def marked(*changes: StatementChange) -> dict[int, list[tuple[str, str]]]:
+        doubted = list_doubted(changes)
+        found = find_outdated(list_replaced(changes), doubted, memories, tenant.memories.get)
+        return {number: [(each.sentence, each.line) for each in told] for number, told in found.items()}
+
+    contradicted = StatementChange(*shelf[0], *shelf[1], now, "contradicted")
+    assert marked(contradicted) == {
+        tea: [(shelf[0][1], f"contradicted by {milk} on 2026-09-02: Milk stands on the shelf.")],
+        milk: [(shelf[1][1], f"contradicted by {tea} on 2026-09-02: Tea stands on the shelf.")],
+    }
+    likely = StatementChange(*green[0], *green[1], now, "perhaps replaced", 0.7)
+    assert marked(likely) == {tea: [(green[0][1], f"perhaps replaced by {oats} on 2026-09-02: Oats stand in the jar.")]}
+    assert marked(likely._replace(probability=0.6)) == {}
+    assert marked(likely, StatementChange(*green[0], *shelf[1], now, "replaced")) == {
+        tea: [(green[0][1], f"replaced by {milk} on 2026-09-02: Milk stands on the shelf.")]
+    }
+    memories = [memories[0], memories[2]]
+    operations.changes.forget(tenant, milk)
+    assert marked(contradicted) == {}
+
+
+def test_hearsay_is_marked_where_it_is_found(tenant):
+    fact, hearsay = (
+        operations.store.store(tenant, NewMemory(text, Source.CLI, created_at=datetime(2026, 9, day, tzinfo=UTC))).id
+        for day, text in (
+            (1, "The error budget was tightened to 0.2 % a month."),
+            (9, "Anke says the error budget is 0.3 % a month."),
+        )
+    )
+    found = operations.search.search(_refreshed(tenant), "how large is the error budget").text(LocalTime(UTC))
+    assert f"contradicted by {hearsay} on 2026-09-09: Anke says" in found
+    assert f"contradicted by {fact} on 2026-09-01: The error budget" in found
