@@ -129,7 +129,6 @@ def main() -> None:
         written = {
             "weights": dict(zip(names, np.round(weights, 4).tolist(), strict=True)),
             "intercept": round(float(np.asarray(model.intercept_)[0] - (weights * mean).sum()), 4),
-            "likely": _LIKELY,
             "perhaps": _PERHAPS,
         }
         MODEL.write_text(json.dumps(written, indent=1) + "\n", encoding="utf-8")

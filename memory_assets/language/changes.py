@@ -236,10 +236,8 @@ class ChangeModel:
 
     weights: dict[str, float]
     intercept: float
-    likely: float
-    """Probability from which the network reads a pair of long notes ..."""
     perhaps: float
-    """... and from which the newer statement of one that it does not read is shown before the older, if both are found."""
+    """Probability from which the network reads a pair of long notes; the newer of one that it does not read is shown first from there."""
 
     def probability(self, found: dict[str, float]) -> float:
         """Of a change, given the features of a pair."""
@@ -300,7 +298,7 @@ def find_changes(pairs: Sequence[tuple[str, str]], are_read: Sequence[bool]) -> 
     asked = [
         place
         for place, (old, new) in enumerate(pairs)
-        if (are_read[place] or by_words[place] >= model.likely)
+        if (are_read[place] or by_words[place] >= model.perhaps)
         and (announces(new) or not (is_event(old) and is_event(new)))  # of two events the later is another time
         and not pattern("replacements.unreal").search(new)
     ]
