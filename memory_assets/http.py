@@ -130,6 +130,7 @@ class Service:
                 timeout=httpx.Timeout(None, connect=_CONNECT_TIMEOUT_S),
                 headers=headers,
                 trust_env=not _is_this_machine(url.host),  # no proxy stands between this process and its own machine
+                verify=url.scheme == "https",  # to load the certificates takes 15 ms
             )
 
         self._open_client = open_client
