@@ -3,8 +3,10 @@
 import gc
 import os
 import shutil
+import ssl
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -32,10 +34,11 @@ def pytest_configure() -> None:
     """Let the tests' folders lie in memory where it has room: they are thousands, and each waits for the disk at every commit.
 
     Garbage is looked for as seldom as in the program itself. DuckDB works in the thread that asks, as the tables are small and
-    its other threads would spin; in the processes that tests start it has all its threads.
+    its other threads would spin; in the processes that tests start it has all its threads. Certificates are loaded once.
     """
     gc.set_threshold(50_000)
     CONFIG["threads"] = 1
+    ssl.create_default_context = cache(ssl.create_default_context)
     read_migrations_once()
     with suppress(OSError):
         if shutil.disk_usage(_IN_MEMORY).free > _ROOM_BYTES:
