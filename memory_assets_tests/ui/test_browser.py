@@ -44,7 +44,7 @@ def violations(page: Page) -> Sequence[str]:
     """What axe finds: rule and first element of each. It is evaluated, because the pages run no script of others."""
     if not page.evaluate("typeof axe === 'object'"):
         page.evaluate(AXE.read_text(encoding="utf-8"))
-    found = page.evaluate("tags => axe.run({runOnly: tags})", RULES)["violations"]
+    found = page.evaluate("async tags => (await axe.run({runOnly: tags, resultTypes: ['violations']})).violations", RULES)
     return [f"{each['id']}: {each['nodes'][0]['html'][:200]} {each['nodes'][0]['failureSummary'][:300]}" for each in found]
 
 
