@@ -47,10 +47,8 @@ class Writing:
     """Whether a second run adds what the first one added."""
 
 
-_LINES = "".join(
-    json.dumps({"id": number, "content": f"Line {number} of the ledger was paid by Bruno."}) + "\n"
-    for number in range(1, 1_300, 2)
-)
+_LINES = "".join(json.dumps({"id": number, "content": f"Bruno paid {number}."}) + "\n" for number in range(1, 1_060, 2))
+"""More than an import commits at once."""
 COMMANDS: Mapping[str, Writing] = {
     "run": Writing("run"),
     "run, cold": Writing("run", cold=True),
