@@ -89,14 +89,24 @@ class Host:
 class Cluster:
     """PostgreSQL, an S3 server, Redis, a code location, webserver, daemon, run workers and service replicas, as a context."""
 
-    def __init__(self, folder: Path, workers: int = 2, replicas: int = 2, *, processes: int = 1, webserver: bool = True) -> None:
-        """`folder` must be empty or absent; `processes` is how many runs a worker takes at once."""
+    def __init__(
+        self,
+        folder: Path,
+        workers: int = 2,
+        replicas: int = 2,
+        *,
+        processes: int = 1,
+        answering: int = 2,
+        webserver: bool = True,
+    ) -> None:
+        """`folder` must be empty or absent; `processes` is how many runs a worker takes at once, `answering` a replica's processes."""
         self.folder = folder
         self.postgresql = PostgreSQL(folder / "postgresql")
         self.storage = ObjectStorage(folder / "s3")
         self.redis = Redis(folder / "redis")
         self.hosts: dict[str, Host] = {}
         self._counts = workers, replicas, processes, webserver
+        self._answering = answering
         self._stop = Event()
         self._stack = ExitStack()
         self.urls: list[str] = []
@@ -183,7 +193,7 @@ class Cluster:
             "DAGSTER_BROKER_URL": self.redis.url,
             "DAGSTER_DISABLE_TELEMETRY": "1",
             **engine_settings(self.postgresql, self.storage),
-            "MEMORY_WORKERS": "2",
+            "MEMORY_WORKERS": str(self._answering),
             "MEMORY_CONFIG": "/nonexistent/memory.toml",
         }
 
