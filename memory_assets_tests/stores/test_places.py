@@ -42,8 +42,8 @@ from memory_assets_tests.conftest import WriteSilo
 from memory_assets_tests.services import NoServerError, ObjectStorage, PostgreSQL
 
 pytestmark = pytest.mark.timeout(600)
-_SEED, _STEPS = 17_598, 17
-"""Of a history in which every operation comes, with runs between."""
+_SEED, _STEPS = 35_043, 17
+"""Of a history in which every operation comes, and a run that has files to take in."""
 _ABOUT = ("billing export", "boiler", "staging database", "carrier portal", "attic")
 _SAYS = ("is owned by Mira.", "was moved to PostgreSQL.", "is checked every Friday.", "belongs to Tomasz.", "fails at night.")
 _MOMENT = re.compile(r"20\d\d-\d\d-\d\d[T ][\d:.]+(?:Z|[+-]\d\d:\d\d)?")
