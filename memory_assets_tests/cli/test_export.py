@@ -18,19 +18,17 @@ from memory_assets.stores.memories import MemoryStore
 from memory_assets.stores.rows import new_id
 from memory_assets.tenants import Tenant
 
-COUNT = 2_000
 
-
-@pytest.fixture
-def filled(tenant: Tenant) -> Tenant:
-    """A tenant of `COUNT` memories of some 2 kB."""
+def fill(tenant: Tenant, count: int) -> None:
+    """Give a tenant so many memories of some 2 kB."""
     now = datetime.now(UTC)
-    memories = [Memory(new_id(), f"{number} " + "Alice " * 330, Kind.NOTE, Source.CLI, "", now, now) for number in range(COUNT)]
-    tenant.memories.put(memories, np.full((COUNT, 4), 0.5, np.float32), "test")
-    return tenant
+    memories = [Memory(new_id(), f"{number} " + "Alice " * 330, Kind.NOTE, Source.CLI, "", now, now) for number in range(count)]
+    tenant.memories.put(memories, np.full((count, 4), 0.5, np.float32), "test")
 
 
-def test_an_export_holds_a_few_memories_at_a_time(filled: Tenant, tmp_path: Path) -> None:
+def test_an_export_holds_a_few_memories_at_a_time(tenant: Tenant, tmp_path: Path) -> None:
+    count = 2_000
+    fill(tenant, count)
     file = tmp_path / "all.jsonl"
     CliRunner().invoke(command, [str(tmp_path / "once.jsonl")])
     tracemalloc.start()
@@ -39,13 +37,14 @@ def test_an_export_holds_a_few_memories_at_a_time(filled: Tenant, tmp_path: Path
     tracemalloc.stop()
     assert done.exit_code == 0, done.output
     lines = file.read_text().splitlines()
-    assert {json.loads(line)["id"] for line in lines} == set(filled.memories.scan(("id",))["id"].to_pylist())
-    assert len(lines) == COUNT
+    assert {json.loads(line)["id"] for line in lines} == set(tenant.memories.scan(("id",))["id"].to_pylist())
+    assert len(lines) == count
     assert peak < file.stat().st_size / 2
-    assert max(len(memories) for memories in filled.memories.batches()) <= COUNT / 10
+    assert max(len(memories) for memories in tenant.memories.batches()) <= count / 10
 
 
-def test_an_export_that_fails_midway_leaves_the_old_file(filled: Tenant, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_export_that_fails_midway_leaves_the_old_file(tenant: Tenant, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fill(tenant, 1)
     file = tmp_path / "all.jsonl"
     file.write_text("old")
     whole = MemoryStore.batches
@@ -62,7 +61,8 @@ def test_an_export_that_fails_midway_leaves_the_old_file(filled: Tenant, tmp_pat
     assert [each.name for each in tmp_path.iterdir() if each.is_file()] == ["all.jsonl"]
 
 
-def test_an_export_goes_into_a_pipe_and_through_a_link_and_replaces_neither(filled: Tenant, tmp_path: Path) -> None:
+def test_an_export_goes_into_a_pipe_and_through_a_link_and_replaces_neither(tenant: Tenant, tmp_path: Path) -> None:
+    fill(tenant, 100)  # more than a pipe holds
     pipe, link, target = tmp_path / "pipe", tmp_path / "link.jsonl", tmp_path / "target.jsonl"
     os.mkfifo(pipe)
     target.write_text("old")
@@ -74,7 +74,7 @@ def test_an_export_goes_into_a_pipe_and_through_a_link_and_replaces_neither(fill
             assert done.exit_code == 0, done.output
     assert pipe.is_fifo()
     assert link.is_symlink()
-    assert len(target.read_text().splitlines()) == COUNT
+    assert len(target.read_text().splitlines()) == 100
     assert read.result() == target.read_text()
 
 
