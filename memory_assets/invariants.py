@@ -240,10 +240,9 @@ one_memory_per_source_key (memories): No two memories that are not superseded co
     SELECT concat('memories ', string_agg(id, ', ' ORDER BY updated_at DESC)) FROM stored_memories
     WHERE source_key <> '' AND state <> 'superseded' GROUP BY source_key HAVING count(*) > 1 ORDER BY source_key
 
-no_memory_of_another_tenant (memories): Every memory from a file comes from a file that this tenant's catalog knows.
-    -- before the first run, and after an erase, a catalog knows no entry: then none is strange
-    SELECT concat('memory ', id, ' of ', source_key) FROM stored_memories ANTI JOIN memory_entries e ON e.key = source_key
-    WHERE source_key <> '' AND state = 'active' AND EXISTS (FROM memory_entries)
+no_memory_of_a_vanished_file (memories): Every memory from a file that was read here comes from a file that the catalog knows.
+    SELECT concat('memory ', id, ' of ', source_key) FROM stored_memories SEMI JOIN entry_keys k ON k.key = source_key
+    WHERE state = 'active' AND source_key NOT IN (SELECT key FROM memory_entries)
 
 no_active_memory_is_superseded (memories): A memory that another one replaced is not in recall.
     SELECT concat('memory ', id) FROM stored_memories WHERE superseded_by IS NOT NULL AND state = 'active'
@@ -303,7 +302,7 @@ _MENDS = {
     ),
     "catalog_is_as_registered": "Run `memory doctor --mend`, then `memory run`, which derives the catalog anew.",
     "tables_are_as_registered": "Restore the tables with `memory restore`, or upgrade memory_assets if a newer release wrote them.",
-    "no_memory_of_another_tenant": "Run `memory run`: memories of files that it does not find leave recall.",
+    "no_memory_of_a_vanished_file": "Run `memory run`: memories of files that it does not find leave recall.",
     "every_canonical_entry_has_provenance": (
         "Write source_cwd and ingested_at into the frontmatter of those entries; what apply writes has them."
     ),

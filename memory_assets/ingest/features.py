@@ -149,7 +149,8 @@ def refresh_entries(catalog: Catalog, moves: Mapping[str, str] | None = None) ->
             DELETE FROM memory_entries WHERE key NOT IN (SELECT key FROM ({_WANTED}));
             MERGE INTO memory_entries e USING ({_WANTED}) w ON e.key = w.key
                 WHEN MATCHED AND e.entry_hash <> w.entry_hash THEN UPDATE BY NAME
-                WHEN NOT MATCHED THEN INSERT BY NAME
+                WHEN NOT MATCHED THEN INSERT BY NAME;
+            INSERT INTO entry_keys SELECT key FROM memory_entries ANTI JOIN entry_keys USING (key)
         """)
         return EntriesOutcome(added, changed, removed, *_entries_state(connection))
 

@@ -8,6 +8,7 @@ import socket
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -65,20 +66,21 @@ def sync_memories(
     """Bring the `memories` table to what `memory_entries` and `extracted_features` say.
 
     A changed text becomes a new memory that supersedes the old one; a changed attribute updates its memory; what vanished from a
-    source that was scanned is deactivated until it returns. What a person forgot or archived stays so. Finished commits stay.
+    source is deactivated until it returns. What was restored or imported from elsewhere and never read here stays. What a person
+    forgot or archived stays so. Finished commits stay.
     The embedder is opened only if there is something to embed. `moves` are the canonical keys that curated silo memories have now.
     """
     existing = store.scan(_COMPARED, "source_key <> ''")
     with catalog.read() as connection:
         keys, said_already = _moved(connection, existing, moves or {})
-        plan = None if keys else _plan(connection, existing, said_already)
+        plan = None if keys else _plan(connection, store, existing, said_already)
     if plan is None:
         read_at = existing.filter(pc.field("id").isin(list(keys)))["updated_at"].to_pylist()
         store.update(rows_of(id=list(keys), source_key=list(keys.values())), read_at)
         existing = store.scan(_COMPARED, "source_key <> ''")
         with catalog.read() as connection:
-            plan = _plan(connection, existing, said_already)
-    to_write, to_return, to_supersede, to_vanish = plan
+            plan = _plan(connection, store, existing, said_already)
+    to_write, to_return, to_supersede, vanished = plan
     outcome = MemoriesOutcome()
     embedder = open_embedder() if to_write.num_rows else None
     done = 0
@@ -91,7 +93,7 @@ def sync_memories(
     outcome.returned = len(store.transition(back, _GONE, State.ACTIVE, superseded_by=[None] * len(back)))
     old, new = to_supersede["id"].to_pylist(), to_supersede["superseded_by"].to_pylist()
     outcome.superseded += len(store.transition(old, SUPERSEDABLE, State.SUPERSEDED, superseded_by=new))
-    outcome.vanished = len(store.transition(to_vanish["id"].to_pylist(), (State.ACTIVE,), State.VANISHED))
+    outcome.vanished = len(store.transition(vanished, (State.ACTIVE,), State.VANISHED))
     store.upkeep.after_commit()
     outcome.version = store.version
     return outcome
@@ -131,9 +133,9 @@ def _moved(connection: "DuckDBPyConnection", existing: pa.Table, moves: Mapping[
 
 
 def _plan(
-    connection: "DuckDBPyConnection", existing: pa.Table, said_already: Sequence[str]
-) -> tuple[pa.Table, pa.Table, pa.Table, pa.Table]:
-    """The new and changed entries to write, and the memories that returned, are superseded, and vanished."""
+    connection: "DuckDBPyConnection", store: MemoryStore, existing: pa.Table, said_already: Sequence[str]
+) -> tuple[pa.Table, pa.Table, pa.Table, list[int]]:
+    """The new and changed entries to write, the memories that returned and are superseded, and the ids of those that vanished."""
     connection.register("existing", existing)
     connection.execute(f"""
         CREATE TEMP TABLE wanted AS
@@ -161,11 +163,26 @@ def _plan(
         SELECT unnest(h.older) AS id, h.same_id AS superseded_by
         FROM heads h WHERE h.same_id IS NOT NULL AND h.older IS NOT NULL
     """).to_arrow_table()
-    to_vanish = connection.execute("""
-        SELECT x.id FROM existing x SEMI JOIN source_scans s USING (source)
+    return to_write, to_return, to_supersede, _vanished(connection, store)
+
+
+def _vanished(connection: "DuckDBPyConnection", store: MemoryStore) -> list[int]:
+    """The ids of active memories whose entry is gone from a file of this machine.
+
+    A catalog that was derived anew does not know what it had read; then the machine and the folder of the file tell.
+    """
+    orphans = connection.execute("""
+        SELECT x.id, k.key IS NOT NULL FROM existing x SEMI JOIN source_scans s USING (source)
+        LEFT JOIN entry_keys k ON k.key = x.source_key
         WHERE x.state = 'active' AND x.source_key NOT IN (SELECT key FROM memory_entries) ORDER BY x.id
-    """).to_arrow_table()
-    return to_write, to_return, to_supersede, to_vanish
+    """).fetchall()
+    folders = {PurePath(path).parent for (path,) in connection.execute("SELECT path FROM source_files").fetchall()}
+    here = [
+        memory.id
+        for memory in store.get(number for number, was_read in orphans if not was_read)
+        if memory.metadata.get(MACHINE) == socket.gethostname() and PurePath(memory.metadata.get("path", "")).parent in folders
+    ]
+    return [number for number, was_read in orphans if was_read] + here
 
 
 def _write_batch(store: MemoryStore, embedder: "Embedder", batch: pa.Table, outcome: MemoriesOutcome) -> None:

@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import socket
 from collections.abc import Sequence
 from datetime import UTC, timedelta
 from pathlib import Path, PurePath
@@ -18,6 +19,7 @@ from memory_assets.language.pipeline import Analyzer, Findings
 from memory_assets.language.reading import Part
 from memory_assets.models import Source, State
 from memory_assets.operations.answers import LocalTime
+from memory_assets.operations.exchange import exported_lines, import_lines
 from memory_assets.operations.show import init, recent
 from memory_assets.operations.status import status as tenant_status
 from memory_assets.sources import claude_silos, dating
@@ -150,6 +152,51 @@ def test_a_file_that_breaks_keeps_its_last_good_memory_and_is_reported(tenant: T
     (refusal,) = refusals(tenant.catalog)
     assert refusal.path == str(path)
     assert refusal.mend
+
+
+@pytest.mark.parametrize("has_other_silo", [False, True])
+def test_a_restored_memory_of_a_silo_that_is_not_here_stays(tenant: Tenant, write_silo: WriteSilo, has_other_silo: bool) -> None:
+    folder = write_silo("owner", "Priya owns the billing export.").parent
+    ingest(tenant)
+    shutil.rmtree(folder.parent)
+    tenant.catalog.path.unlink()  # as `memory restore` leaves it
+    if has_other_silo:
+        write_silo("deadline", "The portal is due in May.", slug="-home-ada-skiff")
+    assert ingest(tenant).vanished == 0
+    assert "owner" in by_title(tenant)
+
+
+def test_a_restored_memory_of_another_tenant_stays(tenant: Tenant, write_silo: WriteSilo) -> None:
+    write_silo("owner", "Priya owns the billing export.")
+    ingest(tenant)
+    tenant.catalog.path.unlink()
+    elsewhere = Tenant(tenant.settings.model_copy(update={"tenant": "somebody-else"}), tenant.name)
+    assert ingest(elsewhere).vanished == 0
+    assert "owner" in by_title(elsewhere)
+
+
+def test_an_imported_memory_of_a_file_that_is_only_on_another_machine_stays(tenant: Tenant, write_silo: WriteSilo) -> None:
+    path = write_silo("owner", "Priya owns the billing export.")
+    write_silo("deadline", "The portal is due in May.")
+    ingest(tenant)
+    lines = [line.encode() for text in exported_lines(tenant) for line in text.splitlines()]
+    laptop = Tenant(tenant.settings.model_copy(update={"data_dir": tenant.settings.data_dir / "laptop"}))
+    path.unlink()
+    ingest(laptop)
+    there = [line.replace(socket.gethostname().encode(), b"desktop") for line in lines]
+    import_lines(laptop, "desktop", there, skip_invalid=False, on_fault=pytest.fail, on_progress=ignore)
+    assert ingest(laptop).vanished == 0
+    assert set(by_title(laptop)) == {"owner", "deadline"}
+
+
+def test_what_vanished_while_the_catalog_was_lost_rests(tenant: Tenant, write_silo: WriteSilo) -> None:
+    path = write_silo("owner", "Priya owns the billing export.")
+    write_silo("deadline", "The portal is due in May.")
+    ingest(tenant)
+    path.unlink()
+    tenant.catalog.path.unlink()
+    assert ingest(tenant).vanished == 1
+    assert list(by_title(tenant)) == ["deadline"]
 
 
 def test_a_broken_seed_touches_no_memory_of_it(tenant: Tenant) -> None:
