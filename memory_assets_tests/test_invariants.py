@@ -122,7 +122,8 @@ class Corruptions:
         self.tenant.memories.table.add(row.set_column(place, row.schema.field(place), pa.array([self.number + 1])))
         return str(self.number + 1)
 
-    def memory_of_an_unknown_file(self) -> str:
+    def memory_of_a_vanished_file(self) -> str:
+        self._execute("INSERT INTO entry_keys VALUES ('claude_silo:-home-eve/gone.md')")
         return self._set("source_key", "claude_silo:-home-eve/gone.md")
 
     def relation_of_a_memory_that_is_gone(self) -> str:
@@ -265,7 +266,7 @@ PLANTED = (
     (Corruptions.missing_vector, Corruptions.confidence_that_is_no_number, Corruptions.score_of_nothing, Corruptions.exact_twin),
     (Corruptions.second_memory_of_a_file, Corruptions.older_twin, Corruptions.twin_relation),
     (Corruptions.nearly_all_archived,),
-    (Corruptions.memory_of_an_unknown_file,),
+    (Corruptions.memory_of_a_vanished_file,),
     (
         Corruptions.lost_column_of_the_catalog,
         Corruptions.lost_table_of_the_catalog,
