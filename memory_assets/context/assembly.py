@@ -14,7 +14,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 from typing import TYPE_CHECKING
 
 from memory_assets.context import names
@@ -86,6 +86,8 @@ class Context:
     """The hour in which it was assembled."""
     embedded: bool
     """Whether similarity took part in the scores."""
+    zone: tzinfo = UTC
+    """In which days are told."""
     warnings: tuple[str, ...] = ()
     short: Callable[[str], str] = str
     """The first digits of an id, by which `memory show` knows it."""

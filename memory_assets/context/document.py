@@ -12,16 +12,17 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, tzinfo
 from functools import cached_property
 from typing import Any
 
 from memory_assets.context import quoting
 from memory_assets.context.assembly import NOT_FOUND, Context
-from memory_assets.context.model import Category, Fields, Link, Node, Ranked
+from memory_assets.context.model import Category, Fields, Link, Ranked
 from memory_assets.context.passages import cut, fits
 from memory_assets.display import visible
 from memory_assets.graph.outdated import shows
+from memory_assets.language.times import day_in
 from memory_assets.language.tokens import count_tokens
 from memory_assets.language.words import stems
 
@@ -341,7 +342,7 @@ class Markdown(Document):
         author = ", ".join(fields.pop("author", ()))
         facts = [
             f"id {self.context.short(node.id)}",
-            _day(node.created, self.context.at),
+            self._day(node.created),
             quoting.name(author) if author.casefold() not in node.content.casefold() else "",
             quoting.name(node.name) if node.titled and not _begins(node.content, node.name) else "",
             "" if node.category is Category.MEMORY else quoting.name(node.type),
@@ -358,10 +359,10 @@ class Markdown(Document):
             if each.is_in(told) and not is_said:
                 by = f"{each.verdict} by id {self.context.short(str(each.replaced_by))}"
                 is_told = shows(self.told.get(str(each.replaced_by), ""), each.by_sentence)
-                lines.append(by if is_told else f"{by} on {_day(each.on, self.context.at)}: {quoting.name(each.by_sentence)}")
+                lines.append(by if is_told else f"{by} on {self._day(each.on)}: {quoting.name(each.by_sentence)}")
         for older in ranked.history:
             passage = quoting.quoted(cut(older.content, self.context.asked, _HISTORY))
-            lines.append(f"\nBefore ({_day(older.created, self.context.at)}, id {self.context.short(older.id)}):\n{passage}")
+            lines.append(f"\nBefore ({self._day(older.created)}, id {self.context.short(older.id)}):\n{passage}")
         return "\n".join(lines)
 
     def summary(self, ranked: Ranked) -> str:
@@ -383,6 +384,13 @@ class Markdown(Document):
             lines = [f"lens {request.lens.name}, depth {request.depth}, {counts}, from {self.context.backend}"]
             parts.append("\n".join(f"_{quoting.name(line)}_" for line in [*lines, *list_warnings(self.context)]))
         return "\n\n".join(parts) + "\n" * bool(parts)
+
+    def _day(self, moment: datetime | None) -> str:
+        """A day, with its year where that is not the present one."""
+        if not moment:
+            return ""
+        day = day_in(moment, self.context.zone)
+        return f"{day.day} {day:%b}" + ("" if day.year == self.context.at.year else f" {day.year}")
 
 
 class Json(Document):
@@ -442,7 +450,7 @@ class Json(Document):
             ],
             "preferred": ranked.preferred,
             "source": node.source,
-            "created": _iso_day(node),
+            "created": _iso_day(node.created, self.context.zone),
         }
         if ranked.similarity is not None:
             shown["similarity"] = round(ranked.similarity, 3)
@@ -452,11 +460,17 @@ class Json(Document):
             shown["contradicting"] = [{"nodeId": other, "type": relation} for other, relation in ranked.against.items()]
         if ranked.replaced_by:
             shown["later"] = ranked.replaced_by
-        if outdated := [each.model_dump() | {"on": f"{each.on:%Y-%m-%d}"} for each in ranked.outdated if each.is_in(told)]:
+        if outdated := [
+            each.model_dump() | {"on": _iso_day(each.on, self.context.zone)} for each in ranked.outdated if each.is_in(told)
+        ]:
             shown["outdated"] = outdated
         if ranked.history:
             shown["history"] = [
-                {"id": older.id, "content": cut(older.content, self.context.asked, _HISTORY), "created": _iso_day(older)}
+                {
+                    "id": older.id,
+                    "content": cut(older.content, self.context.asked, _HISTORY),
+                    "created": _iso_day(older.created, self.context.zone),
+                }
                 for older in ranked.history
             ]
         return shown
@@ -475,15 +489,8 @@ def _begins(text: str, name: str) -> bool:
     return " ".join(text[: 2 * len(name)].split()).casefold().startswith(name.casefold())
 
 
-def _iso_day(node: Node) -> str | None:
-    return f"{node.created:%Y-%m-%d}" if node.created else None
-
-
-def _day(moment: datetime | None, now: datetime) -> str:
-    """A day, with its year where that is not the present one."""
-    if not moment:
-        return ""
-    return f"{moment.day} {moment:%b}" + ("" if moment.year == now.year else f" {moment.year}")
+def _iso_day(moment: datetime | None, zone: tzinfo) -> str | None:
+    return str(day_in(moment, zone)) if moment else None
 
 
 def _telling(fields: Mapping[str, Sequence[str]], said: str) -> Fields:

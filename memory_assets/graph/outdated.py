@@ -5,7 +5,7 @@ What is forgotten, superseded or erased since the last build replaces nothing.
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, tzinfo
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from memory_assets.display import shortened
 from memory_assets.graph.rules import LIKELIEST
 from memory_assets.language.statements import happened
-from memory_assets.language.times import Instant
+from memory_assets.language.times import Instant, day_in
 from memory_assets.models import Memory, State
 
 if TYPE_CHECKING:
@@ -59,10 +59,9 @@ class Outdated(BaseModel):
     by_sentence: str
     verdict: Verdict = "replaced"
 
-    @property
-    def line(self) -> str:
-        """What is told below a text that holds the sentence."""
-        return f"{self.verdict} by {self.replaced_by} on {self.on:%Y-%m-%d}: {shortened(self.by_sentence, _TOLD_LENGTH)}"
+    def line(self, zone: tzinfo) -> str:
+        """What is told below a text that holds the sentence, with the day in a zone."""
+        return f"{self.verdict} by {self.replaced_by} on {day_in(self.on, zone)}: {shortened(self.by_sentence, _TOLD_LENGTH)}"
 
     def is_in(self, shown: str) -> bool:
         """Whether a text, which may be cut, shows the sentence."""

@@ -1,6 +1,6 @@
 """The time service (seed 001, section 6): what is stored in UTC is shown in a person's own time zone. `intervals` reads times."""
 
-from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from functools import lru_cache
 from typing import Annotated
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -90,6 +90,12 @@ def relative_age(then: datetime, now: datetime) -> str:
             spoken = f"{count} {unit}{'s' if count > 1 else ''}"
             return f"{spoken} ago" if then < now else f"in {spoken}"
     return "just now"
+
+
+def day_in(moment: datetime, zone: tzinfo) -> date:
+    """The day that is shown for a moment. Midnight in UTC stands for a day without a time, as files and sentences state it."""
+    said = moment.astimezone(UTC)
+    return said.date() if said.time() == time() else moment.astimezone(zone).date()
 
 
 def format_local(moment: datetime, zone: tzinfo) -> str:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from memory_assets.errors import said
 from memory_assets.graph.outdated import find_outdated, list_replaced, read_changes
 from memory_assets.language.secrets import marks
+from memory_assets.language.times import day_in, display_zone
 from memory_assets.learn.brief import FORMAT, MOST, MOST_OF_SESSION, NAME, Backlog, Brief, BriefLine, line, parse_brief
 from memory_assets.learn.brief_facts import STANDING, Doubts, Fact, is_curated, list_facts
 from memory_assets.learn.curation import Curation
@@ -24,6 +25,7 @@ from memory_assets.stores.filters import Filters
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from datetime import tzinfo
 
     import pyarrow as pa
     from duckdb import DuckDBPyConnection
@@ -99,7 +101,8 @@ def tell_brief(tenant: "Tenant", changed: "Iterable[Memory]") -> None:
         kept = [each for each in held.lines if each.id not in now and not (each.kind == Kind.SESSION and each.project in newer)]
         new = [each for each in now.values() if each.state is State.ACTIVE and each.kind in _TOLD and not marks(each.content)]
         known = {each.text: (each.tokens, each.more) for each in held.lines}
-        told = [_of_fact(memory, fact, known, held.memories) for memory in new for fact in list_facts(memory, Doubts())]
+        zone = _zone(tenant)
+        told = [_of_fact(memory, fact, known, held.memories, zone) for memory in new for fact in list_facts(memory, Doubts())]
         return replace(held, memories=tenant.memories.count(Filters()), lines=(*told, *kept)[:_MOST])
 
     _write(tenant, change)
@@ -172,7 +175,8 @@ def _made(tenant: "Tenant", held: Brief | None) -> Brief:
     ]
     facts.sort(key=lambda each: (each[1].need, -each[1].likelihood))
     count = tenant.memories.count(Filters())
-    lines = [_of_fact(memory, fact, known, count) for memory, fact in islice(_most_needed(facts), _MOST)]
+    zone = _zone(tenant)
+    lines = [_of_fact(memory, fact, known, count, zone) for memory, fact in islice(_most_needed(facts), _MOST)]
     backlog = Curation(tenant).backlog() if tenant.is_sources_tenant else Backlog()
     return Brief(count, tuple(lines), backlog)
 
@@ -233,11 +237,15 @@ def _doubts(
     return replaced, undecided, read_changes(connection), [number for (number,) in changed]
 
 
-def _of_fact(memory: "Memory", fact: "Fact", known: "Mapping[str, tuple[int, int]]", memories: int) -> BriefLine:
+def _zone(tenant: "Tenant") -> "tzinfo":
+    return display_zone(None, configured=tenant.settings.timezone, geoip_url=tenant.settings.geoip_url)
+
+
+def _of_fact(memory: "Memory", fact: "Fact", known: "Mapping[str, tuple[int, int]]", memories: int, zone: "tzinfo") -> BriefLine:
     """The line of a fact. `memories` is how many there are: an id is told by as many digits as name it among ten times as many."""
     digits = max(_FEWEST_DIGITS, len(str(memories)) + 3)
     is_dated = memory.kind not in STANDING and "created_at" not in memory.metadata.get("guessed", ())
-    day = f"{memory.created_at:%Y-%m-%d} " if is_dated else ""
+    day = f"{day_in(memory.created_at, zone)} " if is_dated else ""
     note = f", undecided: {str(fact.contrary)[:digits]} says otherwise" if fact.contrary else ""
     head = f"{day}(id {str(memory.id)[:digits]}{note}) {_named(memory.title, fact.text)}"
     rendered = line(f"{head}{fact.text}", MOST_OF_SESSION if memory.kind is Kind.SESSION else MOST)

@@ -3,14 +3,14 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, tzinfo
+from datetime import UTC, date, datetime, tzinfo
 from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, computed_field, field_validator
 
 from memory_assets.display import shortened
 from memory_assets.graph.outdated import Outdated
-from memory_assets.language.times import Instant, display_zone, relative_age
+from memory_assets.language.times import Instant, day_in, display_zone, relative_age
 from memory_assets.language.words import sentences, stems
 from memory_assets.models import LAST_CHANGE, Entity, Kind, Memory, Source, State
 from memory_assets.settings import Settings
@@ -38,8 +38,11 @@ class LocalTime:
     def age(self, moment: datetime) -> str:
         """How long ago, and the day where that is more than a day: "3 hours ago", "8 months ago (2026-03-14)"."""
         spoken = relative_age(moment, self.now)
-        day = moment.astimezone(self.zone).date()
-        return spoken if abs((self.now - moment).total_seconds()) < 86_400 else f"{spoken} ({day})"
+        return spoken if abs((self.now - moment).total_seconds()) < 86_400 else f"{spoken} ({self.day(moment)})"
+
+    def day(self, moment: datetime) -> date:
+        """The day that is shown for a moment."""
+        return day_in(moment, self.zone)
 
 
 class View(BaseModel):
@@ -132,7 +135,11 @@ class MemoryView(Answer):
         )
         facts = [self.title, self.kind.value, age, note, state, f"id {self.id}"]
         shown = passage(self.content, query, most)
-        replaced = [each.line for each in self.outdated if each.is_in(shown) and f"replaced by {each.replaced_by} " not in note]
+        replaced = [
+            each.line(local.zone)
+            for each in self.outdated
+            if each.is_in(shown) and f"replaced by {each.replaced_by} " not in note
+        ]
         below = "".join(f"\n{' ' * len(lead)}{line}" for line in (shown, *replaced))
         return f"{lead}{' · '.join(fact for fact in facts if fact)}{below}"
 

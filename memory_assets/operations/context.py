@@ -1,6 +1,7 @@
 """Everything relevant about a topic, within a budget of tokens."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -89,7 +90,7 @@ def context(
     """
     request = Request(_checked(topics), depth, max_tokens, choose_lens(lens), include_fields, history)
     reader = _reader(tenant, request.topics, offline=offline)
-    found = assemble(reader, request)
+    found = replace(assemble(reader, request), zone=LocalTime.of(tenant.settings).zone)
     document = Json(found) if form == "json" else Markdown(found)
     fitted = fit(document, max_tokens)
     return AssembledContext(

@@ -2,16 +2,17 @@
 
 import json
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 
 from pydantic import Field
 
 from memory_assets.graph.outdated import Outdated
+from memory_assets.language.times import day_in
 from memory_assets.language.tokens import count_tokens
 from memory_assets.learn.brief import framed, line
 from memory_assets.learn.session_start import PROMPT, is_quiet, record_told, still_told
 from memory_assets.models import Memory
-from memory_assets.operations.answers import View, passage
+from memory_assets.operations.answers import LocalTime, View, passage
 from memory_assets.operations.given import Narrowing
 from memory_assets.recall.prompt import find_for_prompt
 from memory_assets.recall.search import Hit
@@ -58,11 +59,12 @@ def recall_for_prompt(tenant: Tenant, prompt: str, session: str = "", here: Proj
     known = still_told(tenant.folder, session)
     filters = Narrowing(here=here).filters(tenant)
     room = tenant.settings.prompt_recall_tokens - _FRAME_TOKENS
+    zone = LocalTime.of(tenant.settings).zone
     told: list[tuple[Memory, str]] = []
     hits = find_for_prompt(tenant, text, filters, datetime.now(UTC), known, only_sure=wanted == "sure")
     outdated = find_outdated_of(tenant, [hit.memory for hit in hits])
     for hit in hits:
-        rendered = line(_described(hit, text, outdated.get(hit.memory.id, ())))
+        rendered = line(_described(hit, text, outdated.get(hit.memory.id, ()), zone))
         room -= count_tokens(f"{rendered}\n")
         if room < 0 or len(told) == _MOST_LINES:
             break
@@ -75,15 +77,15 @@ def recall_for_prompt(tenant: Tenant, prompt: str, session: str = "", here: Proj
     return PromptRecall(ids=tuple(number for number, _ in lines), framed=framed([(HEADING, [text for _, text in lines])]))
 
 
-def _described(hit: Hit, prompt: str, outdated_sentences: Sequence[Outdated]) -> str:
+def _described(hit: Hit, prompt: str, outdated_sentences: Sequence[Outdated], zone: tzinfo) -> str:
     memory = hit.memory
     said = passage(memory.content, prompt)
     named = f"{memory.title}: {said}" if memory.title and memory.title.casefold() not in said.casefold() else said
     newer = hit.replaced_by
-    outdated = f" [outdated: replaced on {hit.replaced_on:%Y-%m-%d} by {newer.id}]" if newer else ""
+    outdated = f" [outdated: replaced on {day_in(hit.replaced_on, zone)} by {newer.id}]" if newer and hit.replaced_on else ""
     of_sentences = [
-        f" [{'outdated: ' if each.verdict == 'replaced' else ''}{each.line}]"
+        f" [{'outdated: ' if each.verdict == 'replaced' else ''}{each.line(zone)}]"
         for each in outdated_sentences
         if each.is_in(said) and (newer is None or newer.id != each.replaced_by)
     ]
-    return f"{memory.created_at:%Y-%m-%d} (id {memory.id}){outdated}{''.join(of_sentences)} {named}"
+    return f"{day_in(memory.created_at, zone)} (id {memory.id}){outdated}{''.join(of_sentences)} {named}"

@@ -77,8 +77,8 @@ class Found(Answer):
                 score = f"score {memory.score:.2f}" if explain and memory.components else ""
                 note = " · ".join(filter(None, (memory.fit, score)))
                 newer = memory.replaced_by
-                if newer:
-                    note = f"{note}{' · ' * bool(note)}replaced by {newer.id} on {memory.replaced_on:%Y-%m-%d}"
+                if newer and memory.replaced_on:
+                    note = f"{note}{' · ' * bool(note)}replaced by {newer.id} on {local.day(memory.replaced_on)}"
                 repeated = [memory.repeated(local)] if memory.same else []
                 parts = [_explained(part) for part in memory.components if explain]
                 lines.append(listed([memory.entry(local, f"{number}. ", self.query, note, most), *repeated, *parts]))

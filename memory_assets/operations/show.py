@@ -227,7 +227,7 @@ class ShownMemory(MemoryView):
         fields["metadata"] = [f"{key}={value}" for key, value in self.metadata.items()]
         fields |= {"created": local.age(self.created_at), "updated": local.age(self.updated_at)}
         shown = self._beginning(max_tokens)
-        outdated = [f'"{shortened(each.sentence, 60)}" {each.line}' for each in self.outdated if each.is_in(shown)]
+        outdated = [f'"{shortened(each.sentence, 60)}" {each.line(local.zone)}' for each in self.outdated if each.is_in(shown)]
         lines = [f"{self.title or self.kind} · id {self.id}", "", shown, *outdated, ""]
         for name, value in fields.items():
             shown = ", ".join(map(str, value)) if isinstance(value, list) else value

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from memory_assets.errors import InvalidInputError, SettingsError
 from memory_assets.http import Service
-from memory_assets.language.times import display_zone, format_local, relative_age
+from memory_assets.language.times import day_in, display_zone, format_local, relative_age
 
 NOW = datetime(2026, 11, 21, 22, 30, tzinfo=UTC)
 
@@ -134,3 +134,15 @@ def test_geoip_is_asked_once(geoip: Callable[..., str], monkeypatch: pytest.Monk
     for _ in range(3):
         display_zone(None, configured=None, geoip_url=url)
     assert len(asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("moment", "zone", "day"),
+    [
+        ("2026-10-31T23:00:00+00:00", "Europe/Berlin", "2026-11-01"),
+        ("2026-11-02T03:30:00+00:00", "America/New_York", "2026-11-01"),
+        ("2026-11-01T00:00:00+00:00", "America/New_York", "2026-11-01"),
+    ],
+)
+def test_a_day_is_the_readers_unless_only_a_day_was_said(moment: str, zone: str, day: str):
+    assert str(day_in(datetime.fromisoformat(moment), ZoneInfo(zone))) == day

@@ -473,3 +473,11 @@ def test_a_stated_date_goes_before_one_that_is_guessed_of_a_copied_file(tenant: 
     brief = read_brief(tenant.folder)
     assert brief
     assert ["Leads Atlas" in each.text for each in brief.lines] == [True, False]
+
+
+def test_a_day_is_told_in_the_zone_of_the_settings(settings: Settings) -> None:
+    tenant = Tenant(settings.model_copy(update={"timezone": "Europe/Berlin"}))
+    store(tenant, NewMemory("The car is in the garage.", Source.CLI, created_at=datetime(2026, 10, 31, 23, tzinfo=UTC)))
+    brief = read_brief(tenant.folder)
+    assert brief is not None
+    assert "2026-11-01 (id" in brief.lines[0].text

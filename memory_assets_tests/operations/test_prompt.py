@@ -11,6 +11,7 @@ from memory_assets.learn.session_start import read_last_told, read_told, record_
 from memory_assets.mcp.protocol import Server
 from memory_assets.mcp.tools import Session
 from memory_assets.models import Kind, NewMemory, Source
+from memory_assets.operations.context import context
 from memory_assets.operations.prompt import recall_for_prompt
 from memory_assets.operations.store import store
 from memory_assets.sources.projects import Project
@@ -120,3 +121,18 @@ def test_the_hook_reaches_it_as_a_tool_that_is_not_listed(filled: Tenant) -> Non
     assert call("ok, go ahead") == "{}"
     (filled.folder / "vectors" / "memories.lance" / "_versions").rename(filled.folder / "moved")
     assert call("what about the customs broker?") == "{}"
+
+
+def test_a_day_is_told_in_the_zone_of_the_settings(filled: Tenant) -> None:
+    there = Tenant(filled.settings.model_copy(update={"timezone": "Europe/Berlin"}))
+    moment = datetime(2026, 8, 31, 22, tzinfo=UTC)
+    store(there, NewMemory("Nadia looks after the payroll export.", Source.CLI, Kind.NOTE, created_at=moment))
+    assert "2026-09-01 (id" in recall_for_prompt(there, "who looks after the payroll export?").framed
+
+
+def test_a_context_tells_days_in_the_zone_of_the_settings(filled: Tenant) -> None:
+    there = Tenant(filled.settings.model_copy(update={"timezone": "Europe/Berlin"}))
+    moment = datetime(2026, 8, 31, 22, tzinfo=UTC)
+    store(there, NewMemory("Nadia looks after the payroll export.", Source.CLI, Kind.NOTE, created_at=moment))
+    assert "· 1 Sep" in context(there, ["payroll export"]).document
+    assert '"created":"2026-09-01"' in context(there, ["payroll export"], form="json").document

@@ -3,12 +3,13 @@
 import json
 import re
 from datetime import UTC, datetime
+from zoneinfo import ZoneInfo
 
 import pytest
 
 from memory_assets import operations
 from memory_assets.graph.edges import refresh_graph
-from memory_assets.graph.outdated import StatementChange, find_outdated, list_doubted, list_replaced, plain
+from memory_assets.graph.outdated import Outdated, StatementChange, find_outdated, list_doubted, list_replaced, plain
 from memory_assets.learn.brief import read_brief
 from memory_assets.learn.briefing import renew_brief
 from memory_assets.mcp.protocol import Server
@@ -239,7 +240,7 @@ def test_what_is_contradicted_or_perhaps_replaced_is_marked_so_and_what_is_decid
     def marked(*changes: StatementChange) -> dict[int, list[tuple[str, str]]]:
         doubted = list_doubted(changes)
         found = find_outdated(list_replaced(changes), doubted, memories, tenant.memories.get)
-        return {number: [(each.sentence, each.line) for each in told] for number, told in found.items()}
+        return {number: [(each.sentence, each.line(UTC)) for each in told] for number, told in found.items()}
 
     contradicted = StatementChange(*shelf[0], *shelf[1], now, "contradicted")
     assert marked(contradicted) == {
@@ -268,3 +269,8 @@ def test_hearsay_is_marked_where_it_is_found(tenant):
     found = operations.search.search(_refreshed(tenant), "how large is the error budget").text(LocalTime(UTC))
     assert f"contradicted by {hearsay} on 2026-09-09: Anke says" in found
     assert f"contradicted by {fact} on 2026-09-01: The error budget" in found
+
+
+def test_the_day_of_a_replacement_is_shown_in_the_readers_zone():
+    outdated = Outdated(sentence="A", replaced_by=1, on=datetime(2026, 10, 31, 23, tzinfo=UTC), by_sentence="B")
+    assert outdated.line(ZoneInfo("Europe/Berlin")) == "replaced by 1 on 2026-11-01: B"
