@@ -76,13 +76,14 @@ def known_stamps(catalog: Catalog, source: Source) -> dict[str, FileStamp]:
 
 
 def scan_source(tenant: "Tenant", source: Source, known: Mapping[str, FileStamp]) -> Scan:
-    """Read the files of a source whose stamps are not the known ones. Only the tenant that the settings name has sources.
+    """Read the files of a source whose stamps are not the known ones. Only the tenant that the settings name has sources; what another
+    one knows of them, as a copy of that tenant, stays.
 
     A file whose name holds a secret is refused, unless the settings allow secrets.
     """
     settings = tenant.settings
     if not tenant.is_sources_tenant:
-        return Scan(source, "", notes=(f"The files belong to the tenant {settings.tenant!r}.",))
+        return Scan(source, "", unchanged=tuple(known), notes=(f"The files belong to the tenant {settings.tenant!r}.",))
     return with_safe_names(scan_files(settings, source, known), known, settings.secrets)
 
 

@@ -13,7 +13,7 @@ import pytest
 from memory_assets.errors import NotFoundError
 from memory_assets.ingest.features import extract_features, refresh_entries
 from memory_assets.ingest.memories import sync_memories
-from memory_assets.ingest.scans import FolderStatus, drop_path, known_stamps, record_scan, refusals
+from memory_assets.ingest.scans import FolderStatus, drop_path, known_stamps, record_scan, refresh_source, refusals
 from memory_assets.language.embedders import Embedder
 from memory_assets.language.pipeline import Analyzer, Findings
 from memory_assets.language.reading import Part
@@ -166,11 +166,15 @@ def test_a_restored_memory_of_a_silo_that_is_not_here_stays(tenant: Tenant, writ
     assert "owner" in by_title(tenant)
 
 
-def test_a_restored_memory_of_another_tenant_stays(tenant: Tenant, write_silo: WriteSilo) -> None:
+@pytest.mark.parametrize("is_restored", [False, True])
+def test_memories_of_files_stay_in_a_tenant_that_has_no_sources(tenant: Tenant, write_silo: WriteSilo, is_restored: bool) -> None:
     write_silo("owner", "Priya owns the billing export.")
     ingest(tenant)
-    tenant.catalog.path.unlink()
+    if is_restored:
+        tenant.catalog.path.unlink()
     elsewhere = Tenant(tenant.settings.model_copy(update={"tenant": "somebody-else"}), tenant.name)
+    refresh_source(elsewhere, Source.CLAUDE_SILO)
+    refresh_entries(elsewhere.catalog)
     assert ingest(elsewhere).vanished == 0
     assert "owner" in by_title(elsewhere)
 
