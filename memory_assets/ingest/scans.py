@@ -76,9 +76,9 @@ def known_stamps(catalog: Catalog, source: Source) -> dict[str, FileStamp]:
 
 
 def scan_source(tenant: "Tenant", source: Source, known: Mapping[str, FileStamp]) -> Scan:
-    """Read the files of a source whose stamps are not the known ones. Only the tenant that the settings name has sources; what another
-    one knows of them, as a copy of that tenant, stays.
+    """Read the files of a source whose stamps are not the known ones. Only the tenant that the settings name has sources.
 
+    What another tenant knows of files, such as a copy of that tenant, stays.
     A file whose name holds a secret is refused, unless the settings allow secrets.
     """
     settings = tenant.settings
