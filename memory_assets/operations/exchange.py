@@ -20,6 +20,7 @@ from memory_assets.models import MAX_IMPORTED_LENGTH, NewMemory, RelationType, S
 from memory_assets.operations.answers import Answer, LocalTime
 from memory_assets.sources.files import RefusedFileError, open_regular
 from memory_assets.stores.files import writing
+from memory_assets.stores.memories import SUPERSEDABLE
 from memory_assets.stores.relations import StatedRelation
 from memory_assets.stores.rows import to_jsonl
 from memory_assets.stores.tombstones import Tombstones
@@ -73,10 +74,15 @@ class Imported(Answer):
     refused: int
     erased: int = 0
     """Left out, because their texts were erased."""
+    retired: int = 0
+    """Taken out of recall, because they were forgotten or superseded where the lines come from."""
 
     def text(self, local: LocalTime) -> str:
         left_out = f", {self.erased} left out (erased before)" if self.erased else ""
-        return f"{self.added} added, {self.updated} updated, {self.unchanged} unchanged, {self.refused} refused{left_out}"
+        retired = f", {self.retired} forgotten or superseded as there" if self.retired else ""
+        return (
+            f"{self.added} added, {self.updated} updated, {self.unchanged} unchanged, {self.refused} refused{left_out}{retired}"
+        )
 
 
 class _Relation(BaseModel):
@@ -93,6 +99,7 @@ class _Relation(BaseModel):
 _OBJECT = TypeAdapter(dict[str, Any])
 _ID = TypeAdapter(Annotated[int | str | None, Field(union_mode="left_to_right")])
 _MEMORY, _RELATIONS = TypeAdapter(NewMemory), TypeAdapter(tuple[_Relation, ...])
+_MOMENT = TypeAdapter(AwareDatetime | None)
 _DERIVED = frozenset({"active", "actions", "entities", "pipeline", "updated_at"})
 
 
@@ -144,6 +151,9 @@ def import_lines(
 ) -> Imported:
     """Take in the memories of a JSON Lines file. An id that is already there is updated, so an import can be run again.
 
+    What was forgotten or superseded where `memory export` wrote the lines, after it last changed here, leaves recall here, too;
+    nothing comes back into recall.
+
     `skip_invalid` takes in the good lines of a file that has bad ones. `on_fault` gets a sentence for each bad line before anything is
     taken in, `on_progress` (done, total) while memories are stored.
 
@@ -156,7 +166,7 @@ def import_lines(
 
     given: list[NewMemory] = []
     stated: dict[int, tuple[_Relation, ...]] = {}
-    exported: set[int | None] = set()
+    exported: dict[int | None, datetime | None] = {}
     refused = 0
     for number, line in enumerate(lines, start=1):
         if not line.strip():
@@ -168,7 +178,7 @@ def import_lines(
             if relations and memory.id is not None:
                 stated[memory.id] = relations
             if "pipeline" in read:
-                exported.add(memory.id)
+                exported[memory.id] = _MOMENT.validate_python(read.get("updated_at"))
         except (ValidationError, InvalidInputError) as error:
             refused += 1
             fault = str(error) if isinstance(error, InvalidInputError) else first_fault(error, "the line")
@@ -179,7 +189,10 @@ def import_lines(
         )
     tombstones = Tombstones(tenant.state)
     wanted = [memory for memory in given if not tombstones.find(memory.content, mask(memory.content))]
+    here = tenant.memories.scan(("id", "updated_at"))
+    changed_at = dict(zip(here["id"].to_pylist(), here["updated_at"].to_pylist(), strict=True))
     outcome = import_memories(tenant, wanted, on_progress, exported)
+    retired = _retire(tenant, [each for each in wanted if _is_after(exported.get(each.id), changed_at.get(each.id or 0))])
     _import_relations(tenant, stated)
     renew_brief(tenant)
     return Imported(
@@ -188,7 +201,31 @@ def import_lines(
         unchanged=outcome.unchanged,
         refused=refused,
         erased=len(given) - len(wanted),
+        retired=retired,
     )
+
+
+def _is_after(there: datetime | None, here: datetime | None) -> bool:
+    return there is not None and here is not None and there > here
+
+
+def _retire(tenant: Tenant, lines: Sequence[NewMemory]) -> int:
+    """Forget and supersede what lines say is so; return how many left recall. Nothing is superseded by what is not there."""
+    retired = 0
+    for state in (State.FORGOTTEN, State.SUPERSEDED):
+        newer = {line.id: line.superseded_by for line in lines if line.state is state and line.id is not None}
+        there = {memory.id for memory in tenant.memories.get({number for number in newer.values() if number})}
+        old = [memory for memory in tenant.memories.get(newer) if state is State.FORGOTTEN or newer[memory.id] in there]
+        retired += len(
+            tenant.memories.transition(
+                [memory.id for memory in old],
+                SUPERSEDABLE,
+                state,
+                superseded_by=[newer[memory.id] for memory in old],
+                read_at=[memory.updated_at for memory in old],
+            )
+        )
+    return retired
 
 
 def _import_relations(tenant: Tenant, stated: Mapping[int, Sequence[_Relation]]) -> None:

@@ -107,6 +107,10 @@ def test_history_states_relations_and_equal_times_come_back(tenant: Tenant):
     assert (again.added, again.updated, other.relations.version) == (0, 0, version)
 
 
+def lines_of(tenant: Tenant) -> list[str]:
+    return [line for text in exported_lines(tenant) for line in text.splitlines()]
+
+
 def taken_in(tenant: Tenant, lines: list[str]) -> tuple[int, int, int]:
     done = import_lines(
         tenant,
@@ -136,11 +140,46 @@ def test_tags_that_were_removed_do_not_come_back_with_an_export(tenant: Tenant):
     assert not {"lagos", "lago", "boiler"} & set(kept.tags)
 
 
+def test_two_machines_bring_each_other_what_they_forgot_and_replaced(tenant: Tenant):
+    numbers = [store(tenant, NewMemory(f"Bruno tested boiler {n} of Lagos.", Source.CLI)).id for n in range(4)]
+    there = moved(tenant)
+    edited = edit(tenant, numbers[0], "Bruno replaced boiler 0.", source=Source.CLI).id
+    forget(tenant, numbers[1])
+    forget(there, numbers[2])
+    tag(there, numbers[3], add=["urgent"])
+    before = lines_of(there)
+    assert taken_in(there, lines_of(tenant))[0] == 1
+    taken_in(tenant, before)
+    for each in (tenant, there):
+        states = {memory.id: (memory.state, memory.superseded_by) for memory in each.memories.get([*numbers, edited])}
+        assert states == {
+            numbers[0]: (State.SUPERSEDED, edited),
+            numbers[1]: (State.FORGOTTEN, None),
+            numbers[2]: (State.FORGOTTEN, None),
+            numbers[3]: (State.ACTIVE, None),
+            edited: (State.ACTIVE, None),
+        }
+    undo(tenant, numbers[1])
+    taken_in(tenant, lines_of(there))
+    (back,) = tenant.memories.get([numbers[1]])
+    assert back.state is State.ACTIVE
+
+
+def test_a_memory_is_superseded_by_an_import_only_if_the_newer_one_is_there(tenant: Tenant):
+    number = store(tenant, NewMemory("Bruno tested the boiler of Lagos.", Source.CLI)).id
+    there = moved(tenant)
+    edit(tenant, number, "Bruno replaced the boiler.", source=Source.CLI)
+    (line,) = [line for line in lines_of(tenant) if json.loads(line)["id"] == number]
+    taken_in(there, [line])
+    (kept,) = there.memories.get([number])
+    assert kept.state is State.ACTIVE
+
+
 def test_an_export_that_is_imported_where_it_came_from_changes_nothing(tenant: Tenant):
     numbers = [store(tenant, NewMemory(f"Bruno tested boiler {n} of Lagos.", Source.CLI)).id for n in range(4)]
     newer = edit(tenant, numbers[0], "Bruno replaced the boiler.", source=Source.CLI).id
     tag(tenant, numbers[1], add=["urgent"])
-    lines = [line for text in exported_lines(tenant) for line in text.splitlines()]
+    lines = lines_of(tenant)
     forget(tenant, numbers[2])
     tag(tenant, numbers[3], add=["late"])
     before, version = exported(tenant), tenant.memories.version
