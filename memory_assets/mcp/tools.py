@@ -359,9 +359,10 @@ def tana_pai_freshness(
 def recall_for_prompt(session: Session, prompt: str, for_session: Annotated[str, Field(alias="session")] = "") -> str:
     """What a prompt that the user just wrote recalls, as the answer of Claude Code's hook; nothing if anything is wrong or slow."""
 
-    def recall() -> str:
+    def recall(is_awaited: Callable[[], bool]) -> str:
         with suppress(MemoryAssetsError):
-            return operations.prompt.recall_for_prompt(session.tenant, prompt, for_session, session.here).hook_output()
+            found = operations.prompt.recall_for_prompt(session.tenant, prompt, for_session, session.here, is_awaited)
+            return found.hook_output()
         return operations.prompt.NOTHING
 
     return _answer_within(_PROMPT_SECONDS, recall)
@@ -374,23 +375,29 @@ def file_written(session: Session, path: str) -> str:
     return operations.prompt.NOTHING
 
 
-def _answer_within(seconds: float, work: Callable[[], str]) -> str:
-    """What `work` returns; an empty object if that takes longer, or another such call still works. The thread ends by itself."""
+def _answer_within(seconds: float, work: Callable[[Callable[[], bool]], str]) -> str:
+    """What `work` returns; an empty object if that takes longer, or another such call still works. The thread ends by itself.
+
+    `work` gets a function that it calls once, before it notes what it tells: False if nobody waits any more. Then its answer is lost.
+    """
     if not _RECALLING.acquire(blocking=False):
         return operations.prompt.NOTHING
     answers: SimpleQueue[str] = SimpleQueue()
+    decided = Lock()
 
     def run() -> None:
+        answer = operations.prompt.NOTHING
         try:
-            answers.put(work())
+            answer = work(lambda: decided.acquire(blocking=False))
         finally:
+            answers.put(answer)
             _RECALLING.release()
 
     Thread(target=run, name="prompt-recall", daemon=True).start()
     try:
         return answers.get(timeout=seconds)
     except Empty:
-        return operations.prompt.NOTHING
+        return operations.prompt.NOTHING if decided.acquire(blocking=False) else answers.get()
 
 
 DAILY = (init, search, tana_context, store, show, recent, update, supersede, forget, undo, health)

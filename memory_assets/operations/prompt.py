@@ -1,7 +1,7 @@
 """Tell a session the memories that fit its user's prompt and that it was not told yet."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, tzinfo
 
 from pydantic import Field
@@ -43,10 +43,13 @@ class PromptRecall(View):
         return json.dumps({"hookSpecificOutput": {"hookEventName": "UserPromptSubmit", "additionalContext": self.framed}})
 
 
-def recall_for_prompt(tenant: Tenant, prompt: str, session: str = "", here: Project | None = None) -> PromptRecall:
+def recall_for_prompt(
+    tenant: Tenant, prompt: str, session: str = "", here: Project | None = None, is_awaited: Callable[[], bool] = lambda: True
+) -> PromptRecall:
     """The memories that a prompt needs, framed, within `MEMORY_PROMPT_RECALL_TOKENS`, and none that the session still has.
 
-    The newest comes first: where nobody noticed that a fact has changed, what holds is read before what it replaced.
+    The newest comes first: where nobody noticed that a fact has changed, what holds is read before what it replaced. If the answer is not
+    awaited any more, it is empty, and nothing is noted as told.
 
     Raises:
         StoreError: the store's vectors are another embedder's, or it cannot be read.
@@ -69,7 +72,7 @@ def recall_for_prompt(tenant: Tenant, prompt: str, session: str = "", here: Proj
         if room < 0 or len(told) == _MOST_LINES:
             break
         told.append((hit.memory, rendered))
-    if not told:
+    if not told or not is_awaited():
         return PromptRecall()
     told.sort(key=lambda each: each[0].created_at, reverse=True)
     lines = [(memory.id, rendered) for memory, rendered in told]

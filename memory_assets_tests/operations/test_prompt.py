@@ -2,15 +2,19 @@
 
 import json
 from datetime import UTC, datetime
+from threading import Event
+from typing import Any
 
 import pytest
 
 from memory_assets.language.tokens import count_tokens
 from memory_assets.learn.brief import CLOSING, OPENING
 from memory_assets.learn.session_start import read_last_told, read_told, record_told, set_quiet
+from memory_assets.mcp import tools
 from memory_assets.mcp.protocol import Server
 from memory_assets.mcp.tools import Session
 from memory_assets.models import Kind, NewMemory, Source
+from memory_assets.operations import prompt as operations_prompt
 from memory_assets.operations.context import context
 from memory_assets.operations.prompt import recall_for_prompt
 from memory_assets.operations.store import store
@@ -101,26 +105,12 @@ def test_the_hook_reaches_it_as_a_tool_that_is_not_listed(filled: Tenant) -> Non
     listed = server.answer({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})
     assert "recall_for_prompt" not in json.dumps(listed)
     recall_for_prompt(filled, "warm")
-
-    def call(prompt: str) -> str:
-        answered = server.answer(
-            {
-                "jsonrpc": "2.0",
-                "id": 2,
-                "method": "tools/call",
-                "params": {"name": "recall_for_prompt", "arguments": {"prompt": prompt, "session": "s9"}},
-            }
-        )
-        assert answered
-        assert answered["result"]["isError"] is False
-        return answered["result"]["content"][0]["text"]
-
-    output = json.loads(call("who takes care of restoring the staging database?"))["hookSpecificOutput"]
+    output = json.loads(_hook(server, "who takes care of restoring the staging database?"))["hookSpecificOutput"]
     assert output["hookEventName"] == "UserPromptSubmit"
     assert "Priya" in output["additionalContext"]
-    assert call("ok, go ahead") == "{}"
+    assert _hook(server, "ok, go ahead") == "{}"
     (filled.folder / "vectors" / "memories.lance" / "_versions").rename(filled.folder / "moved")
-    assert call("what about the customs broker?") == "{}"
+    assert _hook(server, "what about the customs broker?") == "{}"
 
 
 def test_a_day_is_told_in_the_zone_of_the_settings(filled: Tenant) -> None:
@@ -136,3 +126,36 @@ def test_a_context_tells_days_in_the_zone_of_the_settings(filled: Tenant) -> Non
     store(there, NewMemory("Nadia looks after the payroll export.", Source.CLI, Kind.NOTE, created_at=moment))
     assert "· 1 Sep" in context(there, ["payroll export"]).document
     assert '"created":"2026-09-01"' in context(there, ["payroll export"], form="json").document
+
+
+def test_what_comes_too_late_for_the_hook_is_not_noted_as_told(filled: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
+    server, prompt = Server(Session(filled, ATLAS)), "who takes care of restoring the staging database?"
+    find, may_find = operations_prompt.find_for_prompt, Event()
+
+    def find_late(*given: Any, **named: Any) -> Any:
+        may_find.wait()
+        return find(*given, **named)
+
+    monkeypatch.setattr(operations_prompt, "find_for_prompt", find_late)
+    monkeypatch.setattr(tools, "_PROMPT_SECONDS", 0.0)
+    assert _hook(server, prompt) == "{}"
+    may_find.set()
+    with tools._RECALLING:  # the late search has ended
+        assert read_told(filled.folder, "s9") == []
+    monkeypatch.setattr(tools, "_PROMPT_SECONDS", 60.0)
+    assert "Priya" in _hook(server, prompt)
+
+
+def _hook(server: Server, prompt: str) -> str:
+    """What the hook of a prompt answers in session s9."""
+    answered = server.answer(
+        {
+            "jsonrpc": "2.0",
+            "id": 2,
+            "method": "tools/call",
+            "params": {"name": "recall_for_prompt", "arguments": {"prompt": prompt, "session": "s9"}},
+        }
+    )
+    assert answered
+    assert answered["result"]["isError"] is False
+    return answered["result"]["content"][0]["text"]
