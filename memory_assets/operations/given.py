@@ -84,11 +84,14 @@ class Narrowing:
 
 
 def _projects(tenant: Tenant, name: str) -> list[str]:
-    """The projects of that name; a path names one alone."""
+    """The projects of that name; a path names one alone. The slug under which a silo's memories are kept counts as its folder."""
+    from memory_assets.sources.projects import may_be_called, slug_of
+
     if "/" in name:
-        return [name]
+        return [name, slug_of(name.rstrip("/"))]
     known: list[str] = tenant.memories.scan(("project",))["project"].unique().to_pylist()
-    return [name, *(each for each in known if each.rstrip("/").rpartition("/")[2].casefold() == name.casefold())]
+    folders = {slug_of(each): each for each in known if "/" in each}
+    return [name, *(each for each in known if may_be_called(folders.get(each, each), name))]
 
 
 def _spellings(tenant: Tenant, name: str) -> frozenset[Entity]:

@@ -9,6 +9,8 @@ from pathlib import Path
 from memory_assets.sources.files import RefusedFileError, read_head
 
 _NOT_SLUG_CHARACTER = re.compile(r"[^a-zA-Z0-9]")
+_FOLDER_SLUG = re.compile(r"(?:-|[a-zA-Z]--).+")
+"""The slug of an absolute path."""
 _GIT_DIRECTORY = re.compile(r"gitdir: (?P<repository>.+)/\.git/worktrees/[^/\n]+\s*")
 _POINTER_BYTES = 4_096
 """Of a file that points to another folder, so much is read."""
@@ -47,6 +49,14 @@ def slug_of(directory: str) -> str:
     does; different directories may share a slug.
     """
     return _NOT_SLUG_CHARACTER.sub(lambda found: "--" if found[0] > "\uffff" else "-", directory)
+
+
+def may_be_called(project: str, name: str) -> bool:
+    """Whether `name` is the last part of the folder `project`; of a slug, which cannot be decoded, whether it may be."""
+    is_slug = _FOLDER_SLUG.fullmatch(project) and "/" not in project
+    return project.rstrip("/").rpartition("/")[2].casefold() == name.casefold() or (
+        bool(is_slug) and project.casefold().endswith(slug_of(f"/{name}").casefold())
+    )
 
 
 def project_at_hand() -> Project | None:

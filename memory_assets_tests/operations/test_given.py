@@ -26,3 +26,19 @@ def test_a_name_finds_every_spelling_that_the_graph_knows(tenant: Tenant) -> Non
     store(tenant, NewMemory("Bob Hansen pays for the billing export.", Source.CLI))
     refresh_graph(tenant.catalog, tenant.memories, tenant.relations)
     assert found(tenant, entities=("alice morgan",)) == {full, short}
+
+
+def test_a_project_is_found_by_its_folder_or_its_last_part_though_a_silo_names_it_by_its_slug(tenant: Tenant) -> None:
+    def of(project: str) -> str:
+        return store(tenant, NewMemory(f"The billing export of {project} is slow.", Source.CLI, project=project)).content
+
+    def found_in(project: str) -> set[str]:
+        return {memory.content for memory in search(tenant, "billing export", narrowed=Narrowing(project=project)).memories}
+
+    named, folder, silo, other = of("atlas"), of("/src/acme/atlas"), of("-home-mira-my-work-atlas"), of("/src/borealis-atlas")
+    of("-src-borealis-atlas")
+    of("quick-atlas")
+    assert found_in("Atlas") == found_in("atlas") == {named, folder, silo}
+    assert found_in("/home/mira/my.work/atlas/") == {silo}
+    assert other in found_in("borealis-atlas")
+    assert found_in("work") == set()
