@@ -115,6 +115,33 @@ def test_search_as_one_types_by_keyboard_alone(tab: Page) -> None:
     expect(tab.locator("h2", has_text="Where it came from")).to_be_visible()
 
 
+def test_what_was_found_does_not_stay_for_other_words_while_the_service_is_away(
+    window: tuple[Page, list[str]], tab: Page
+) -> None:
+    tab.goto("/ui/search?q=billing+export")
+    tab.route("**/ui/search?*", lambda route: route.abort())
+    tab.locator("#q").press_sequentially(" lighthouse")
+    expect(tab.locator("#results").get_by_role("alert")).to_contain_text("does not answer")
+    expect(tab.locator("#results article")).to_have_count(0)
+    tab.unroute("**/ui/search?*")
+    window[1].clear()  # Chromium logs each request that fails
+
+
+def test_a_memory_of_one_long_word_keeps_its_title_and_fits(tab: Page, sample: Tenant) -> None:
+    show(tab, remember(sample, "Leuchtturm" * 60))
+    expect(tab.locator("section", has=tab.locator("#joined-to"))).to_contain_text("Nothing, as of the last")
+    expect(tab).to_have_title(re.compile("^Leuchtturm.* · Memory$"))
+    tab.set_viewport_size({"width": 390, "height": 844})
+    assert tab.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+def test_a_slash_leads_to_the_search_from_a_page_that_shows_no_field(tab: Page, sample: Tenant) -> None:
+    show(tab, remember(sample, "The lock gates open inwards."))
+    tab.locator("body").press("/")
+    expect(tab).to_have_url(re.compile("/ui/search$"))
+    expect(tab.locator("#q")).to_be_focused()
+
+
 def test_filters_narrow_what_is_found_and_each_hit_says_why(tab: Page) -> None:
     tab.goto("/ui/search?q=billing+export")
     tab.get_by_text("Filters").click()

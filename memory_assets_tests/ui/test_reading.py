@@ -1,6 +1,7 @@
 """What the pages show, and that what others wrote is text wherever it is shown."""
 
 import socket
+from datetime import UTC, datetime
 
 from memory_assets.graph.edges import refresh_graph
 from memory_assets.models import Kind, State
@@ -61,6 +62,15 @@ def test_an_outdated_sentence_is_marked_with_the_one_that_holds(tenant: Tenant, 
     for address in ("/search?q=nightly+import+of+the+ledger", f"/memories/{old}"):
         mark = visitor.get(address).text.lower().partition("outdated, replaced on")[2].partition("</p>")[0]
         assert f'<a href="/ui/memories/{new}">the nightly import of the ledger now runs on host alder' in mark, address
+
+
+def test_a_hit_names_what_replaced_two_of_its_sentences_once(tenant: Tenant, visitor: Visitor) -> None:
+    text = "Ines Quill owns the berth allocator\n\nInes Quill owns the berth allocator since 2026-05-04."
+    old = remember(tenant, text, created_at=datetime(2026, 5, 5, tzinfo=UTC))
+    remember(tenant, "Ines Quill no longer owns the berth allocator; since 2026-11-20 it is Wanjiru Kamau.")
+    refresh_graph(tenant.catalog, tenant.memories, tenant.relations)
+    assert visitor.get(f"/memories/{old}").text.count("is outdated, replaced on") == 2
+    assert visitor.get("/search?q=who+owns+the+berth+allocator").text.count("Outdated, replaced on") == 1
 
 
 def test_the_start_says_what_waits_for_tana(tenant: Tenant, visitor: Visitor) -> None:

@@ -1,10 +1,19 @@
 "use strict";
-// "/" goes to the search field of the page, wherever no text is being written.
+// "/" goes to the search field of the page, or to the search, wherever no text is being written.
 document.addEventListener("keydown", (event) => {
-  const field = document.querySelector('input[type="search"]');
-  if (event.key !== "/" || !field || event.target.closest("input, textarea, select")) return;
+  if (event.key !== "/" || event.target.closest("input, textarea, select")) return;
+  const field = [...document.querySelectorAll('input[type="search"]')].find((each) => each.checkVisibility());
   event.preventDefault();
-  field.focus();
+  if (field) field.focus();
+  else document.querySelector('nav a[href$="/search"]')?.click();
+});
+// What was found for other words must not stay as if it fitted.
+document.addEventListener("htmx:sendError", (event) => {
+  const fault = document.createElement("p");
+  fault.className = "fault";
+  fault.setAttribute("role", "alert");
+  fault.textContent = "The service does not answer; try again.";
+  event.detail.target.replaceChildren(fault);
 });
 // A form with data-confirm asks before it is sent.
 document.addEventListener("submit", (event) => {
