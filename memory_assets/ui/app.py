@@ -1,6 +1,6 @@
 """The pages as one ASGI application, mounted at /ui: login, logout, files, security headers, errors, and the views."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from http import HTTPStatus
 from urllib.parse import parse_qsl
 
@@ -50,6 +50,8 @@ _HEADERS = {
 }
 _FORM = "application/x-www-form-urlencoded"
 _MOST_FIELDS = 5_000
+_NOT_TYPED = {"seen", "tag", "text"}
+"""Fields that a form carries hidden, or the first word of their names."""
 _A_YEAR = "private, max-age=31536000, immutable"
 
 
@@ -164,6 +166,9 @@ class Pages:
                 answered = RedirectResponse(f"{PATH}/login", HTTPStatus.SEE_OTHER)
                 if "HX-Request" in request.headers:
                     answered = Response(status_code=HTTPStatus.NO_CONTENT, headers={"HX-Redirect": f"{PATH}/login"})
+                elif view.method == "POST" and _is_from_here(request):
+                    form, message = await _read_form(request), "Your session has ended, and nothing was changed; log in again."
+                    answered = self._logged_out(request, token or new_token(), message, written=_written(form))
                 return answered
             if any(isinstance(each, int) and each > LARGEST_ID for each in request.path_params.values()):
                 raise HTTPException(HTTPStatus.NOT_FOUND, "Nothing has this number.")
@@ -198,8 +203,10 @@ class Pages:
         shown = render("error.html", {"page": None, "messages": [], **values})
         return Response(shown, status, media_type="text/html")
 
-    def _logged_out(self, request: Request, token: str, message: str = "", tenant: str = "") -> Response:
-        values = {"page": None, "messages": [], "csrf": self._sessions.csrf_of(token), "message": message}
+    def _logged_out(
+        self, request: Request, token: str, message: str = "", tenant: str = "", written: Sequence[str] = ()
+    ) -> Response:
+        values = {"page": None, "messages": [], "csrf": self._sessions.csrf_of(token), "message": message, "written": written}
         values["tenant"] = tenant or self._state.settings.tenant
         status = HTTPStatus.FORBIDDEN if message else HTTPStatus.OK
         return _with_cookie(request, Response(render("login.html", values), status, media_type="text/html"), token)
@@ -217,6 +224,16 @@ async def _read_form(request: Request) -> FormFields:
     except ValueError as error:
         raise HTTPException(HTTPStatus.BAD_REQUEST, "This form cannot be read; open the page again.") from error
     return FormFields(fields)
+
+
+def _is_from_here(request: Request) -> bool:
+    """Whether the browser says that the form stood on a page of this service."""
+    return request.headers.get("Sec-Fetch-Site") == "same-origin"
+
+
+def _written(form: FormFields) -> list[str]:
+    """What somebody typed into a form's fields, as far as it is more than a word."""
+    return [text for name, text in form.multi_items() if " " in text.strip() and name.partition(" ")[0] not in _NOT_TYPED]
 
 
 def _stale_form() -> HTTPException:

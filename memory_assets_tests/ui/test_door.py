@@ -68,6 +68,22 @@ def test_a_damaged_note_of_the_last_visit_keeps_nobody_out(site: Site, tenant: T
     assert site.visitor(tenant).get("/").status_code == 200
 
 
+def test_what_was_written_when_a_session_had_ended_is_not_lost(site: Site, tenant: Tenant) -> None:
+    visitor = site.visitor(tenant)
+    address = f"/memories/{remember(tenant, 'The buoy is red.')}/edit"
+    visitor.get("/search")
+    visitor.http.cookies.clear()
+    typed = "The buoy is <b>yellow</b> since May."
+    fields = {"csrf": visitor.csrf, "seen": "2026-05-01T10:00:00+00:00", "content": typed}
+    answer = visitor.http.post(f"/ui{address}", data=fields, headers={"Sec-Fetch-Site": "same-origin"})
+    assert (answer.status_code, "Your session has ended" in answer.text) == (403, True)
+    assert "The buoy is &lt;b&gt;yellow&lt;/b&gt; since May.</textarea>" in answer.text
+    assert answer.text.count("<textarea") == 1
+    for elsewhere in ({}, {"Sec-Fetch-Site": "cross-site"}):
+        shown = visitor.http.post(f"/ui{address}", data=fields, headers=elsewhere)
+        assert (shown.url.path, "yellow" in shown.text) == ("/ui/login", False)
+
+
 def test_a_link_opens_once_and_not_when_it_is_old(site: Site, tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
     address = one_time_address(tenant, site.url)
     assert site.visitor().http.get(address).url.path == "/ui/"
