@@ -7,6 +7,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
+from itertools import islice
 
 from memory_assets.graph.outdated import StatementChange, plain
 from memory_assets.graph.statements import list_statements
@@ -19,6 +20,9 @@ _WHOLE = 140
 """Letters of a text that is told whole, and of the first sentences about a user or a wish."""
 _ALSO = re.compile(r"^also,?\s+", re.IGNORECASE)
 _PARAGRAPHS = re.compile(r"\n\s*\n")
+_FIRST_WORDS = re.compile(r"(?:(?<=\s)|^)\b")
+_LEANS = 3
+"""Among so many first words a pronoun stands for something in the sentence before: "Before that it was Ivo"."""
 STANDING = frozenset({Kind.USER, Kind.SELF_KNOWLEDGE, Kind.FEEDBACK})
 """Kinds that hold in every session."""
 
@@ -119,6 +123,8 @@ def _opening(memory: Memory) -> str:
     first, _, rest = memory.content.partition("\n\n")
     text = rest if rest and _is_title(first) else memory.content
     if is_curated(memory):
+        if rest.casefold().startswith(first.casefold()):
+            first, _, rest = rest.partition("\n\n")
         is_heading = first.rstrip().endswith(("?", ":")) or first.lstrip().startswith("#")
         text = f"{first} {rest.partition(chr(10) * 2)[0]}" if is_heading else first
     *others, last = (" ".join(each.split()) for each in _PARAGRAPHS.split(text))
@@ -134,9 +140,10 @@ def _is_title(paragraph: str) -> bool:
 def _facts(memory: Memory, doubts: Doubts) -> Iterator[Fact]:
     outdated, (first, _, rest) = doubts.outdated.get(memory.id, ()), memory.content.partition("\n\n")
     title = plain(first) if rest and _is_title(first) and not is_curated(memory) else ""
-    is_first, before = True, ""
+    is_first, before, is_torn = True, "", False
     for _, statement in list_statements(memory.content):
-        if statement in outdated or statement == title:
+        is_torn = statement in outdated or (is_torn and _leans(statement))
+        if is_torn or statement == title:
             continue
         key = memory.id, statement
         change = doubts.newer.get(key)
@@ -153,6 +160,12 @@ def _facts(memory: Memory, doubts: Doubts) -> Iterator[Fact]:
             text = f"{before} {text}"
         yield Fact(text, need, likelihood, doubts.contrary.get(key, 0))
         before = statement
+
+
+def _leans(statement: str) -> bool:
+    """Whether a sentence cannot be told without the one before."""
+    begins = islice(_FIRST_WORDS.finditer(statement), _LEANS)
+    return any(pattern("replacements.pronoun").match(statement, found.start()) for found in begins)
 
 
 def _need(statement: str, likelihood: float, *, is_first: bool) -> Need:

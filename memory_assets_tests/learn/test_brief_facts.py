@@ -51,6 +51,19 @@ def test_what_replaces_something_comes_first_and_what_is_perhaps_replaced_last()
     assert rooms not in needs(_LONG, Doubts(outdated={7: {rooms}}))
 
 
+def test_a_sentence_that_leans_on_a_replaced_one_is_not_told() -> None:
+    replaced = "Ines owns the gate since May."
+    rest = "Before that it was Ivo. He moved to Kiel. The gate is painted green. It squeaks in the wind."
+    found = needs(f"{replaced} {rest}", Doubts(outdated={7: {replaced}}))
+    assert set(found) == {"The gate is painted green.", "It squeaks in the wind."}
+    assert "Before that it was Ivo." in " ".join(needs(f"{replaced} {rest}"))
+
+
+def test_a_curated_description_that_its_body_repeats_gives_way_to_it() -> None:
+    told = Memory(7, "Fee of the pier\n\nFee of the pier is 20 EUR a day.", Kind.PROJECT, Source.PAI_LEARNING, "fee", _NOW, _NOW)
+    assert [each.text for each in list_facts(told, Doubts())] == ["Fee of the pier is 20 EUR a day."]
+
+
 def test_a_sentence_that_another_one_explains_is_told_behind_it() -> None:
     text = "The old barrier at the gate is slow. It no longer opens by itself. " + "Visitors ring the bell at the gate. " * 4
     found = needs(text)
