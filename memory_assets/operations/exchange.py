@@ -18,6 +18,7 @@ from memory_assets.language.secrets import mask
 from memory_assets.language.validation import validate_memory
 from memory_assets.models import MAX_IMPORTED_LENGTH, NewMemory, RelationType, SecretPolicy, Source, State
 from memory_assets.operations.answers import Answer, LocalTime
+from memory_assets.sources.dating import lies_ahead
 from memory_assets.sources.files import RefusedFileError, open_regular
 from memory_assets.stores.files import writing
 from memory_assets.stores.memories import SUPERSEDABLE
@@ -122,6 +123,8 @@ def _memory_of(line: dict[str, Any]) -> NewMemory:
     created = memory.created_at
     if created and created.tzinfo is None:
         created = created.replace(tzinfo=UTC)
+    if created and lies_ahead(created) and "pipeline" not in line:  # what was exported here has its time from here
+        raise InvalidInputError(f"created_at: {created:%Y-%m-%d} lies in the future; give a time up to now")
     memory = replace(memory, created_at=created, metadata=memory.metadata | unknown)
     validate_memory(memory, MAX_IMPORTED_LENGTH)
     return memory
@@ -185,7 +188,8 @@ def import_lines(
             on_fault(f"{name} line {number}, {fault}.")
     if refused and not skip_invalid:
         raise InvalidInputError(
-            f"{refused} line(s) of {name} cannot be taken in, so nothing was imported; mend them or add --skip-invalid."
+            f"{refused} line(s) of {name} cannot be taken in, so nothing was imported; mend them, or skip them "
+            "(--skip-invalid; over HTTP skip_invalid=true)."
         )
     tombstones = Tombstones(tenant.state)
     wanted = [memory for memory in given if not tombstones.find(memory.content, mask(memory.content))]

@@ -131,6 +131,13 @@ def test_a_line_that_is_replaced_and_holds_is_refused(tenant: Tenant, line: str)
     assert (done.added, done.refused) == (0, 1) and "x line 1, superseded_by: leave it out" in faults[0]
 
 
+def test_a_line_of_the_future_is_refused_as_a_text_is_that_is_stored(tenant: Tenant):
+    faults: list[str] = []
+    lines = [b'{"content": "The dock is open.", "created_at": "2199-01-01T00:00:00Z"}']
+    done = import_lines(tenant, "x", lines, skip_invalid=True, on_fault=faults.append, on_progress=lambda _done, _total: None)
+    assert (done.added, done.refused) == (0, 1) and "created_at: 2199-01-01 lies in the future" in faults[0]
+
+
 def test_tags_that_were_removed_do_not_come_back_with_an_export(tenant: Tenant):
     number = store(tenant, NewMemory("Bruno tested the boiler of Lagos.", Source.CLI, tags=("heating",))).id
     assert tag(tenant, number, remove=["Lagos", "boiler"]).tags == ["heating", "bruno"]
