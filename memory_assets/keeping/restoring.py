@@ -192,7 +192,7 @@ class _Restoring:
             stream = pa.RecordBatchReader.from_batches(copy.table_schema, self._batches(copy, indices, faults))
             options = {"schema": copy.table_schema, "mode": "overwrite", "on_bad_vectors": "null"}
             try:
-                table = place.connect(timedelta(0), session()).create_table(name, data=stream, **options)
+                table = place.connect(timedelta(0), session(name)).create_table(name, data=stream, **options)
             except (RuntimeError, OSError, ValueError) as error:
                 if faults:
                     raise faults[0] from error

@@ -106,7 +106,10 @@ class MemoryStore(TableStore):
     def tend_resident(self) -> None:
         """Copy the table, or what was added, or use what another process copied. Slow: call it in the background after commits."""
         if self._resident is not None:
+            was_resident = self.is_resident
             self._resident.tend(self.columns.live)
+            if self.is_resident and not was_resident:
+                self.stored.forget_files()  # for no more searches
 
     def reach(self, version: int) -> None:
         """See at least a version of the table, which somebody else made. One that is in a folder is seen anyway."""

@@ -52,8 +52,8 @@ Result = TypeVar("Result")
 
 
 @cache
-def session() -> "Session":
-    """LanceDB's cache of the files it has read, one for all tables of this process."""
+def session(table: str) -> "Session":  # noqa: ARG001 - told apart by it
+    """LanceDB's cache of the files it has read, one for all tables of that name in this process."""
     return import_lancedb().Session(_INDEX_CACHE_BYTES, _METADATA_CACHE_BYTES)
 
 
@@ -170,6 +170,13 @@ class StoredTable:
         assert self._table is not None
         return self._table
 
+    def forget_files(self) -> None:
+        """Go on with the table in a folder opened anew: LanceDB's cache is given back once no other table uses it."""
+        if self.location.is_folder and self._table is not None:
+            session.cache_clear()
+            with self._opening, self.explained("opened"):
+                self._table, self._newest = self._opened() or self._table, None
+
     def rebuild_indices(self) -> None:
         """Build all indices anew, whatever is left of them; a vector index waits for the next upkeep."""
         with self._opening, self.explained("indexed"):
@@ -226,7 +233,7 @@ class StoredTable:
 
     def _connected(self, using: "Session | None" = None) -> "DBConnection":
         """A connection whose tables look themselves for newer commits, unless the tenant's state counts these."""
-        return self.location.connect(None if self._commits else timedelta(seconds=self.freshness), using or session())
+        return self.location.connect(None if self._commits else timedelta(seconds=self.freshness), using or session(self.definition.name))
 
     def _opened(self) -> "Table | None":
         """The table, if it exists."""
@@ -252,7 +259,7 @@ class StoredTable:
         assert self._commits
         seen = self._commits.state.count_commits()
         try:
-            table = self._checked(self.location.open(self.definition.name, session()))
+            table = self._checked(self.location.open(self.definition.name, session(self.definition.name)))
         except ValueError as error:
             if _NOT_FOUND not in str(error):
                 raise

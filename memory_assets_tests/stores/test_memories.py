@@ -285,14 +285,14 @@ def test_who_when_and_where_are_part_of_what_is_searched() -> None:
 def test_what_lancedb_keeps_in_memory_is_bounded_over_all_tables(tmp_path: Path) -> None:
     tables.session.cache_clear()
     bound = tables._INDEX_CACHE_BYTES + tables._METADATA_CACHE_BYTES
-    kept = tables.session().approx_num_items
+    kept = tables.session("memories").approx_num_items
     for name in ("one", "two"):
         store = MemoryStore(str(tmp_path / name))
         store.put([memory(f"alpha {n}") for n in range(20)], unit(0).repeat(20, axis=0), "test")
         assert store.matching("alpha", 5, Filters()).num_rows == 5
-        assert tables.session().approx_num_items > kept
-        kept = tables.session().approx_num_items
-    assert 0 < tables.session().size_bytes < bound
+        assert tables.session("memories").approx_num_items > kept
+        kept = tables.session("memories").approx_num_items
+    assert 0 < tables.session("memories").size_bytes < bound
 
 
 def test_a_table_made_again_where_one_was_has_nothing_of_it(tmp_path: Path) -> None:

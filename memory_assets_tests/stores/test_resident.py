@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from memory_assets.errors import StoreError
 from memory_assets.models import Entity, Kind, Memory, Source, State, TextVectors
-from memory_assets.stores import lance
+from memory_assets.stores import lance, tables
 from memory_assets.stores.location import Location
 from memory_assets.stores.memories import Filters, MemoryStore
 from memory_assets.stores.resident.copies import remove_copies
@@ -278,6 +278,24 @@ def test_a_store_that_is_committed_is_done_whatever_happens_in_memory(
     store.tend_resident()
     assert len(store) == 41
     assert_same_answers(store)
+
+
+def test_what_searches_on_disk_left_in_memory_is_given_back_once_they_are_answered_from_memory(tmp_path: Path) -> None:
+    tables.session.cache_clear()
+    store = MemoryStore(str(tmp_path / "vectors"), freshness=60.0)
+    store.put([memory(f"note {n}", n) for n in range(40)], vectors(40), "test")
+    assert store.matching("note", 5, ACTIVE).num_rows == 5
+    before = tables.session("memories")
+    kept = before.approx_num_items
+    store.keep_resident(Allowance(64 << 20), tmp_path / "cache")
+    store.tend_resident()
+    assert store.is_resident
+    kept_while_loading = before.approx_num_items
+    store.count(Filters(kinds=(Kind.NOTE,)))
+    assert_same_answers(store)
+    assert kept
+    assert before.approx_num_items == kept_while_loading
+    assert 0 < tables.session("memories").approx_num_items
 
 
 def test_a_table_beyond_the_allowance_is_answered_from_disk(tmp_path: Path) -> None:
