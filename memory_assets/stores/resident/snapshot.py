@@ -98,11 +98,12 @@ class Snapshot:
 
     def matching(self, text: str, limit: int, filters: Filters, columns: Sequence[str]) -> pa.Table:
         terms = {term for term in self.terms(words_of(text)) if term is not None}
-        holding = {term: sum(each.words.frequency(term) for each in self.segments) for term in terms}
-        weights = {term: inverse_frequency(self.texts, count) for term, count in holding.items() if count}
+        postings = [[each.words.postings_of(term) for each in self.segments] for term in terms]
+        weights = [inverse_frequency(self.texts, sum(int(each.stop - each.start) for each in places)) for places in postings]
         found: list[Found] = []
-        for each in self.segments:
-            scores = each.words.scores(weights, len(each)) * each.passing(filters)
+        for number, each in enumerate(self.segments):
+            weighted = zip((places[number] for places in postings), weights, strict=True)
+            scores = each.words.scores(weighted, len(each)) * each.passing(filters)
             rows = best_rows(scores, limit)
             found.append((each, rows, scores[rows]))
         return _answer(found, limit, columns, "score")
@@ -126,11 +127,16 @@ def _answer(found: "Sequence[Found]", limit: int, columns: Sequence[str], measur
     """The best `limit` rows of all segments: `id`, the measure, `_rowid` (-1 if it is not known) and `columns`."""
     measured = np.concatenate([values for _, _, values in found])
     best = np.argsort(-measured, kind="stable")[:limit]
-    ids = np.concatenate([each.ids[rows] for each, rows, _ in found])
-    taken = _taken([(each, rows) for each, rows, _ in found], (ROW_ID.name, *columns)).take(pa.array(best))
-    row_ids = taken[ROW_ID.name].cast(pa.int64()).fill_null(-1)
-    arrays = [pa.chunked_array([values]) for values in (ids[best], measured[best])]
-    return pa.Table.from_arrays([*arrays, row_ids, *taken.columns[1:]], ["id", measure, ROW_ID.name, *columns])
+    segment = np.repeat(np.arange(len(found)), [len(rows) for _, rows, _ in found])[best]
+    rows = np.concatenate([rows for _, rows, _ in found])[best]
+    ordered = [(each, rows[segment == number]) for number, (each, _, _) in enumerate(found)]
+    taken = _taken(ordered, ("id", ROW_ID.name, *columns))
+    if taken["id"].num_chunks > 1:
+        taken = taken.take(pa.array(np.argsort(np.argsort(segment, kind="stable"))))
+    ids, row_ids, *others = taken.columns
+    row_ids = row_ids.cast(pa.int64()).fill_null(-1)
+    scores = pa.chunked_array([measured[best]])
+    return pa.Table.from_arrays([ids, scores, row_ids, *others], ["id", measure, ROW_ID.name, *columns])
 
 
 def _taken(found: Sequence[tuple[Segment, Rows]], columns: Sequence[str]) -> pa.Table:

@@ -9,7 +9,7 @@ It finds what LanceDB's full-text index finds: words are runs of letters and dig
 import math
 import re
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -81,20 +81,16 @@ class Words:
     def vocabulary_nbytes(self) -> int:
         return self.terms.nbytes + self.starts.nbytes
 
-    def _postings_of(self, term: str) -> slice:
+    def postings_of(self, term: str) -> slice:
+        """Which postings are those of a term."""
         code = bisect_left(range(len(self.terms)), term, key=lambda place: self.terms[place].as_py())
         is_there = code < len(self.terms) and self.terms[code].as_py() == term
         return slice(self.starts[code], self.starts[code + 1]) if is_there else slice(0, 0)
 
-    def frequency(self, term: str) -> int:
-        found = self._postings_of(term)
-        return int(found.stop - found.start)
-
-    def scores(self, weights: "dict[str, float]", size: int) -> Floats:
-        """BM25 of each of the `size` rows for terms of the given inverse document frequencies; 0 where none occurs."""
+    def scores(self, weighted: Iterable[tuple[slice, float]], size: int) -> Floats:
+        """BM25 of each of the `size` rows for terms, by their postings and inverse document frequency; 0 where none occurs."""
         total = np.zeros(size, np.float32)
-        for term, weight in weights.items():
-            found = self._postings_of(term)
+        for found, weight in weighted:
             np.add.at(total, self.rows[found], np.float32(weight) * self.weights[found])
         return total
 
