@@ -233,7 +233,8 @@ class StoredTable:
 
     def _connected(self, using: "Session | None" = None) -> "DBConnection":
         """A connection whose tables look themselves for newer commits, unless the tenant's state counts these."""
-        return self.location.connect(None if self._commits else timedelta(seconds=self.freshness), using or session(self.definition.name))
+        freshness = None if self._commits else timedelta(seconds=self.freshness)
+        return self.location.connect(freshness, using or session(self.definition.name))
 
     def _opened(self) -> "Table | None":
         """The table, if it exists."""

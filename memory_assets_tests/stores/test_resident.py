@@ -295,7 +295,7 @@ def test_what_searches_on_disk_left_in_memory_is_given_back_once_they_are_answer
     assert_same_answers(store)
     assert kept
     assert before.approx_num_items == kept_while_loading
-    assert 0 < tables.session("memories").approx_num_items
+    assert tables.session("memories").approx_num_items > 0
 
 
 def test_a_table_beyond_the_allowance_is_answered_from_disk(tmp_path: Path) -> None:
