@@ -112,7 +112,7 @@ def wait_for(brief: Path, began: float) -> None:
 
 def memory(home: Path, *arguments: str, input: str = "") -> str:  # noqa: A002 - as subprocess calls it
     environment = {
-        **os.environ,
+        **{name: value for name, value in os.environ.items() if name != "TMPDIR"},  # which this process set for another home
         "HOME": str(home),
         "MEMORY_DATA_DIR": str(home / "data"),
         "XDG_CONFIG_HOME": str(home / "config"),

@@ -23,7 +23,7 @@ from memory_assets.learn.brief import FILES
 from memory_assets.learn.ended import QUEUE, Ended, has_queued
 from memory_assets.learn.lasting import NONE
 from memory_assets.learn.noted import LONGEST, SHORTEST, Noted, kind_of, note
-from memory_assets.learn.outcomes import find_outcome
+from memory_assets.learn.outcomes import Outcome, find_outcome
 from memory_assets.learn.transcripts import Record, read_record
 from memory_assets.models import Kind, NewMemory, Source
 from memory_assets.sources.files import RefusedFileError
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from memory_assets.tenants import Tenant
 
 _FEWEST_REQUESTS = 3
-"""Of a session that changed no file: a shorter one has nothing to tell."""
+"""Of a session that changed no file: a shorter one has nothing to tell, nor has one without a sentence that tells an outcome."""
 _LONGEST_REQUEST, _LONGEST_OUTCOME = 140, 500
 """Letters."""
 _MOST_WORDS, _MOST_ASKED, _MOST_DECIDED, _MOST_LEFT = 110, 20, 48, 25
@@ -65,7 +65,7 @@ def remember_sessions(tenant: "Tenant") -> int:
 
 def _remember(tenant: "Tenant", ended: Ended) -> bool:
     record = read_record(Path(ended.transcript))
-    if not (record.has_work or len(record.turns) >= _FEWEST_REQUESTS):
+    if not (record.has_work or (len(record.turns) >= _FEWEST_REQUESTS and find_outcome(record) != Outcome((), (), ()))):
         return False
     told = _asked(tenant.settings, record)
     note(tenant.folder, list(_noted(told.lasting, ended, record)))

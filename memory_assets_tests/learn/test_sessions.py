@@ -111,7 +111,10 @@ def test_a_session_that_goes_on_updates_its_memory_and_each_project_is_told_its_
     (memory,) = tenant.memories.get(tenant.memories.scan(("id",))["id"].to_pylist())
     assert "CSV is back" in memory.content
     end(
-        tenant, project, [asked(f"Question {number}", hour=12) for number in range(3)] + [answered(words("Three answers."))], "s3"
+        tenant,
+        project,
+        [asked(f"Question {number}", hour=12) for number in range(3)] + [answered(words("The export takes three minutes."))],
+        "s3",
     )
     assert len(tenant.memories) == 2
     brief = read_brief(tenant.folder)
@@ -276,6 +279,12 @@ def test_a_session_that_only_asked_tells_the_answers(tenant: Tenant, project: Pa
     text = "\n".join(told_of(tenant))
     assert "Answered: It takes some ten seconds on your machine. The query lowers the column" in text
     assert "Done:" not in text
+
+
+def test_a_session_of_questions_whose_answers_say_nothing_is_not_remembered(tenant: Tenant, project: Path) -> None:
+    questions = ("Who owns the export?", "When is it due?", "Is it tested?")
+    end(tenant, project, [entry for each in questions for entry in (asked(each), answered(words("Done.")))])
+    assert not tenant.memories.exists or tenant.memories.scan(("id",)).num_rows == 0
 
 
 def test_why_a_tool_was_refused_and_what_was_said_meanwhile_are_words_of_the_user(tmp_path: Path) -> None:
