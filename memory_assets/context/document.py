@@ -358,8 +358,9 @@ class Markdown(Document):
             is_said = each.verdict == "contradicted" and str(each.replaced_by) in ranked.against
             if each.is_in(told) and not is_said:
                 by = f"{each.verdict} by id {self.context.short(str(each.replaced_by))}"
-                is_told = shows(self.told.get(str(each.replaced_by), ""), each.by_sentence)
-                lines.append(by if is_told else f"{by} on {self._day(each.on)}: {quoting.name(each.by_sentence)}")
+                if each.verdict != "perhaps replaced" and not shows(self.told.get(str(each.replaced_by), ""), each.by_sentence):
+                    by += f" on {self._day(each.on)}: {quoting.name(each.by_sentence)}"
+                lines.append(by)
         for older in ranked.history:
             passage = quoting.quoted(cut(older.content, self.context.asked, _HISTORY))
             lines.append(f"\nBefore ({self._day(older.created)}, id {self.context.short(older.id)}):\n{passage}")
