@@ -83,7 +83,13 @@ def take_backup(tenant: Tenant, repository: Repository) -> Snapshot:
     with repository.alone(), pinned_tables(tenant) as place:
         last = repository.newest(tenant.name)
         writer = Writer(repository, last)
-        snapshot = Snapshot(tenant=tenant.name, taken_at=datetime.now(UTC), program=version("memory_assets"))
+        snapshot = Snapshot(
+            tenant=tenant.name,
+            taken_at=datetime.now(UTC),
+            number=last.number + 1 if last else 1,
+            store=tenant.state.read_id() or "",
+            program=version("memory_assets"),
+        )
         for store in (RelationStore, MemoryStore):
             stored = store(place).stored
             name = stored.definition.name
@@ -206,13 +212,16 @@ def _settings_file(settings: Settings) -> bytes:
 
 
 def kept_of(snapshots: Sequence[Snapshot], keep: Sequence[int], zone: tzinfo) -> list[Snapshot]:
-    """The backups of one tenant, the oldest first, that stay: the newest of each of the last `keep` days, weeks and months in `zone`."""
+    """The backups of one tenant, the oldest first, that stay: the newest of each of the last `keep` days, weeks and months in `zone`.
+
+    If the tenant was deleted and made again, the newest of each store stays: the new one says nothing of what the old one held.
+    """
     kept: set[str] = {snapshots[-1].name} if snapshots else set()
     for period, most in zip(_PERIODS, keep, strict=True):
-        newest: dict[str, str] = {}
+        newest: dict[str, dict[str, str]] = {}
         for each in reversed(snapshots):
-            newest.setdefault(each.taken_at.astimezone(zone).strftime(period), each.name)
-        kept.update(list(newest.values())[:most])
+            newest.setdefault(each.taken_at.astimezone(zone).strftime(period), {}).setdefault(each.store, each.name)
+        kept.update(name for stores in list(newest.values())[:most] for name in stores.values())
     return [each for each in snapshots if each.name in kept]
 
 

@@ -98,6 +98,10 @@ class Snapshot(BaseModel):
     format: int = FORMAT
     tenant: str
     taken_at: datetime
+    number: int = 0
+    """Grows with each backup of the tenant, whatever the clock says; 0 in backups of older releases."""
+    store: str = ""
+    """Id of the store that was copied: a tenant that is deleted and made again has another one."""
     program: str
     tables: dict[str, TableCopy] = Field(default_factory=dict)
     files: dict[str, str] = Field(default_factory=dict)
@@ -205,18 +209,15 @@ class Repository:
 
     def snapshots(self, tenant: str | None = None) -> list[Snapshot]:
         """All backups, or those of one tenant, the oldest first; DamagedError names a damaged manifest."""
-        return [self._manifest(path) for path in self._manifests(tenant)]
+        return sorted(map(self._manifest, self._manifests(tenant)), key=_in_order)
 
     def newest(self, tenant: str, as_of: datetime | None = None) -> Snapshot | None:
-        """The newest backup of a tenant at or before a time, damaged manifests left out; None where there is none."""
-        for path in reversed(self._manifests(tenant)):
-            try:
-                snapshot = self._manifest(path)
-            except DamagedError:
-                continue
-            if as_of is None or snapshot.taken_at <= as_of:
-                return snapshot
-        return None
+        """The newest backup of a tenant, or that of a time, damaged manifests left out; None where there is none."""
+        whole: list[Snapshot] = []
+        for path in self._manifests(tenant):
+            with suppress(DamagedError):
+                whole.append(self._manifest(path))
+        return max((each for each in whole if as_of is None or each.taken_at <= as_of), key=_in_order, default=None)
 
     def tenants(self) -> list[str]:
         """The tenants that have backups here."""
@@ -313,6 +314,11 @@ class Repository:
             raise StoreError(
                 f"The backups in {self.target} cannot be {what} ({first}); check that place{settings}, and run the command again."
             ) from error
+
+
+def _in_order(snapshot: Snapshot) -> tuple[str, int, datetime]:
+    """Sorts backups as they were taken, even if the clock was wrong."""
+    return snapshot.tenant, snapshot.number, snapshot.taken_at
 
 
 def _path(name: str) -> str:

@@ -31,7 +31,7 @@ from memory_assets.stores.locks import shared_lock
 from memory_assets.stores.relations import StatedRelation
 from memory_assets.stores.rows import new_id
 from memory_assets.tana.state import SyncRecord
-from memory_assets.tenants import Tenant, create_tenant
+from memory_assets.tenants import Tenant, create_tenant, delete_tenant
 from memory_assets_tests.stores.unit_vectors import vectors
 from memory_assets_tests.torture import zygote
 
@@ -331,6 +331,25 @@ def test_a_backup_as_of_a_time_is_the_newest_before_it(tenant: Tenant, repositor
     second = take_backup(tenant, repository)
     assert repository.require("main", first.taken_at).name == first.name
     assert repository.require("main", second.taken_at + timedelta(seconds=1)).name == second.name
+
+
+def test_a_backup_from_a_clock_ahead_is_not_the_newest_one_for_ever(tenant: Tenant, repository: Repository):
+    ahead = Snapshot(tenant="main", taken_at=datetime.now(UTC) + timedelta(days=365), program="")
+    repository.write(ahead)
+    add(tenant, 1)
+    snapshot = take_backup(tenant, repository)
+    assert [each.name for each in repository.snapshots()] == [ahead.name, snapshot.name]
+    assert repository.require("main").name == snapshot.name
+
+
+def test_a_tenant_made_again_leaves_the_last_backup_of_the_deleted_one(used: Tenant, repository: Repository):
+    old = backup(used, repository.target).backup
+    delete_tenant(used)
+    again = Tenant(used.settings)
+    add(again, 1)
+    for _ in range(2):
+        new = backup(again, repository.target).backup
+        assert [each.taken_at for each in repository.snapshots()] == [old.taken_at, new.taken_at]
 
 
 def test_a_place_within_the_data_folder_or_none_is_refused(used: Tenant, settings: Settings):
