@@ -19,7 +19,7 @@ from memory_assets.graph.statements import read_statements
 from memory_assets.graph.wording import find_cues, retracts
 from memory_assets.models import Memory
 from memory_assets.stores.catalog import Catalog
-from memory_assets.stores.feed import CatalogRows, Position
+from memory_assets.stores.feed import CLOCK_SLACK, CatalogRows, Position
 from memory_assets.stores.memories import MemoryStore
 from memory_assets.stores.rows import COLUMNS, from_arrow
 from memory_assets.stores.schema import table
@@ -117,7 +117,7 @@ def find_changes(catalog: Catalog, memories: MemoryStore) -> Changes:
 def _position(connection: "DuckDBPyConnection", basis: str) -> Position | None:
     """Where the last build's reading ended; None where everything is to be compared."""
     row = connection.execute("SELECT version, read_at, basis FROM graph_position").fetchone()
-    if not row or row[2] != basis or datetime.now(UTC) - row[1] > _COMPARED_AGAIN:
+    if not row or row[2] != basis or not -CLOCK_SLACK < datetime.now(UTC) - row[1] < _COMPARED_AGAIN:
         return None
     return Position(row[0], row[1])
 

@@ -71,10 +71,11 @@ class Changes:
 def read_changes(table: "TableRows | Snapshot", since: Position | None, known: Known, columns: Sequence[str]) -> Changes:
     """What changed in a table since a position, where an earlier reading ended that gave `known`.
 
-    None reads all; so does a version beyond that of the table, which was replaced then. `columns` are read, `id` among them.
+    None reads all; so does a version beyond that of the table, which was replaced then, and a time ahead of the clock, which was set
+    back: commits since then have an earlier time. `columns` are read, `id` among them.
     """
     here = Position(table.version, datetime.now(UTC))
-    if since is None or here.version < since.version:
+    if since is None or here.version < since.version or here.read_at < since.read_at - CLOCK_SLACK:
         rows = table.rows(columns)
         return Changes(here, rows, np.setdiff1d(known.ids(), rows["id"].to_numpy()))
     attempts = _ATTEMPTS

@@ -362,3 +362,13 @@ def test_others_may_write_the_catalog_while_the_network_reads(world: World, monk
     world.put(B, "The choir rehearses in the parish hall.", days=3)
     world.refresh()
     assert written == [1]
+
+
+def test_a_change_after_the_clock_was_set_back_reaches_the_graph(world: World) -> None:
+    world.put(A)
+    world.refresh()
+    with world.catalog.write() as connection:
+        connection.execute("UPDATE graph_position SET read_at = read_at + INTERVAL 1 YEAR")
+    world.memories.transition([A], [State.ACTIVE], State.FORGOTTEN)
+    world.refresh()
+    assert world.query("SELECT state FROM graph_memories") == [("forgotten",)]

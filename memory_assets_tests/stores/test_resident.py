@@ -1,7 +1,7 @@
 import threading
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -211,6 +211,20 @@ def test_what_this_process_changes_is_seen_by_the_next_question(
 def test_what_another_process_changes_is_seen_too(store: MemoryStore, change: Callable[[MemoryStore], None]) -> None:
     store.matching("note", 5, Filters())
     change(on_disk(store))
+    assert_same_answers(store)
+
+
+def test_what_changes_after_the_clock_was_set_back_is_seen(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Ahead(datetime):
+        @classmethod
+        def now(cls, tz: tzinfo | None = None) -> datetime:
+            return datetime.now(tz) + timedelta(days=365)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("memory_assets.stores.feed.datetime", Ahead)
+        _adds(on_disk(store))
+        assert_same_answers(store)
+    _forgets(on_disk(store))
     assert_same_answers(store)
 
 
