@@ -35,10 +35,10 @@ _BY_STATE = {
 }
 
 
-def note_change(memory: Memory, did: str, before: Any = None, **changes: Any) -> Memory:
-    """`memory` as it is after a change; `before` is what `undo` needs to take the change back."""
+def note_change(memory: Memory, did: str, before: Any = None, at: datetime | None = None, **changes: Any) -> Memory:
+    """`memory` as it is after a change of now, or `at` another time; `before` is what `undo` needs to take the change back."""
     changed = replace(memory, **changes)
-    note = {"did": did, "state": changed.state, "before": before}
+    note = {"did": did, "state": changed.state, "before": before, "at": (at or datetime.now(UTC)).isoformat()}
     return replace(changed, metadata=changed.metadata | {LAST_CHANGE: note})
 
 
@@ -48,6 +48,17 @@ def last_change(memory: Memory) -> tuple[str, Any]:
     if not isinstance(note, dict) or note.get("state") != memory.state:
         return "", None
     return str(note.get("did", "")), note.get("before")
+
+
+def changed_at(memory: Memory | NewMemory) -> datetime | None:
+    """When somebody last changed a memory, on whichever machine; None if no note tells."""
+    note = memory.metadata.get(LAST_CHANGE)
+    if not isinstance(note, dict) or note.get("state") != memory.state:
+        return None
+    try:
+        return datetime.fromisoformat(note["at"]).astimezone(UTC)
+    except (KeyError, TypeError, ValueError):
+        return None
 
 
 def guess_change(memory: Memory) -> str:

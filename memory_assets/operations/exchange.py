@@ -16,14 +16,15 @@ from memory_assets.display import counted
 from memory_assets.errors import InvalidInputError, first_fault
 from memory_assets.language.secrets import mask
 from memory_assets.language.validation import validate_memory
-from memory_assets.models import MAX_IMPORTED_LENGTH, NewMemory, RelationType, SecretPolicy, Source, State
+from memory_assets.models import MAX_IMPORTED_LENGTH, REVISES, Memory, NewMemory, RelationType, SecretPolicy, Source, State
 from memory_assets.operations.answers import Answer, LocalTime
+from memory_assets.operations.changes import changed_at, last_change, note_change
 from memory_assets.sources.dating import lies_ahead
 from memory_assets.sources.files import RefusedFileError, open_regular
 from memory_assets.stores.files import writing
 from memory_assets.stores.memories import SUPERSEDABLE
 from memory_assets.stores.relations import StatedRelation
-from memory_assets.stores.rows import to_jsonl
+from memory_assets.stores.rows import to_arrow, to_jsonl
 from memory_assets.stores.tombstones import Tombstones
 from memory_assets.tenants import Tenant
 
@@ -101,6 +102,8 @@ _OBJECT = TypeAdapter(dict[str, Any])
 _ID = TypeAdapter(Annotated[int | str | None, Field(union_mode="left_to_right")])
 _MEMORY, _RELATIONS = TypeAdapter(NewMemory), TypeAdapter(tuple[_Relation, ...])
 _MOMENT = TypeAdapter(AwareDatetime | None)
+_RETIRED = ("id", "state", "superseded_by", "metadata", "updated_at")
+_OUT = (State.FORGOTTEN, State.SUPERSEDED)
 _DERIVED = frozenset({"active", "actions", "entities", "pipeline", "updated_at"})
 
 
@@ -154,8 +157,8 @@ def import_lines(
 ) -> Imported:
     """Take in the memories of a JSON Lines file. An id that is already there is updated, so an import can be run again.
 
-    What was forgotten or superseded where `memory export` wrote the lines, after it last changed here, leaves recall here, too;
-    nothing comes back into recall.
+    What was forgotten or superseded where `memory export` wrote the lines, after somebody last changed it here, leaves recall here,
+    too. Nothing comes back into recall, except what a version replaced that was taken back there.
 
     `skip_invalid` takes in the good lines of a file that has bad ones. `on_fault` gets a sentence for each bad line before anything is
     taken in, `on_progress` (done, total) while memories are stored.
@@ -193,10 +196,8 @@ def import_lines(
         )
     tombstones = Tombstones(tenant.state)
     wanted = [memory for memory in given if not tombstones.find(memory.content, mask(memory.content))]
-    here = tenant.memories.scan(("id", "updated_at"))
-    changed_at = dict(zip(here["id"].to_pylist(), here["updated_at"].to_pylist(), strict=True))
     outcome = import_memories(tenant, wanted, on_progress, exported)
-    retired = _retire(tenant, [each for each in wanted if _is_after(exported.get(each.id), changed_at.get(each.id or 0))])
+    retired = _retire(tenant, wanted, exported)
     _import_relations(tenant, stated)
     renew_brief(tenant)
     return Imported(
@@ -209,27 +210,67 @@ def import_lines(
     )
 
 
-def _is_after(there: datetime | None, here: datetime | None) -> bool:
-    return there is not None and here is not None and there > here
+def _retire(tenant: Tenant, lines: Sequence[NewMemory], exported: Mapping[int | None, datetime | None]) -> int:
+    """Forget and supersede what lines say is so; return how many left recall.
+
+    Nothing is superseded by what is not there, or by what it superseded here. If a version that was taken back there is forgotten, what
+    it replaced is in recall again, as it is there.
+    """
+    rows = tenant.memories.scan(("id", "superseded_by"))
+    newer = dict(zip(rows["id"].to_pylist(), rows["superseded_by"].to_pylist(), strict=True))
+    there = {line.id: line for line in lines if line.id is not None and exported.get(line.id)}
+    differing = [number for number, line in there.items() if line.state in _OUT or newer.get(number)]
+    memories = {memory.id: memory for memory in tenant.memories.get(differing)}
+    retired: list[tuple[Memory, Memory]] = []
+    for number, memory in memories.items():
+        line = there[number]
+        at = _decided_at(line, there, exported)
+        if memory.state not in SUPERSEDABLE or at is None or at <= (changed_at(memory) or _unnoted(memory)):
+            continue
+        if line.state is State.FORGOTTEN:
+            retired.append((memory, note_change(memory, "forget", memory.state, at, state=line.state)))
+        elif line.state is State.SUPERSEDED and line.superseded_by in newer and not _leads_to(newer, line.superseded_by, number):
+            newer[number] = line.superseded_by
+            after = note_change(memory, "supersede", memory.state, at, state=line.state, superseded_by=line.superseded_by)
+            retired.append((memory, after))
+    forgotten = {after.id for _, after in retired if after.state is State.FORGOTTEN}
+    back = [
+        (memory, note_change(memory, "undo", at=changed_at(line), state=State.ACTIVE, superseded_by=None))
+        for memory, line in ((memory, there[number]) for number, memory in memories.items())
+        if line.state is State.ACTIVE and memory.state is State.SUPERSEDED and memory.superseded_by in forgotten
+    ]
+    if not retired:
+        return 0
+    before, after = zip(*retired, *back, strict=True)
+    now = datetime.now(UTC)
+    rows = to_arrow([replace(each, updated_at=now) for each in after])
+    written = tenant.memories.update(rows.select(_RETIRED), [each.updated_at for each in before])
+    return max(0, written - len(back))
 
 
-def _retire(tenant: Tenant, lines: Sequence[NewMemory]) -> int:
-    """Forget and supersede what lines say is so; return how many left recall. Nothing is superseded by what is not there."""
-    retired = 0
-    for state in (State.FORGOTTEN, State.SUPERSEDED):
-        newer = {line.id: line.superseded_by for line in lines if line.state is state and line.id is not None}
-        there = {memory.id for memory in tenant.memories.get({number for number in newer.values() if number})}
-        old = [memory for memory in tenant.memories.get(newer) if state is State.FORGOTTEN or newer[memory.id] in there]
-        retired += len(
-            tenant.memories.transition(
-                [memory.id for memory in old],
-                SUPERSEDABLE,
-                state,
-                superseded_by=[newer[memory.id] for memory in old],
-                read_at=[memory.updated_at for memory in old],
-            )
-        )
-    return retired
+def _decided_at(
+    line: NewMemory, lines: Mapping[int, NewMemory], exported: Mapping[int | None, datetime | None]
+) -> datetime | None:
+    """When a line's memory was forgotten or superseded. An import elsewhere wrote it later: a note tells, or the version of an edit."""
+    newer = lines.get(line.superseded_by or 0)
+    edited = newer.created_at if newer and newer.metadata.get(REVISES) == line.id else None
+    return changed_at(line) or edited or exported.get(line.id)
+
+
+def _unnoted(memory: Memory) -> datetime:
+    """The last change of a memory without a time in its note: that it was stored, or what an earlier release noted."""
+    return memory.updated_at if last_change(memory)[0] else memory.created_at
+
+
+def _leads_to(newer: Mapping[int, int | None], number: int | None, goal: int) -> bool:
+    """Whether `goal` is among the memories that superseded `number`, or is it."""
+    followed: set[int] = set()
+    while number is not None and number not in followed:
+        if number == goal:
+            return True
+        followed.add(number)
+        number = newer.get(number)
+    return False
 
 
 def _import_relations(tenant: Tenant, stated: Mapping[int, Sequence[_Relation]]) -> None:

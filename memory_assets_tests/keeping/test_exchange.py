@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from memory_assets.cli.main import cli
 from memory_assets.models import Kind, NewMemory, RelationType, Source, State
-from memory_assets.operations.changes import edit, forget, tag
+from memory_assets.operations.changes import edit, forget, restore, supersede, tag
 from memory_assets.operations.exchange import exported_lines, import_lines
 from memory_assets.operations.relate import relate
 from memory_assets.operations.store import store
@@ -180,6 +180,59 @@ def test_a_memory_is_superseded_by_an_import_only_if_the_newer_one_is_there(tena
     taken_in(there, [line])
     (kept,) = there.memories.get([number])
     assert kept.state is State.ACTIVE
+
+
+def states_of(tenant: Tenant, *numbers: int) -> list[State]:
+    return [memory.state for memory in tenant.memories.get(numbers)]
+
+
+def test_two_machines_that_supersede_the_other_way_round_lose_neither_text(tenant: Tenant):
+    mira, bo, eve = (store(tenant, NewMemory(f"The rota begins with {name}.", Source.CLI)).id for name in ("Mira", "Bo", "Eve"))
+    there = moved(tenant)
+    supersede(tenant, mira, bo)
+    supersede(tenant, bo, eve)
+    supersede(there, eve, mira)
+    here = lines_of(tenant)
+    taken_in(tenant, lines_of(there))
+    taken_in(there, here)
+    assert states_of(tenant, mira, bo, eve) == [State.SUPERSEDED, State.SUPERSEDED, State.ACTIVE]
+    assert states_of(there, mira, bo, eve) == [State.ACTIVE, State.SUPERSEDED, State.SUPERSEDED]
+
+
+def test_what_was_forgotten_before_an_older_export_was_imported_leaves_recall(tenant: Tenant):
+    number = store(tenant, NewMemory("Mira keeps the key of the vault.", Source.CLI)).id
+    before = lines_of(tenant)
+    forget(tenant, number)
+    there = Tenant(tenant.settings, f"there-{uuid4().hex[:8]}")
+    taken_in(there, before)
+    taken_in(there, lines_of(tenant))
+    assert states_of(there, number) == [State.FORGOTTEN]
+
+
+def test_what_was_restored_is_not_forgotten_again_by_its_own_echo(tenant: Tenant):
+    old, new = (store(tenant, NewMemory(f"Mira keeps key {n} of the vault.", Source.CLI)).id for n in range(2))
+    there, empty = moved(tenant), Tenant(tenant.settings, f"empty-{uuid4().hex[:8]}")
+    forget(tenant, old)
+    edited = edit(tenant, new, "Bo keeps key 1 of the vault.", source=Source.CLI).id
+    before = lines_of(tenant)
+    restore(tenant, old)
+    undo(tenant, edited)
+    for each in (there, empty):
+        taken_in(each, before)
+        taken_in(tenant, lines_of(each))
+    assert states_of(tenant, old, new, edited) == [State.ACTIVE, State.ACTIVE, State.FORGOTTEN]
+
+
+def test_an_edit_that_was_taken_back_there_is_taken_back_here(tenant: Tenant):
+    number = store(tenant, NewMemory("Mira keeps the key of the vault.", Source.CLI)).id
+    edited = edit(tenant, number, "Bo keeps the key of the vault.", source=Source.CLI).id
+    there = moved(tenant)
+    undo(tenant, edited)
+    for _ in range(2):
+        taken_in(there, lines_of(tenant))
+        assert states_of(there, number, edited) == [State.ACTIVE, State.FORGOTTEN]
+    taken_in(tenant, lines_of(there))
+    assert states_of(tenant, number, edited) == [State.ACTIVE, State.FORGOTTEN]
 
 
 def test_an_export_that_is_imported_where_it_came_from_changes_nothing(tenant: Tenant):
