@@ -132,6 +132,8 @@ def test_what_a_session_wrote_last_is_taken_in_after_its_end(silo: Path, tmp_pat
     transcript = tmp_path / "session.jsonl"
     prompts = ["Draw a quokka.", "Make it blue.", "Thank you."]
     lines = [json.dumps({"type": "user", "message": {"role": "user", "content": each}}) for each in prompts]
+    said = {"role": "assistant", "content": [{"type": "text", "text": "The quokka is drawn in blue."}]}
+    lines.append(json.dumps({"type": "assistant", "message": said}))
     transcript.write_text("\n".join(lines), encoding="utf-8")
     write(silo, "kettle", "The office kettle is red and was bought in Ghent.")
     given = {"hook_event_name": "SessionEnd", "session_id": "s1", "transcript_path": str(transcript), "cwd": str(tmp_path)}
