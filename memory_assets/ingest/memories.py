@@ -103,7 +103,8 @@ def _moved(connection: "DuckDBPyConnection", existing: pa.Table, moves: Mapping[
     """New source keys by memory whose source was moved, and the keys of entries that another memory says already.
 
     A curated silo memory gets the key of its canonical file. It gets its first key back when that is undone, or when the file returns
-    after the canonical one is gone: its id, made of the first key and text, tells.
+    after the canonical one is gone: its id, made of the first key and text, tells. A file that was renamed or moved keeps its memory,
+    and so what a person decided about it.
     """
     connection.register("existing", existing)
     connection.register("moves", moves_table(moves))
@@ -129,7 +130,24 @@ def _moved(connection: "DuckDBPyConnection", existing: pa.Table, moves: Mapping[
     taken = {number: key for key, digest in missing if (number := derived_id(key, digest)) in there and number not in keys}
     alive = set(said["id"].to_pylist()) if taken else set()
     returned = {number: key for number, key in taken.items() if number not in alive}
-    return keys | returned, [key for number, key in taken.items() if number in alive]
+    renamed = connection.execute(
+        """
+        WITH left_behind AS (
+            SELECT x.id, x.source, x.content_hash, row_number() OVER (
+                PARTITION BY x.source, x.content_hash ORDER BY x.state <> 'forgotten', x.state <> 'active', x.source_key, x.id
+            ) AS place
+            FROM existing x SEMI JOIN entry_keys k ON k.key = x.source_key ANTI JOIN memory_entries s ON s.key = x.source_key
+            WHERE x.state <> 'superseded' AND NOT list_contains($1, x.id)
+        ), unknown AS (
+            SELECT e.key, e.source, e.content_hash, row_number() OVER (PARTITION BY e.source, e.content_hash ORDER BY e.key) AS place
+            FROM memory_entries e ANTI JOIN existing x ON x.source_key = e.key
+            WHERE NOT list_contains($2, e.key)
+        )
+        SELECT id, key FROM left_behind JOIN unknown USING (source, content_hash, place)
+        """,
+        [[*keys, *taken], [*keys.values(), *taken.values()]],
+    ).fetchall()
+    return keys | returned | dict(renamed), [key for number, key in taken.items() if number in alive]
 
 
 def _plan(

@@ -6,7 +6,7 @@ from a file that was read, or with its file, goes. `folder_counts` says what bec
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from datetime import UTC, datetime, timedelta
 from hashlib import md5
 from pathlib import Path, PurePath
@@ -84,7 +84,22 @@ def scan_source(tenant: "Tenant", source: Source, known: Mapping[str, FileStamp]
     settings = tenant.settings
     if not tenant.is_sources_tenant:
         return Scan(source, "", unchanged=tuple(known), notes=(f"The files belong to the tenant {settings.tenant!r}.",))
-    return with_safe_names(scan_files(settings, source, known), known, settings.secrets)
+    return without_moved(with_safe_names(scan_files(settings, source, known), known, settings.secrets), known)
+
+
+def without_moved(scan: Scan, known: Mapping[str, FileStamp]) -> Scan:
+    """The scan without those missing folders of whose known files at least half were met elsewhere: they were moved, and not lost.
+
+    A file that is moved within a file system keeps its stamp, its inode among it.
+    """
+    met = {file.stamp for file in scan.changed if file.digest and file.path not in known}
+    moved: set[str] = set()
+    for folder in scan.unreadable if met else ():
+        stamps = [stamp for path, stamp in known.items() if path.startswith(f"{folder}/")]
+        if stamps and not Path(folder).exists() and 2 * len(met.intersection(stamps)) >= len(stamps):
+            moved.add(folder)
+    changed = tuple(file for file in scan.changed if file.path not in moved)
+    return replace(scan, changed=changed, unreadable=tuple(folder for folder in scan.unreadable if folder not in moved))
 
 
 def refresh_source(tenant: "Tenant", source: Source) -> ScanOutcome:

@@ -121,6 +121,41 @@ def test_what_a_person_forgot_stays_forgotten(tenant: Tenant, write_silo: WriteS
     assert by_title(tenant, State.FORGOTTEN)["owner"].kind == "user"
 
 
+def test_a_renamed_file_keeps_its_memory_and_stays_forgotten(tenant: Tenant, write_silo: WriteSilo) -> None:
+    paths = [write_silo(name, f"{name} is round.") for name in ("moon", "sun")]
+    ingest(tenant)
+    ids = {title: memory.id for title, memory in by_title(tenant).items()}
+    tenant.memories.transition([ids["moon"]], [State.ACTIVE], State.FORGOTTEN)
+    for path in paths:
+        path.rename(path.with_name(f"the_{path.name}"))
+    assert ingest(tenant).added == 0
+    assert {title: memory.id for title, memory in by_title(tenant).items()} == {"sun": ids["sun"]}
+    assert by_title(tenant, State.FORGOTTEN)["moon"].source_key.endswith("/the_moon.md")
+    for path in paths:
+        path.with_name(f"the_{path.name}").rename(path)
+    assert ingest(tenant).added == 0
+    assert by_title(tenant)["sun"].id == ids["sun"]
+    assert set(by_title(tenant, State.FORGOTTEN)) == {"moon"}
+
+
+def test_a_renamed_silo_keeps_its_memories_and_leaves_none_behind(tenant: Tenant, write_silo: WriteSilo) -> None:
+    paths = [write_silo(name, f"{name} is round.") for name in ("moon", "sun", "wheel")]
+    ingest(tenant)
+    ids = {title: memory.id for title, memory in by_title(tenant).items()}
+    silo = paths[0].parent.parent
+    silo.rename(silo.with_name("-home-ada-zenith"))
+    there = silo.with_name("-home-ada-zenith") / "memory" / paths[0].name
+    there.write_text(there.read_text().replace("round", "far away"))
+    assert (outcome := ingest(tenant)).added == 1
+    assert outcome.vanished == 1
+    found = by_title(tenant)
+    assert {title: memory.id for title, memory in found.items() if title != "moon"} == {
+        name: ids[name] for name in ("sun", "wheel")
+    }
+    assert "far away" in found["moon"].content
+    assert not refusals(tenant.catalog)
+
+
 def test_what_a_person_forgets_or_restores_while_a_run_embeds_stays_as_they_left_it(
     tenant: Tenant, write_silo: WriteSilo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
