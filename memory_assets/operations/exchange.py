@@ -274,23 +274,27 @@ def _leads_to(newer: Mapping[int, int | None], number: int | None, goal: int) ->
 
 
 def _import_relations(tenant: Tenant, stated: Mapping[int, Sequence[_Relation]]) -> None:
-    """Record the relations of lines between memories that are there; one that is there already stays as it is."""
+    """Record the relations of lines between memories that are there; one that is there, or that was taken back since, stays so."""
     if not stated:
         return
     there = set(tenant.memories.scan(("id",))["id"].to_pylist())
     now, is_open = datetime.now(UTC), tenant.settings.secrets is SecretPolicy.ALLOW
-    tenant.relations.insert(
-        {
-            StatedRelation(
-                source,
-                each.target_id,
-                each.type,
-                each.confidence,
-                each.note or "" if is_open else mask(each.note or ""),
-                each.stated_by,
-            ): each.created_at or now
-            for source, relations in stated.items()
-            for each in relations
-            if {source, each.target_id} <= there and source != each.target_id
-        }
-    )
+    given = {
+        StatedRelation(
+            source,
+            each.target_id,
+            each.type,
+            each.confidence,
+            each.note or "" if is_open else mask(each.note or ""),
+            each.stated_by,
+        ): each.created_at or now
+        for source, relations in stated.items()
+        for each in relations
+        if {source, each.target_id} <= there and source != each.target_id
+    }
+    undone: dict[int, datetime] = {}
+    for memory in tenant.memories.get({end for each in given for end in (each.source_id, each.target_id)}):
+        did, before = last_change(memory)
+        if did == "undo" and isinstance(before, dict) and (at := changed_at(memory)):
+            undone[before["id"]] = at
+    tenant.relations.insert({each: at for each, at in given.items() if each.id not in undone or at > undone[each.id]})

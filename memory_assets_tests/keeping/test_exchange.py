@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from memory_assets.cli.main import cli
 from memory_assets.models import Kind, NewMemory, RelationType, Source, State
 from memory_assets.operations.changes import edit, forget, restore, supersede, tag
+from memory_assets.operations.conflicts import decide_both_hold
 from memory_assets.operations.exchange import exported_lines, import_lines
 from memory_assets.operations.relate import relate
 from memory_assets.operations.store import store
@@ -233,6 +234,18 @@ def test_an_edit_that_was_taken_back_there_is_taken_back_here(tenant: Tenant):
         assert states_of(there, number, edited) == [State.ACTIVE, State.FORGOTTEN]
     taken_in(tenant, lines_of(there))
     assert states_of(tenant, number, edited) == [State.ACTIVE, State.FORGOTTEN]
+
+
+def test_a_relation_that_was_taken_back_returns_only_if_it_is_stated_anew(tenant: Tenant):
+    one, other = (store(tenant, NewMemory(f"{name} keeps the key of the vault.", Source.CLI)).id for name in ("Mira", "Bo"))
+    decide_both_hold(tenant, one, other, stated_by="cli")
+    there = moved(tenant)
+    undo(tenant, one)
+    taken_in(tenant, lines_of(there))
+    assert tenant.relations.scan().num_rows == 0
+    relate(there, one, RelationType.RELATES_TO, other, note="both hold since May", stated_by="cli")
+    taken_in(tenant, lines_of(there))
+    assert tenant.relations.scan()["note"].to_pylist() == ["both hold since May"]
 
 
 def test_an_export_that_is_imported_where_it_came_from_changes_nothing(tenant: Tenant):
