@@ -241,7 +241,8 @@ one_memory_per_source_key (memories): No two memories that are not superseded co
     WHERE source_key <> '' AND state <> 'superseded' GROUP BY source_key HAVING count(*) > 1 ORDER BY source_key
 
 no_memory_of_a_vanished_file (memories): Every memory from a file that was read here comes from a file that the catalog knows.
-    SELECT concat('memory ', id, ' of ', source_key) FROM stored_memories SEMI JOIN entry_keys k ON k.key = source_key
+    SELECT concat('memory ', id, ' of ', source_key) FROM stored_memories s
+    SEMI JOIN entry_keys k ON k.key = source_key AND k.content_hash = s.content_hash
     WHERE state = 'active' AND source_key NOT IN (SELECT key FROM memory_entries)
 
 no_active_memory_is_superseded (memories): A memory that another one replaced is not in recall.

@@ -20,6 +20,7 @@ from memory_assets.operations.run import run
 from memory_assets.operations.take_in import take_in
 from memory_assets.settings import load_settings
 from memory_assets.stores.relations import StatedRelation
+from memory_assets.stores.rows import content_hash
 from memory_assets.tenants import Tenant
 from memory_assets_tests.conftest import WriteSilo
 
@@ -123,7 +124,8 @@ class Corruptions:
         return str(self.number + 1)
 
     def memory_of_a_vanished_file(self) -> str:
-        self._execute("INSERT INTO entry_keys VALUES ('claude_silo:-home-eve/gone.md')")
+        digest = content_hash(self.tenant.memories.get([self.number])[0].content)
+        self._execute(f"INSERT INTO entry_keys VALUES ('claude_silo:-home-eve/gone.md', '{digest}')")
         return self._set("source_key", "claude_silo:-home-eve/gone.md")
 
     def relation_of_a_memory_that_is_gone(self) -> str:

@@ -150,7 +150,7 @@ def refresh_entries(catalog: Catalog, moves: Mapping[str, str] | None = None) ->
             MERGE INTO memory_entries e USING ({_WANTED}) w ON e.key = w.key
                 WHEN MATCHED AND e.entry_hash <> w.entry_hash THEN UPDATE BY NAME
                 WHEN NOT MATCHED THEN INSERT BY NAME;
-            INSERT INTO entry_keys SELECT key FROM memory_entries ANTI JOIN entry_keys USING (key)
+            INSERT INTO entry_keys SELECT key, content_hash FROM memory_entries ANTI JOIN entry_keys USING (key, content_hash)
         """)
         return EntriesOutcome(added, changed, removed, *_entries_state(connection))
 

@@ -191,7 +191,7 @@ def _vanished(connection: "DuckDBPyConnection", store: MemoryStore) -> list[int]
     """
     orphans = connection.execute("""
         SELECT x.id, k.key IS NOT NULL FROM existing x SEMI JOIN source_scans s USING (source)
-        LEFT JOIN entry_keys k ON k.key = x.source_key
+        LEFT JOIN entry_keys k ON k.key = x.source_key AND k.content_hash = x.content_hash
         WHERE x.state = 'active' AND x.source_key NOT IN (SELECT key FROM memory_entries) ORDER BY x.id
     """).fetchall()
     folders = {PurePath(path).parent for (path,) in connection.execute("SELECT path FROM source_files").fetchall()}

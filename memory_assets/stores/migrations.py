@@ -46,7 +46,8 @@ CATALOG_MIGRATIONS = (
         "ALTER TABLE graph_position DROP COLUMN IF EXISTS stated_count; ALTER TABLE graph_position DROP COLUMN IF EXISTS stated_last",
     ),
     CatalogMigration("statements", ("graph_statements", "graph_changes")),
-    CatalogMigration("keys-of-entries", ("entry_keys",), "INSERT INTO entry_keys SELECT key FROM memory_entries"),
+    CatalogMigration("keys-of-entries", ()),
+    CatalogMigration("texts-of-entries", ("entry_keys",), "INSERT INTO entry_keys SELECT key, content_hash FROM memory_entries"),
 )
 """In the order in which they run. A new one is appended; none is changed or removed as long as stores may wait for it."""
 _OLDEST = 10

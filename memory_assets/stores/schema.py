@@ -223,8 +223,9 @@ memory_entries: One text for each item that is remembered.
     as memories: content_hash
     entry_hash    text   Digest of all that the entry is made of.
 
-entry_keys: Every entry that was ever read into this catalog: a memory vanishes only with an entry that was.
-    key*  text  That of the source item.
+entry_keys: Every text of an entry that was ever read into this catalog: a memory vanishes only with an entry that was.
+    key*           text  That of the source item.
+    content_hash*  text  MD5 of the text.
 
 extracted_features: What the language pipeline found in a text.
     content_hash*  text      MD5 of the text.

@@ -228,6 +228,22 @@ def test_an_imported_memory_of_a_file_that_is_only_on_another_machine_stays(tena
     assert set(by_title(laptop)) == {"owner", "deadline"}
 
 
+def test_an_imported_memory_of_a_file_whose_namesake_was_deleted_here_stays(tenant: Tenant, write_silo: WriteSilo) -> None:
+    path = write_silo("owner", "Priya owns the billing export.")
+    write_silo("deadline", "The portal is due in May.")
+    ingest(tenant)
+    lines = [line.encode().replace(socket.gethostname().encode(), b"desktop") for line in exported_lines(tenant)]
+    laptop = Tenant(tenant.settings.model_copy(update={"data_dir": tenant.settings.data_dir / "laptop"}))
+    path.write_text(path.read_text().replace("Priya owns", "Tomasz owns"))
+    ingest(laptop)
+    path.unlink()
+    assert ingest(laptop).vanished == 1
+    each = [line for text in lines for line in text.splitlines()]
+    import_lines(laptop, "desktop", each, skip_invalid=False, on_fault=pytest.fail, on_progress=ignore)
+    assert ingest(laptop).vanished == 0
+    assert "Priya" in by_title(laptop)["owner"].content
+
+
 def test_what_vanished_while_the_catalog_was_lost_rests(tenant: Tenant, write_silo: WriteSilo) -> None:
     path = write_silo("owner", "Priya owns the billing export.")
     write_silo("deadline", "The portal is due in May.")
