@@ -168,7 +168,8 @@ class Curation:
         self.refresh()
         reader = FileReader(self.projects_dir, self.learning_dir, self.tenant.settings.source_max_bytes or MAX_BYTES)
         silos, homes = read_silos(self.tenant), read_homes(self.tenant)
-        return make_plan(max(self.journal.numbers(), default=0) + 1, silos, homes, self.decisions(), reader, self.now)
+        number, decisions = max(self.journal.numbers(), default=0) + 1, self.decisions()
+        return make_plan(number, silos, homes, decisions, reader, self.now, self.journal.written())
 
     def apply(self) -> ApplyOutcome:
         """Finish what a kill left; then do what was decided."""

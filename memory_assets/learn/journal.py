@@ -10,6 +10,7 @@ do is on the disk before its first step, with a copy of all that it changes:
 """
 
 import json
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -273,6 +274,14 @@ class Journal:
         """Which canonical memory each silo memory became, by their keys."""
         plans = (self.plan(number) for number in self.numbers() if not self.has(number, "undoing"))
         return {taken.key: taken.canonical_key for plan in plans for taken in plan.taken}
+
+    def written(self) -> dict[str, set[str]]:
+        """By path of a canonical file: the digests of all that applies wrote there."""
+        found: dict[str, set[str]] = defaultdict(set)
+        for number in self.numbers():
+            for placed in self.plan(number).placed:
+                found[placed.path] |= {placed.digest, placed.before or ""}
+        return found
 
     def begin(self, plan: Plan, contents: Mapping[str, bytes]) -> None:
         """Write an apply down: first all that it changes and writes, then its plan. From then on it will be finished."""

@@ -8,7 +8,7 @@ import getpass
 import socket
 import stat
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -148,9 +148,18 @@ class Planned:
 
 
 def make_plan(
-    number: int, silos: MemoryFiles, homes: MemoryFiles, decisions: Decisions, reader: FileReader, now: datetime
+    number: int,
+    silos: MemoryFiles,
+    homes: MemoryFiles,
+    decisions: Decisions,
+    reader: FileReader,
+    now: datetime,
+    written: Mapping[str, Collection[str]],
 ) -> Planned:
-    """Return what an apply would do now, silos and homes being as of a scan just now; nothing is written."""
+    """Return what an apply would do now, silos and homes being as of a scan just now; nothing is written.
+
+    `written` are, by path, the digests of what earlier applies wrote: what a person changed since is of the time of that change.
+    """
     waiting: list[NotTaken] = []
     chosen = list(candidates(silos, decisions, waiting, reader.open_silo))
     groups: dict[tuple[Kind, str], list[Candidate]] = defaultdict(list)
@@ -160,7 +169,7 @@ def make_plan(
         kind: {each.name.casefold() for each in (reader.learning_dir / home).glob("*")} for kind, home in HOME_OF.items()
     }
     standing = {(each.item.kind, each.item.title): each for each in reversed(homes.entries)}
-    builder = _Builder(reader, now, standing, taken_names)
+    builder = _Builder(reader, now, standing, taken_names, written)
     for (kind, name), group in sorted(groups.items()):
         builder.add(kind, name, group)
     accepted = [candidate.proposal.id for candidate in chosen if candidate.proposal]
@@ -194,6 +203,8 @@ class _Builder:
     """What the homes hold under each name, as the catalog has it."""
     names: dict[Kind, set[str]]
     """Of the files in each home, casefolded."""
+    written: Mapping[str, Collection[str]]
+    """Digests of what earlier applies wrote, by path."""
     placed: list[Placed] = field(default_factory=list)
     taken: list[Taken] = field(default_factory=list)
     outdone: list[NewMemory] = field(default_factory=list)
@@ -253,7 +264,12 @@ class _Builder:
         """Return the canonical file of a name as it is now; the catalog may have masked a secret in its name."""
         known = self.standing.get((kind, name)) or self.standing.get((kind, mask(name)))
         there = self.reader.open_canonical(known) if known else None
-        return there if there and there.item.title == name else None
+        if there is None or there.item.title != name:
+            return None
+        if there.digest in self.written.get(str(there.path), (there.digest,)):
+            return there
+        changed = datetime.fromtimestamp(there.path.stat().st_mtime, UTC)
+        return replace(there, item=replace(there.item, created_at=max(changed, there.written_at)))
 
     def _new_path(self, kind: Kind, name: str) -> Path:
         home = self.reader.learning_dir / HOME_OF[kind]

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -120,6 +121,25 @@ def visible_texts(home: Path) -> str:
     """All that a reader takes for a memory, in silos and homes."""
     found = [*home.glob(".claude/projects/*/memory/[!.]*.md"), *home.glob(".pai/MEMORY/LEARNING/*/[!.]*.md")]
     return "\n".join(path.read_text() for path in found)
+
+
+def test_what_a_person_corrected_in_a_home_stands_before_an_older_silo_file(decided: Path, open_curation: OpenCuration) -> None:
+    open_curation().apply()
+    role = decided / ".pai/MEMORY/LEARNING/USER/user_role.md"
+    role.write_text(role.read_text().replace("captain since May", "captain since June"))
+    silo = decided / ".claude/projects" / LAB / "memory/role3.md"
+    write(silo, "role", "Ada is mate.", "user", "2026-05-03T10:00:00Z")
+    open_curation().check()
+    outcome = open_curation().apply()
+    assert "Ada is captain since June." in role.read_text()
+    assert [each.content.rpartition("\n")[2] for each in outcome.planned.outdone] == ["Ada is mate."]
+    assert not silo.exists()
+    june = datetime(2026, 6, 1, tzinfo=UTC).timestamp()
+    os.utime(role, (june, june))
+    write(silo, "role", "Ada is admiral.", "user", "2026-07-01T10:00:00Z")
+    open_curation().check()
+    open_curation().apply()
+    assert "Ada is admiral." in role.read_text()
 
 
 def test_apply_moves_what_was_decided_and_undo_brings_it_back_byte_for_byte(decided: Path, open_curation: OpenCuration) -> None:
