@@ -58,7 +58,7 @@ def judge_siblings() -> None:
     pairs = read("siblings.jsonl")
     texts = [(pair["old"], pair["new"]) for pair in pairs]
     counts: Counter[str] = Counter()
-    for pair, change in zip(pairs, find_changes(texts, [True] * len(texts)), strict=True):
+    for pair, change in zip(pairs, find_changes(texts, [0.0] * len(texts)), strict=True):
         kind = f"{pair['lang']} {pair['label']}"
         counts[kind] += 1
         counts[f"{kind}: marked"] += bool(change and change.is_sure) or bool(find_replaced(pair["old"], pair["new"]))

@@ -33,7 +33,9 @@ StatementRow = dict[str, Any]
 _MOST = 60
 """Statements of one memory that are read."""
 _SHORT = 2
-"""Statements of a memory up to which the network reads them: in long notes it finds changes where there are none."""
+"""Statements of a memory up to which the network reads them all: in longer ones it finds changes where there are none."""
+_POSSIBLE, _LIKELY = 0.12, 0.6
+"""Probability by words from which it reads those of longer notes, and those of longer turns of a conversation."""
 _LEAST_WORDS = 3
 _LATER = timedelta(days=1)
 """From which a newer statement of another value is a change rather than a contradiction."""
@@ -165,7 +167,7 @@ def find_replacements(pairs: Sequence[tuple[StatementRow, StatementRow]]) -> pa.
             )
             for old, new in pairs
         ],
-        [max(old["of_memory"], new["of_memory"]) <= _SHORT for old, new in pairs],
+        [_read_from(old, new) for old, new in pairs],
     )
     stated = [Change(_STATED, is_sure=True) if find_replaced(old["text"], new["text"]) else None for old, new in pairs]
     changes = [
@@ -178,6 +180,12 @@ def find_replacements(pairs: Sequence[tuple[StatementRow, StatementRow]]) -> pa.
         for old, new, change in sorted(changes, key=lambda each: (_is_clear(each[1]) - _is_clear(each[0]), each[2].by_words))
     }
     return pa.Table.from_pylist([_replacement(*each) for each in likeliest.values()], schema=CHANGE_SCHEMA)
+
+
+def _read_from(old: StatementRow, new: StatementRow) -> float:
+    if max(old["of_memory"], new["of_memory"]) <= _SHORT:
+        return 0.0
+    return _LIKELY if old["session"] or new["session"] else _POSSIBLE
 
 
 def _is_clear(statement: StatementRow) -> bool:

@@ -237,7 +237,7 @@ class ChangeModel:
     weights: dict[str, float]
     intercept: float
     perhaps: float
-    """Probability from which the network reads a pair of long notes; the newer of one that it does not read is shown first from there."""
+    """Probability from which the newer statement of a pair that the network does not read is shown before the older, if both are found."""
 
     def probability(self, found: dict[str, float]) -> float:
         """Of a change, given the features of a pair."""
@@ -282,7 +282,7 @@ class Change(NamedTuple):
     """How likely it is by the words alone, which tell better than the network which of the two is newer."""
 
 
-def find_changes(pairs: Sequence[tuple[str, str]], are_read: Sequence[bool]) -> list[Change | None]:
+def find_changes(pairs: Sequence[tuple[str, str]], read_from: Sequence[float]) -> list[Change | None]:
     """What the newer statement of each (older, newer) pair is to the older one; None if it hardly replaces it.
 
     The words alone do not tell "it has moved to otter" from what remains true, "its backup runs at three": an older statement is outdated
@@ -290,7 +290,7 @@ def find_changes(pairs: Sequence[tuple[str, str]], are_read: Sequence[bool]) -> 
 
     Args:
         pairs: the statements.
-        are_read: whether the network reads a pair, which takes milliseconds, though by its words it is no likely one.
+        read_from: the probability by words from which the network reads each pair, which takes milliseconds.
     """
     model = change_model()
     by_words = np.array([judge_change(old, new) for old, new in pairs])
@@ -298,7 +298,7 @@ def find_changes(pairs: Sequence[tuple[str, str]], are_read: Sequence[bool]) -> 
     asked = [
         place
         for place, (old, new) in enumerate(pairs)
-        if (are_read[place] or by_words[place] >= model.perhaps)
+        if by_words[place] >= read_from[place]
         and (announces(new) or not (is_event(old) and is_event(new)))  # of two events the later is another time
         and not pattern("replacements.unreal").search(new)
     ]

@@ -46,13 +46,13 @@ def test_another_fact_an_event_a_plan_and_history_replace_nothing(old, new):
     ],
 )
 def test_a_change_of_something_else_about_the_subject_outdates_nothing(old, new):
-    (change,) = find_changes([(old, new)], [True])
+    (change,) = find_changes([(old, new)], [0.0])
     assert change is None or not change.is_sure
 
 
 def test_the_day_since_when_it_holds_hides_no_change():
     old, new = "The nightly import runs on host beech.", "Since 4 November 2026 the nightly import runs on host maple."
-    (change,) = find_changes([(old, new)], [True])
+    (change,) = find_changes([(old, new)], [0.0])
     assert change
     assert change.is_sure
 
@@ -89,5 +89,5 @@ def test_a_range_of_hours_is_no_word_of_change(text, is_change):
     ],
 )
 def test_a_change_of_a_range_and_of_what_lacked_something_puts_the_newer_first(old, new):
-    (change,) = find_changes([(old, new)], [True])
+    (change,) = find_changes([(old, new)], [0.0])
     assert change
