@@ -185,7 +185,8 @@ def find_replacements(pairs: Sequence[tuple[StatementRow, StatementRow]]) -> pa.
 def _read_from(old: StatementRow, new: StatementRow) -> float:
     if max(old["of_memory"], new["of_memory"]) <= _SHORT:
         return 0.0
-    return _LIKELY if old["session"] or new["session"] else _POSSIBLE
+    is_turn = any(each["session"] and each["author"] for each in (old, new))
+    return _LIKELY if is_turn else _POSSIBLE
 
 
 def _is_clear(statement: StatementRow) -> bool:
