@@ -194,13 +194,16 @@ def _vanished(connection: "DuckDBPyConnection", store: MemoryStore) -> list[int]
         LEFT JOIN entry_keys k ON k.key = x.source_key AND k.content_hash = x.content_hash
         WHERE x.state = 'active' AND x.source_key NOT IN (SELECT key FROM memory_entries) ORDER BY x.id
     """).fetchall()
-    folders = {PurePath(path).parent for (path,) in connection.execute("SELECT path FROM source_files").fetchall()}
-    here = [
-        memory.id
-        for memory in store.get(number for number, was_read in orphans if not was_read)
-        if memory.metadata.get(MACHINE) == socket.gethostname() and PurePath(memory.metadata.get("path", "")).parent in folders
-    ]
-    return [number for number, was_read in orphans if was_read] + here
+    vanished = [number for number, was_read in orphans if was_read]
+    if len(vanished) < len(orphans):
+        folders = {PurePath(path).parent for (path,) in connection.execute("SELECT path FROM source_files").fetchall()}
+        vanished += [
+            memory.id
+            for memory in store.get(number for number, was_read in orphans if not was_read)
+            if memory.metadata.get(MACHINE) == socket.gethostname()
+            and PurePath(memory.metadata.get("path", "")).parent in folders
+        ]
+    return vanished
 
 
 def _write_batch(store: MemoryStore, embedder: "Embedder", batch: pa.Table, outcome: MemoriesOutcome) -> None:
