@@ -216,9 +216,11 @@ def _retire(tenant: Tenant, lines: Sequence[NewMemory], exported: Mapping[int | 
     Nothing is superseded by what is not there, or by what it superseded here. If a version that was taken back there is forgotten, what
     it replaced is in recall again, as it is there.
     """
+    there = {line.id: line for line in lines if line.id is not None and exported.get(line.id)}
+    if not there:
+        return 0
     rows = tenant.memories.scan(("id", "superseded_by"))
     newer = dict(zip(rows["id"].to_pylist(), rows["superseded_by"].to_pylist(), strict=True))
-    there = {line.id: line for line in lines if line.id is not None and exported.get(line.id)}
     differing = [number for number, line in there.items() if line.state in _OUT or newer.get(number)]
     memories = {memory.id: memory for memory in tenant.memories.get(differing)}
     retired: list[tuple[Memory, Memory]] = []
