@@ -25,6 +25,7 @@ from memory_assets.graph.outdated import shows
 from memory_assets.language.times import day_in
 from memory_assets.language.tokens import count_tokens
 from memory_assets.language.words import stems
+from memory_assets.models import USERS
 
 SUMMARY_BELOW = 500
 """Tokens below which a budget holds names and types alone (seed 004, edge cases)."""
@@ -343,7 +344,7 @@ class Markdown(Document):
         facts = [
             f"id {self.context.short(node.id)}",
             self._day(node.created),
-            quoting.name(author) if author.casefold() not in node.content.casefold() else "",
+            quoting.name(author) if author.casefold() not in USERS and author.casefold() not in node.content.casefold() else "",
             quoting.name(node.name) if node.titled and not _begins(node.content, node.name) else "",
             "" if node.category is Category.MEMORY else quoting.name(node.type),
         ]
