@@ -107,6 +107,14 @@ def of_set(home: Path, name: str, most: int) -> list[Asked]:
 
 def of_silos(home: Path, folder: Path) -> tuple[list[Asked], list[str]]:
     """The questions about memory folders with their evidence, and the topics that nobody wrote about."""
+    tenant, now = taken_in(home, folder), datetime.now(UTC)
+    rows = [json.loads(line) for line in (folder / "questions.jsonl").read_text(encoding="utf-8").splitlines()]
+    answered = [Asked(tenant, row[QUESTION], row[EVIDENCE], now) for row in rows if row.get(EVIDENCE)]
+    return answered, [row[QUESTION] for row in rows if not row.get(EVIDENCE)]
+
+
+def taken_in(home: Path, folder: Path) -> Tenant:
+    """The tenant that a run makes of memory folders in a new home."""
     projects = home / ".claude" / "projects"
     for silo in folder.iterdir():
         if silo.is_dir():
@@ -120,10 +128,7 @@ def of_silos(home: Path, folder: Path) -> tuple[list[Asked], list[str]]:
         "MEMORY_PAI_LEARNING_DIR": str(home / "none"),
     }
     subprocess.run([sys.executable, "-m", "memory_assets.cli", "run"], check=True, stdout=subprocess.DEVNULL)
-    tenant, now = Tenant(load_settings()), datetime.now(UTC)
-    rows = [json.loads(line) for line in (folder / "questions.jsonl").read_text(encoding="utf-8").splitlines()]
-    answered = [Asked(tenant, row[QUESTION], row[EVIDENCE], now) for row in rows if row.get(EVIDENCE)]
-    return answered, [row[QUESTION] for row in rows if not row.get(EVIDENCE)]
+    return Tenant(load_settings())
 
 
 QUESTION, EVIDENCE = "question", "evidence"

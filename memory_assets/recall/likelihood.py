@@ -76,7 +76,7 @@ def likelihoods(
         embedder: of the store's vectors.
         scale: of the embedder's similarities.
     """
-    parts = _parts(question, found, said, view, embedder, scale)
+    parts = parts_of(question, found, said, view, embedder, scale)
     read = ~np.isnan(logits)
     odds = parts @ _WEIGHTS_UNREAD + _CONSTANT_UNREAD if read.any() else parts @ _WEIGHTS + _CONSTANT
     odds[read] = np.column_stack([parts[read], logits[read]]) @ _WEIGHTS_READ + _CONSTANT_READ
@@ -88,7 +88,7 @@ def finds_something(question: "Question", likely: Values, logits: Values) -> boo
     return bool(likely.max(initial=0.0) >= _LEAST[not np.isnan(logits).all(), question.is_bare])
 
 
-def _parts(question: "Question", found: "Candidates", said: Values, view: "View", embedder: Embedder, scale: Scale) -> Floats:
+def parts_of(question: "Question", found: "Candidates", said: Values, view: "View", embedder: Embedder, scale: Scale) -> Floats:
     """The gap of each candidate, what of the question it says, and what is known at all, shape (candidates, 3)."""
     idf = {term: view.terms.idf(term) for term in question.terms}
     total = sum(idf.values())

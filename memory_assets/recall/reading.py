@@ -1,15 +1,18 @@
 """Read a question and the texts of its best candidates together: which of them answer, rather than speak of the same things.
 
 The network (`memory_assets.language.judge`) takes a millisecond or more for each text, so it reads few, and of a long text the part
-that has most of the question's words.
+that comes nearest to the question's words.
 """
+
+from collections.abc import Callable
 
 import numpy as np
 
 from memory_assets.arrays import Values
 from memory_assets.language.judge import answer_logits
 from memory_assets.language.languages import recognise
-from memory_assets.language.words import sentences, stems
+from memory_assets.language.nearness import nearness
+from memory_assets.language.words import fold, sentences
 from memory_assets.recall.candidates import Candidates
 from memory_assets.recall.question import Question
 
@@ -23,9 +26,11 @@ _LONGEST = 360
 """Characters of a text that are read ..."""
 _LOOKED_THROUGH = 20_000
 """... and in which they are looked for."""
+_FIRST = 0.35
+"""How much the first sentence of a part counts once more: the others are only seen beside it."""
 
 
-def read(question: Question, found: Candidates, scores: Values, most: int = MOST_READ) -> Values:
+def read(question: Question, found: Candidates, scores: Values, idf: Callable[[str], float], most: int = MOST_READ) -> Values:
     """Log odds that each candidate answers the question; NaN for those that were not read, all but `most`.
 
     The network was trained on English and German; other languages are left to the other components. A candidate that neither index
@@ -37,10 +42,11 @@ def read(question: Question, found: Candidates, scores: Values, most: int = MOST
     best = np.argsort(-scores, kind="stable")[:most]
     least = _LEAST_SHARE if most <= MOST_READ else _LEAST_SHARE_IN_DEPTH
     best = best[scores[best] >= least * scores[best].max(initial=0.0)]
-    parts = [_part(found.texts[place], question) for place in best.tolist()]
-    letters = np.cumsum([len(part) + min(len(question.text), _LONGEST) if part else 0 for part in parts])
-    count = max(FEWEST_READ, int(np.searchsorted(letters, most * _LETTERS, "right")))
-    texts = {place: part for place, part in zip(best[:count].tolist(), parts, strict=False) if not part or _is_known(part)}
+    letters = [min(len(found.texts[place]), _LONGEST) for place in best.tolist()]
+    cost = np.cumsum([each + min(len(question.text), _LONGEST) if each else 0 for each in letters])
+    count = max(FEWEST_READ, int(np.searchsorted(cost, most * _LETTERS, "right")))
+    parts = {place: passage(found.texts[place], question, idf) for place in best[:count].tolist()}
+    texts = {place: part for place, part in parts.items() if not part or _is_known(part)}
     told = [place for place, part in texts.items() if part]
     if told:
         answering = answer_logits(question.text, [texts[place] for place in told])
@@ -53,14 +59,21 @@ def _is_known(text: str) -> bool:
     return recognise(text) in (None, "en", "de")
 
 
-def _part(text: str, question: Question) -> str:
-    """A text, or of a long one its beginning and the sentences around the one that has most of the question's words."""
+def passage(text: str, question: Question, idf: Callable[[str], float]) -> str:
+    """A text, or of a long one its beginning and the sentences that come nearest to the question's words, rare ones above all."""
     if len(text) <= _LONGEST:
         return text
-    parts = sentences(text[:_LOOKED_THROUGH])
-    shared = [len(question.stems & stems(part)) for part in parts]
-    place = max(range(len(parts)), key=shared.__getitem__, default=0)
-    if not place:
-        return text[:_LONGEST]
+    parts = sentences(text[:_LOOKED_THROUGH]) or [""]
+    near = nearness(question.topic, parts)
+    mass = np.array([idf(term) for term in map(fold, question.topic)])
     opening = parts[0][: _LONGEST // 3]
-    return f"{opening} {' '.join(parts[place : place + 3])}"[:_LONGEST]
+    ends = np.cumsum([len(part) + 1 for part in parts])
+
+    def worth(first: int) -> float:
+        room = _LONGEST - (len(opening) if first else 0)
+        end = max(first + 1, int(np.searchsorted(ends, ends[first] - len(parts[first]) - 1 + room, "right")))
+        told = np.maximum(near[:, 0], near[:, first:end].max(axis=1))
+        return float(mass @ (told + _FIRST * near[:, first]))
+
+    place = max(range(len(parts)), key=worth)
+    return f"{opening} {' '.join(parts[place:])}"[:_LONGEST] if place else text[:_LONGEST]

@@ -134,11 +134,11 @@ def search_with_bridges(
     question = read_query(tenant, query, moment) if isinstance(query, str) else query
     if not question.text.strip():
         return Findings([Hit(memory, 1.0, ()) for memory in tenant.memories.recent(limit, filters)], [])
-    ranked = _rank(tenant, question, limit, filters, weights or Weights.of(tenant.settings), moment, most_read)
+    ranked = rank(tenant, question, limit, filters, weights or Weights.of(tenant.settings), moment, most_read)
     below_floor = len(ranked.found) > 0 and not _fits(ranked)
     if floor and below_floor:
         return Findings([], [], below_floor=True, vector=ranked.found.vector)
-    if floor and _has_floor(ranked):
+    if floor and has_floor(ranked):
         beside = ranked.judged.support.value >= _BESIDE
         nearest = scaled_cosine(ranked.found.cosine) >= _NEAREST
         lifted = np.any([~np.isnan(ranked.found.preference), *(lift.change > 0 for lift in ranked.lifts)], axis=0)
@@ -151,14 +151,14 @@ def search_with_bridges(
     return Findings(_hits(tenant, ranked, limit, filters), paths, below_floor, ranked.found.vector)
 
 
-def _fits(ranked: "_Ranked") -> bool:
+def _fits(ranked: "Ranked") -> bool:
     """Whether any candidate may answer the question: it is likely enough, or a preference that may apply to what is requested."""
-    if not _has_floor(ranked) or not np.isnan(ranked.found.preference).all():
+    if not has_floor(ranked) or not np.isnan(ranked.found.preference).all():
         return True
     return finds_something(ranked.question, ranked.likely, ranked.logits)
 
 
-def _has_floor(ranked: "_Ranked") -> bool:
+def has_floor(ranked: "Ranked") -> bool:
     """Whether candidates are judged by what they say.
 
     They are not if the question names a time or an author, has no telling words, is in another script than some of what is remembered,
@@ -186,7 +186,9 @@ class _Lift(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class _Ranked:
+class Ranked:
+    """The candidates of a question, with what they are ranked and judged by."""
+
     question: Question
     found: Candidates
     judged: Scores
@@ -208,9 +210,10 @@ class _Ranked:
         return sum((lift.change for lift in self.lifts), self.judged.values)
 
 
-def _rank(
+def rank(
     tenant: "Tenant", question: Question, limit: int, filters: Filters, weights: Weights, now: datetime, most_read: int
-) -> _Ranked:
+) -> Ranked:
+    """Gather candidates for a question, score them, and judge how likely each answers."""
     view = current_view(tenant)
     unfiltered = filters == Filters() and view.timeline.all_active
     scope = Filters(states=()) if unfiltered else filters
@@ -222,7 +225,7 @@ def _rank(
     if len(more):
         found = found.extended(more, view.timeline.columns["row_id"][view.timeline.rows(more)])
     judged = score(question, found, view, weights, now)
-    logits = _read(question, found, judged.values, most_read) if weights.answer else np.full(len(found), np.nan)
+    logits = _read(question, found, judged.values, view, most_read) if weights.answer else np.full(len(found), np.nan)
     if not np.isnan(logits).all():
         judged.add("answer", weights.answer, logits, scaled_logits(logits, in_depth=most_read > _FEW))
     newest = _newest_first(question, view, found, judged.values)
@@ -236,19 +239,19 @@ def _rank(
     everything = np.ones(len(found))
     likely = likelihoods(question, found, judged.coverage, logits, view, tenant.embedder, scale) if is_weighed else everything
     is_judged = is_weighed and scale.tells_the_foreign
-    return _Ranked(question, found, judged, lifts, view, everything.astype(bool), likely, logits, is_weighed, is_judged)
+    return Ranked(question, found, judged, lifts, view, everything.astype(bool), likely, logits, is_weighed, is_judged)
 
 
-def _read(question: Question, found: Candidates, scores: Values, most: int) -> Values:
+def _read(question: Question, found: Candidates, scores: Values, view: View, most: int) -> Values:
     """As `read`; nothing is read where the network's weights are missing, which `memory doctor` says."""
     try:
-        return read(question, found, scores, most)
+        return read(question, found, scores, view.terms.idf, most)
     except EmbedderError as error:
         _log.warning("the best hits are not read: %s", error)
         return np.full(len(found), np.nan)
 
 
-def _hits(tenant: "Tenant", ranked: _Ranked, limit: int, filters: Filters) -> list[Hit]:
+def _hits(tenant: "Tenant", ranked: Ranked, limit: int, filters: Filters) -> list[Hit]:
     scores = ranked.scores
     order = np.argsort(-scores, kind="stable")
     order = order[ranked.shown[order]]
@@ -262,7 +265,7 @@ def _hits(tenant: "Tenant", ranked: _Ranked, limit: int, filters: Filters) -> li
             wanted = not filters.states or memory.state in filters.states
             if wanted and not distinct.join(memory) and len(distinct) < limit:
                 distinct.add(memory)
-    is_judged = _has_floor(ranked)
+    is_judged = has_floor(ranked)
     hits = [
         Hit(
             each.first,
@@ -386,7 +389,7 @@ def _superseded_last(hits: list[Hit]) -> list[Hit]:
     return [hit for _, hit in ordered]
 
 
-def _components(ranked: _Ranked, place: int) -> tuple[Component, ...]:
+def _components(ranked: Ranked, place: int) -> tuple[Component, ...]:
     parts = (
         Component(
             name=name,

@@ -9,7 +9,7 @@ import pytest
 from memory_assets.context.store import StoreReader
 from memory_assets.language.embedders.protocol import EmbedderError
 from memory_assets.recall.question import understand
-from memory_assets.recall.reading import MOST_READ, _part
+from memory_assets.recall.reading import MOST_READ, passage
 from memory_assets.recall.scoring import Weights
 from memory_assets.recall.search import read_query, search
 from memory_assets.tenants import Tenant
@@ -91,7 +91,15 @@ def test_without_the_weights_of_the_network_a_search_goes_on(tenant: Tenant, rem
     assert "its weights are not installed" in caplog.text
 
 
-@pytest.mark.parametrize("text", ["\n" * 500, " \u2028 " * 300, "word " * 400_000])
-def test_no_long_text_fails_or_is_read_through(text: str):
-    question = understand("which word is it", NOW, UTC)
-    assert len(_part(text, question)) <= 360
+def test_of_a_long_text_the_part_that_says_it_in_other_words_is_read():
+    filler = " ".join(f"The meeting of week {week} was about furniture and the budget for chairs." for week in range(12))
+    told = "Our puppy swallowed a coin, and the vet had to operate."
+    read = passage(f"Household. {filler} {told} {filler}", understand("surgery on the dog", NOW, UTC), lambda _: 1.0)
+    assert told in read
+    assert len(read) <= 360
+
+
+@pytest.mark.parametrize("text", ["\n" * 500, " \u2028 " * 300, "word " * 400_000, "\u200b" * 500])
+@pytest.mark.parametrize("asked", ["which word is it", "…?"])
+def test_no_long_text_fails_or_is_read_through(text: str, asked: str):
+    assert len(passage(text, understand(asked, NOW, UTC), lambda _: 1.0)) <= 360

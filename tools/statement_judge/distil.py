@@ -12,13 +12,11 @@ from examples import FAMILIES, KNOWN, LABELS, Example, families, sessions
 from network import read_encoder
 from tokenizers import Tokenizer
 from torch.nn.functional import binary_cross_entropy_with_logits, smooth_l1_loss
-from train import Steps, batches, encode, predict, tensors
+from train import Steps, autocast, batches, encode, predict, tensors
 
 from memory_assets.language.embedders.bge import bge_files
 from memory_assets.language.judge import ANSWERS
 
-_LONGEST = 360
-"""Letters of a hit, as a search reads them."""
 _LABELLED = 0.5
 """How much the labels weigh beside the teacher's logits, which are cut at `_MOST`."""
 _MOST = 6.0
@@ -32,7 +30,7 @@ def examples_of(hits: Path, held: list[str], chance: random.Random) -> list[Exam
         row = json.loads(line)
         if f"hits-{row['store']}" not in held:
             found += [
-                Example(row["question"], text[:_LONGEST], frozenset(), kind == "answers", f"hits-{row['store']}")
+                Example(row["question"], text, frozenset(), kind == "answers", f"hits-{row['store']}")
                 for kind in ("answers", "others")
                 for text in row[kind]
             ]
@@ -45,7 +43,7 @@ def examples_of(hits: Path, held: list[str], chance: random.Random) -> list[Exam
 
 def _has_learnt(each: Example) -> bool:
     """Whether the package's network for answers has learnt from it."""
-    return each.group in KNOWN or (each.group.startswith("hits-") and not each.group.startswith("hits-sessions"))
+    return each.group in KNOWN or (each.group.startswith("hits-") and not each.group.startswith(("hits-sessions", "hits-w")))
 
 
 def main() -> None:
@@ -58,6 +56,9 @@ def main() -> None:
     )
     parser.add_argument("--hits", type=Path, required=True, help="what hits.py wrote")
     parser.add_argument("--held", nargs="*", default=[], help="writers and stores held out")
+    parser.add_argument(
+        "--known", type=float, default=1.0, help="share of what the package's network has learnt from that is drawn again"
+    )
     parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--rate", type=float, default=2e-4)
     parser.add_argument("--seed", type=int, default=40)
@@ -75,7 +76,10 @@ def main() -> None:
     else:
         model.layers = model.layers[: ANSWERS.layers]
         read_encoder(model, ANSWERS, "answer")
-    examples = examples_of(given.hits, given.held, random.Random(given.seed))
+    chance = random.Random(given.seed)
+    examples = [
+        each for each in examples_of(given.hits, given.held, chance) if not _has_learnt(each) or chance.random() < given.known
+    ]
     is_taught = torch.tensor([bool(given.teacher) or _has_learnt(each) for each in examples])
     taught = torch.tensor(predict(model, tokenizer, examples)[1]).clamp(-_MOST, _MOST)
     answers = torch.tensor([float(bool(each.answers)) for each in examples])
@@ -91,7 +95,7 @@ def main() -> None:
     model.train()
     running, started = 0.0, time.time()
     for step, places in enumerate(plan, 1):
-        with torch.autocast("cpu", torch.bfloat16):
+        with autocast():
             found = model(*tensors([inputs[place] for place in places]), asked=True)[:, 0].float()
         labelled = binary_cross_entropy_with_logits(found, answers[places])
         told = is_taught[places]

@@ -2,50 +2,99 @@
 
     PYTHONPATH=benchmarks python tools/statement_judge/hits.py --out hits.jsonl
 
-Each line has a question, the texts that answer it, and the other texts among the first hits, best first, as the full-text index
-reads them. Questions are those of the sets that docs/recall.md lists as training sets, and of `benchmarks/sets/stores_train`.
+Each line has a question, the texts that answer it, and the other texts among the first hits, best first, as a search gives them to the
+network. Questions are those of the sets that docs/recall.md lists as training sets, and of `stores_train` and `silos_train`.
 """
 
 import argparse
 import json
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
+from context_evidence import taken_in
 from examples import SESSIONS
 from recall_quality import fill, memories_by_store, open_tenant, read_lines
 
-from memory_assets.models import NewMemory, Source
-from memory_assets.recall.search import search
+from memory_assets.language.words import stems
+from memory_assets.models import Memory, NewMemory, Source
+from memory_assets.recall.reading import passage
+from memory_assets.recall.search import read_query, search
+from memory_assets.recall.view import current_view
 from memory_assets.settings import load_settings
 from memory_assets.stores.rows import indexed_text
+from memory_assets.tenants import Tenant
 
 SETS = Path(__file__).parents[2] / "benchmarks/sets"
 TRAINING = ("pals", "terse", "shop", "mates", "friends", "assistant")
 DEPTH = 16
+_MOST_WORDS = 0.8
 
 
-def of_sets() -> Iterator[tuple[str, list[NewMemory], list[dict[str, Any]]]]:
-    """Name, memories and questions of each store of the training sets."""
+class Asked(NamedTuple):
+    """A question of a training set to a store, and what is known of its answers."""
+
+    text: str
+    answers: frozenset[str] = frozenset()
+    """External ids of the memories that answer, or that helped before they were replaced: of these nothing is known."""
+    outdated: frozenset[str] = frozenset()
+    evidence: tuple[str, ...] = ()
+    """The sentences that answer, where memories are long; again of outdated ones nothing is known."""
+    outdated_evidence: tuple[str, ...] = ()
+
+    def is_answered_by(self, memory: Memory) -> bool | None:
+        """Whether a memory answers; None if that is not known."""
+        if memory.external_id in self.answers or _say(memory.content, self.evidence):
+            return True
+        return None if memory.external_id in self.outdated or _say(memory.content, self.outdated_evidence) else False
+
+    def is_answered_in(self, memory: Memory, part: str) -> bool | None:
+        """The same of a part of it."""
+        answers = self.is_answered_by(memory)
+        return None if answers and self.evidence and not _say(part, self.evidence) else answers
+
+
+class Store(NamedTuple):
+    """A store of the training sets with its questions, which are asked at the time of its newest memory."""
+
+    name: str
+    tenant: Tenant
+    questions: list[Asked]
+
+    @property
+    def now(self) -> datetime:
+        """The time of the newest memory."""
+        return max(self.tenant.memories.scan(("created_at",))["created_at"].to_pylist())
+
+
+def training_stores(home: Path) -> Iterator[Store]:
+    """Every store of the training sets, filled in a folder; opened one after another."""
+    for name, memories, questions in [*of_sets(), *of_folders(SETS / "stores_train"), *of_sessions()]:
+        fill(home, name, memories)
+        yield Store(name, open_tenant(load_settings(data_dir=home), name), questions)
+    for folder in sorted((SETS / "silos_train").iterdir()):
+        rows = read_lines(folder / "questions.jsonl", ("question", "evidence", "outdated"))
+        questions = [
+            Asked(row["question"], evidence=tuple(row["evidence"]), outdated_evidence=tuple(row["outdated"])) for row in rows
+        ]
+        yield Store(folder.name, taken_in(home / folder.name, folder), questions)
+
+
+def of_sets() -> Iterator[tuple[str, list[NewMemory], list[Asked]]]:
+    """Name, memories and questions of each store of the sets with chats."""
+    foreign = [Asked(line) for line in (SETS / "foreign.txt").read_text(encoding="utf-8").splitlines() if line.strip()]
     for name in TRAINING:
         asked = read_lines(SETS / f"{name}_questions.jsonl", ("store", "question", "relevant"))
-        foreign = (SETS / "foreign.txt").read_text(encoding="utf-8").splitlines()
         for store, memories in memories_by_store(SETS / f"{name}_memories.jsonl").items():
-            questions = [
-                {"question": row["question"], "answers": list(map(str, row["relevant"]))}
-                for row in asked
-                if row["store"] == store
-            ]
-            yield store, memories, questions + [{"question": line, "answers": []} for line in foreign if line.strip()]
+            questions = [Asked(row["question"], frozenset(map(str, row["relevant"]))) for row in asked if row["store"] == store]
+            yield store, memories, questions + foreign
 
 
-def of_folders(folder: Path) -> Iterator[tuple[str, list[NewMemory], list[dict[str, Any]]]]:
+def of_folders(folder: Path) -> Iterator[tuple[str, list[NewMemory], list[Asked]]]:
     """The same of a folder with a folder for each store."""
     for each in sorted(folder.iterdir()):
-        if not each.is_dir():
-            continue
         memories = [
             NewMemory(
                 content=row["content"],
@@ -57,10 +106,11 @@ def of_folders(folder: Path) -> Iterator[tuple[str, list[NewMemory], list[dict[s
             )
             for row in read_lines(each / "memories.jsonl", ("id", "content", "created_at"))
         ]
-        yield each.name, memories, read_lines(each / "questions.jsonl", ("question", "answers"))
+        rows = read_lines(each / "questions.jsonl", ("question", "answers"))
+        yield each.name, memories, [Asked(row["question"], frozenset(row["answers"])) for row in rows]
 
 
-def of_sessions() -> Iterator[tuple[str, list[NewMemory], list[dict[str, Any]]]]:
+def of_sessions() -> Iterator[tuple[str, list[NewMemory], list[Asked]]]:
     """What people type while they work, as questions to the memories of some sessions together."""
     found = read_lines(SETS / "sessions_train.jsonl", ("id", "memories", "prompts"))
     for start in range(0, len(found), SESSIONS):
@@ -79,14 +129,15 @@ def of_sessions() -> Iterator[tuple[str, list[NewMemory], list[dict[str, Any]]]]
             ]
             for prompt in session["prompts"]:
                 useful = set(prompt["useful"])
-                questions.append(
-                    {
-                        "question": prompt["text"],
-                        "answers": [names[place] for place in useful],
-                        "outdated": [names[each["old"]] for each in session["outdated"] if each["by"] in useful],
-                    }
-                )
+                outdated = frozenset(names[each["old"]] for each in session["outdated"] if each["by"] in useful)
+                questions.append(Asked(prompt["text"], frozenset(names[place] for place in useful), outdated))
         yield f"sessions-{start // SESSIONS}", memories, questions
+
+
+def _say(text: str, sentences: Iterable[str]) -> bool:
+    """Whether a text has nearly all words of one of the sentences."""
+    said = stems(text)
+    return any(len(wanted & said) >= max(1, _MOST_WORDS * len(wanted)) for wanted in map(stems, sentences))
 
 
 def main() -> None:
@@ -94,18 +145,18 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as home, given.out.open("w", encoding="utf-8") as out:
-        for store, memories, questions in [*of_sets(), *of_folders(SETS / "stores_train"), *of_sessions()]:
-            fill(Path(home), store, memories)
-            tenant = open_tenant(load_settings(data_dir=Path(home)), store)
-            newest = max(tenant.memories.scan(("created_at",))["created_at"].to_pylist())
-            for row in questions:
-                found = [hit.memory for hit in search(tenant, row["question"], limit=DEPTH, now=newest)]
-                answering = {*row["answers"], *row.get("outdated", ())}
+        for store in training_stores(Path(home)):
+            idf, now = current_view(store.tenant).terms.idf, store.now
+            for asked in store.questions:
+                question = read_query(store.tenant, asked.text, now)
+                found = [hit.memory for hit in search(store.tenant, question, limit=DEPTH, now=now)]
+                parts = [passage(indexed_text(each), question, idf) for each in found]
+                answered = [asked.is_answered_in(memory, part) for memory, part in zip(found, parts, strict=True)]
                 line = {
-                    "store": store,
-                    "question": row["question"],
-                    "answers": [indexed_text(each) for each in found if each.external_id in row["answers"]],
-                    "others": [indexed_text(each) for each in found if each.external_id not in answering],
+                    "store": store.name,
+                    "question": asked.text,
+                    "answers": [part for part, answers in zip(parts, answered, strict=True) if answers],
+                    "others": [part for part, answers in zip(parts, answered, strict=True) if answers is False],
                 }
                 out.write(json.dumps(line, ensure_ascii=False) + "\n")
 

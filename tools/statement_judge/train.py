@@ -15,22 +15,21 @@ from sklearn.metrics import average_precision_score, precision_recall_curve
 from tokenizers import Tokenizer
 
 from memory_assets.language.embedders.bge import bge_files
+from memory_assets.language.judge import pair_tokens
 
-START, END, MOST_TOKENS = 101, 102, 128
 BATCH = 32
+
+
+def autocast() -> torch.autocast:
+    """Half precision where the processor has it; elsewhere it would be computed step by step."""
+    return torch.autocast("cpu", torch.bfloat16, enabled=torch.cpu._is_avx512_bf16_supported())
 
 
 def encode(tokenizer: Tokenizer, examples: Sequence[Example]) -> list[tuple[list[int], list[int]]]:
     """Token ids and types of each pair."""
-    pieces = {
-        text: tokenizer.encode(text, add_special_tokens=False).ids[: MOST_TOKENS // 2 - 2]
-        for each in examples
-        for text in each[:2]
-    }
-    return [
-        ([START, *pieces[a], END, *pieces[b], END], [0] * (len(pieces[a]) + 2) + [1] * (len(pieces[b]) + 1))
-        for a, b, *_ in examples
-    ]
+    pieces = {text: tokenizer.encode(text, add_special_tokens=False).ids for each in examples for text in each[:2]}
+    pairs_of_tokens = (pair_tokens(pieces[one], pieces[other]) for one, other, *_ in examples)
+    return [(ids.tolist(), types.tolist()) for ids, types in pairs_of_tokens]
 
 
 def batches(examples: Sequence[Example], lengths: Sequence[int], chance: random.Random) -> list[list[int]]:
@@ -66,7 +65,7 @@ def predict(model: Encoder, tokenizer: Tokenizer, examples: Sequence[Example]) -
     model.eval()
     encoded = encode(tokenizer, examples)
     relations, answers = np.zeros((len(encoded), len(LABELS)), np.float32), np.zeros(len(encoded), np.float32)
-    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+    with torch.no_grad(), autocast():
         for places in batches(examples, [len(ids) for ids, _ in encoded], random.Random(0)):
             asked = examples[places[0]].is_question
             found = model(*tensors([encoded[place] for place in places]), asked=asked).float().numpy()
@@ -204,7 +203,7 @@ def main() -> None:
         running = 0.0
         for places in plan:
             chosen = [examples[place] for place in places]
-            with torch.autocast("cpu", torch.bfloat16):
+            with autocast():
                 found = model(*tensors([inputs[place] for place in places]), asked=chosen[0].is_question)
             loss = loss_of(found.float(), chosen)
             taking.take(loss)
