@@ -28,7 +28,7 @@ def build_defs(memory: MemoryResource) -> dg.Definitions:
         SettingsError: a setting cannot be used.
     """
     settings = memory.settings()
-    zone = display_zone(None, configured=settings.timezone, geoip_url=settings.geoip_url)
+    zone = display_zone(settings)
     schedules = build_schedules(zone.key, settings.backup_every)
     sensors = build_sensors(memory)
     found = dg.load_assets_from_package_module(assets, include_specs=True)

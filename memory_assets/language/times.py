@@ -2,12 +2,15 @@
 
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from functools import lru_cache
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import PlainSerializer, WithJsonSchema
 
 from memory_assets.errors import InvalidInputError, SettingsError
+
+if TYPE_CHECKING:
+    from memory_assets.settings import Settings
 
 GEOIP_TIMEOUT_S = 2.0
 
@@ -28,23 +31,23 @@ _AGES = (
 )
 
 
-def display_zone(param: str | None, *, configured: str | None, geoip_url: str | None = None, system: bool = True) -> ZoneInfo:
-    """The time zone in which times are shown: that of the request, of the settings, of geoip, of the machine, or UTC.
+def display_zone(settings: "Settings", timezone: str | None = None) -> ZoneInfo:
+    """The time zone in which times are read and shown: the request's `timezone`, the settings', geoip's, the machine's, or UTC.
 
-    `geoip_url` answers with the caller's zone, as text or as JSON with `timezone` or `time_zone`, and is passed over if it fails.
+    The geoip service answers with the caller's zone, as text or as JSON with `timezone` or `time_zone`, and is passed over if it fails.
     """
-    if param:
-        if zone := _zone(param):
+    if timezone:
+        if zone := _zone(timezone):
             return zone
-        raise InvalidInputError(f"timezone {param!r} is unknown: give an IANA name such as Europe/Berlin or UTC.")
-    if configured:
+        raise InvalidInputError(f"timezone {timezone!r} is unknown: give an IANA name such as Europe/Berlin or UTC.")
+    if configured := settings.timezone:
         if zone := _zone(configured):
             return zone
         raise SettingsError(
             f"POND_TIMEZONE is {configured!r}, which is unknown: set an IANA name such as Europe/Berlin, or unset it."
         )
-    looked_up = _geoip_zone(geoip_url) if geoip_url else None
-    return looked_up or (_system_zone() if system else None) or ZoneInfo("UTC")
+    looked_up = _geoip_zone(settings.geoip_url) if settings.geoip_url else None
+    return looked_up or _system_zone() or ZoneInfo("UTC")
 
 
 def _zone(name: str) -> ZoneInfo | None:

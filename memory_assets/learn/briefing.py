@@ -101,7 +101,7 @@ def tell_brief(tenant: "Tenant", changed: "Iterable[Memory]") -> None:
         kept = [each for each in held.lines if each.id not in now and not (each.kind == Kind.SESSION and each.project in newer)]
         new = [each for each in now.values() if each.state is State.ACTIVE and each.kind in _TOLD and not marks(each.content)]
         known = {each.text: (each.tokens, each.more) for each in held.lines}
-        zone = _zone(tenant)
+        zone = display_zone(tenant.settings)
         told = [_of_fact(memory, fact, known, held.memories, zone) for memory in new for fact in list_facts(memory, Doubts())]
         return replace(held, memories=tenant.memories.count(Filters()), lines=(*told, *kept)[:_MOST])
 
@@ -175,7 +175,7 @@ def _made(tenant: "Tenant", held: Brief | None) -> Brief:
     ]
     facts.sort(key=lambda each: (each[1].need, -each[1].likelihood))
     count = tenant.memories.count(Filters())
-    zone = _zone(tenant)
+    zone = display_zone(tenant.settings)
     lines = [_of_fact(memory, fact, known, count, zone) for memory, fact in islice(_most_needed(facts), _MOST)]
     backlog = Curation(tenant).backlog() if tenant.is_sources_tenant else Backlog()
     return Brief(count, tuple(lines), backlog)
@@ -235,10 +235,6 @@ def _doubts(
     undecided = dict([*contrary, *((two, one) for one, two in contrary)])
     replaced = {one: two for one, two, kind in edges if kind != "CONTRADICTS"}
     return replaced, undecided, read_changes(connection), [number for (number,) in changed]
-
-
-def _zone(tenant: "Tenant") -> "tzinfo":
-    return display_zone(None, configured=tenant.settings.timezone, geoip_url=tenant.settings.geoip_url)
 
 
 def _of_fact(memory: "Memory", fact: "Fact", known: "Mapping[str, tuple[int, int]]", memories: int, zone: "tzinfo") -> BriefLine:

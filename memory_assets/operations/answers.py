@@ -33,7 +33,7 @@ class LocalTime:
     @classmethod
     def of(cls, settings: Settings, timezone: str | None = None) -> "LocalTime":
         """The clock of a request's `timezone`, else of the settings, else of this machine."""
-        return cls(display_zone(timezone, configured=settings.timezone, geoip_url=settings.geoip_url))
+        return cls(display_zone(settings, timezone))
 
     def age(self, moment: datetime) -> str:
         """How long ago, and the day where that is more than a day: "3 hours ago", "8 months ago (2026-03-14)"."""

@@ -8,14 +8,16 @@ page, so that later memories do not enter.
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
 from memory_assets.errors import ChangedMeanwhileError, InvalidInputError, NotFoundError
+from memory_assets.language.times import display_zone
 from memory_assets.models import Entity, Memory, Source, State
 from memory_assets.operations.fields import CURSOR, CURSOR_LENGTH, EARLIEST, LATEST, Kinds, Moment, Name, Names, Tags
+from memory_assets.settings import load_settings
 from memory_assets.sources.projects import Project
 from memory_assets.tenants import Tenant
 
@@ -118,33 +120,26 @@ def parse_time(text: str | None, name: str, timezone: str | None = None) -> date
     """A time that somebody typed, as aware UTC.
 
     It is an ISO 8601 date or time; or where a length before now or a named time begins ("7d", "2 hrs", "yesterday", "last week").
-    Without an offset it is one of the calendar in which times are shown: of `timezone`, else of the settings, else of the machine.
+    Without an offset it is one of the calendar in which times are shown: of `timezone`, else of the settings.
 
     `name` is that of the option or argument, for the error.
     """
     if text is None:
         return None
+    zone = display_zone(load_settings(), timezone)
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
         from memory_assets.language.intervals import find_interval
 
-        interval = find_interval(text.strip(), datetime.now(UTC), _shown_zone(timezone))
+        interval = find_interval(text.strip(), datetime.now(UTC), zone)
         if interval is None or interval.span != (0, len(text.strip())):
             raise InvalidInputError(
                 f"{name} {text!r} is not a time; write it like 2026-03-14, 2026-03-14T09:30+01:00, yesterday or 7d."
             ) from None
         return interval.start
-    aware = moment if moment.tzinfo else moment.replace(tzinfo=_shown_zone(timezone))
+    aware = moment if moment.tzinfo else moment.replace(tzinfo=zone)
     return min(max(aware, EARLIEST), LATEST).astimezone(UTC)
-
-
-def _shown_zone(timezone: str | None) -> tzinfo:
-    """The zone in which times are shown."""
-    from memory_assets.operations.answers import LocalTime
-    from memory_assets.settings import load_settings
-
-    return LocalTime.of(load_settings(), timezone).zone
 
 
 def write_cursor(moment: datetime, numbers: Sequence[int]) -> str:

@@ -174,7 +174,7 @@ def read_query(tenant: "Tenant", query: str, now: datetime | None = None) -> Que
     """Read a query for all steps of a search, in the time zone of the tenant's settings."""
     from memory_assets.language.times import display_zone
 
-    return understand(query, now or datetime.now(UTC), display_zone(None, configured=tenant.settings.timezone))
+    return understand(query, now or datetime.now(UTC), display_zone(tenant.settings))
 
 
 class _Lift(NamedTuple):

@@ -12,6 +12,10 @@ from hypothesis import strategies as st
 from memory_assets.errors import InvalidInputError, SettingsError
 from memory_assets.http import Service
 from memory_assets.language.times import day_in, display_zone, format_local, relative_age
+from memory_assets.operations.given import parse_time
+from memory_assets.recall.search import read_query
+from memory_assets.settings import Settings
+from memory_assets.tenants import Tenant
 
 NOW = datetime(2026, 11, 21, 22, 30, tzinfo=UTC)
 
@@ -43,46 +47,62 @@ def geoip() -> Iterator[Callable[[bytes, int], str]]:
 
 
 def test_the_parameter_wins_over_everything():
-    assert display_zone("Asia/Tokyo", configured="Europe/Berlin") == ZoneInfo("Asia/Tokyo")
+    assert display_zone(Settings(timezone="Europe/Berlin"), "Asia/Tokyo") == ZoneInfo("Asia/Tokyo")
 
 
 def test_the_setting_wins_over_the_machine():
-    assert display_zone(None, configured="Europe/Berlin") == ZoneInfo("Europe/Berlin")
-    assert display_zone("", configured="Europe/Berlin") == ZoneInfo("Europe/Berlin")
+    assert display_zone(Settings(timezone="Europe/Berlin")) == ZoneInfo("Europe/Berlin")
+    assert display_zone(Settings(timezone="Europe/Berlin"), "") == ZoneInfo("Europe/Berlin")
 
 
 @pytest.mark.parametrize(
     "body", [b"America/Lima", b'"America/Lima"', b'{"timezone": "America/Lima"}', b'{"time_zone":"America/Lima"}']
 )
 def test_geoip_answers_in_any_of_its_forms(geoip: Callable[..., str], body: bytes):
-    assert display_zone(None, configured=None, geoip_url=geoip(body), system=False) == ZoneInfo("America/Lima")
+    assert display_zone(Settings(geoip_url=geoip(body))) == ZoneInfo("America/Lima")
 
 
 @pytest.mark.parametrize(
     ("body", "status"), [(b"Mars/Base", 200), (b"{}", 200), (b"[1]", 200), (b"\xff", 200), (b"Asia/Tokyo", 500)]
 )
-def test_a_useless_geoip_answer_falls_through(geoip: Callable[..., str], body: bytes, status: int):
-    assert display_zone(None, configured=None, geoip_url=geoip(body, status), system=False) == ZoneInfo("UTC")
+def test_a_useless_geoip_answer_falls_through(
+    geoip: Callable[..., str], body: bytes, status: int, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("tzlocal.get_localzone_name", lambda: "Africa/Lagos")
+    assert display_zone(Settings(geoip_url=geoip(body, status))) == ZoneInfo("Africa/Lagos")
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:9/", "not a url", "file:///etc/hostname"])
-def test_a_geoip_service_that_is_away_falls_through(url: str):
-    assert display_zone(None, configured=None, geoip_url=url, system=False) == ZoneInfo("UTC")
+def test_a_geoip_service_that_is_away_falls_through(url: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("tzlocal.get_localzone_name", lambda: "Africa/Lagos")
+    assert display_zone(Settings(geoip_url=url)) == ZoneInfo("Africa/Lagos")
+
+
+def test_a_question_and_a_typed_time_are_read_in_the_zone_of_geoip(
+    geoip: Callable[..., str], settings: Settings, monkeypatch: pytest.MonkeyPatch
+):
+    url = geoip(b"Asia/Tokyo")
+    tenant = Tenant(settings.model_copy(update={"geoip_url": url}), "main")
+    asked = read_query(tenant, "what did we decide yesterday?", NOW)  # 7:30 a.m. of the 22nd in Tokyo
+    assert asked.interval is not None
+    assert asked.interval.start == datetime(2026, 11, 21, tzinfo=ZoneInfo("Asia/Tokyo"))
+    monkeypatch.setenv("MEMORY_GEOIP_URL", url)
+    assert parse_time("2026-11-21", "since") == datetime(2026, 11, 20, 15, tzinfo=UTC)
 
 
 def test_the_machines_zone_is_taken_before_utc(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("tzlocal.get_localzone_name", lambda: "Africa/Lagos")
-    assert display_zone(None, configured=None) == ZoneInfo("Africa/Lagos")
+    assert display_zone(Settings()) == ZoneInfo("Africa/Lagos")
     monkeypatch.setattr("tzlocal.get_localzone_name", lambda: "local")
-    assert display_zone(None, configured=None) == ZoneInfo("UTC")
+    assert display_zone(Settings()) == ZoneInfo("UTC")
 
 
 @pytest.mark.parametrize("name", ["Mars/Base", "../../etc/passwd", "America", "Europe/Berlin\x00", "/etc/hosts"])
 def test_a_wrong_name_that_a_person_wrote_is_an_error(name: str):
     with pytest.raises(InvalidInputError, match=r"timezone .* is unknown: give an IANA name"):
-        display_zone(name, configured="UTC")
+        display_zone(Settings(), name)
     with pytest.raises(SettingsError, match=r"POND_TIMEZONE is .* unknown: set an IANA name"):
-        display_zone(None, configured=name)
+        display_zone(Settings.model_construct(timezone=name))
 
 
 @pytest.mark.parametrize(
@@ -132,7 +152,7 @@ def test_geoip_is_asked_once(geoip: Callable[..., str], monkeypatch: pytest.Monk
     monkeypatch.setattr(Service, "send", lambda self, method, url, **given: asked.append(url) or send(self, method, url, **given))
     url = geoip(json.dumps({"timezone": "Asia/Tokyo"}).encode())
     for _ in range(3):
-        display_zone(None, configured=None, geoip_url=url)
+        display_zone(Settings(geoip_url=url))
     assert len(asked) == 1
 
 

@@ -36,7 +36,7 @@ def backup(context: dg.AssetExecutionContext, memory: MemoryResource) -> dict[st
     if repository is None:
         return {"note": _NO_PLACE}
     taken = take_backup(tenant, repository)
-    zone = display_zone(None, configured=settings.timezone, geoip_url=settings.geoip_url)
+    zone = display_zone(settings)
     gone = prune(repository, tenant.name, settings.backup_keep, zone)
     rows = {name: copy.rows for name, copy in taken.tables.items()}
     return {
