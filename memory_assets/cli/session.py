@@ -51,13 +51,14 @@ def session_end(tenant: str | None) -> None:
     """Note what the user said in a session that should last, and at its end what it did: a hook for PreCompact and SessionEnd.
 
     Notes wait for a decision (`memory noted`); what the session did is stored in the background. It is silent, also where it
-    fails; what failed is in the file hooks.log of the data folder.
+    fails; what failed is in the file hooks.log of the data folder. If another process locks the folder, the next run notes.
     """
     from memory_assets.learn.ended import Ended, queue_session
     from memory_assets.learn.noted import find_sentences, note
     from memory_assets.learn.session_start import Hook
     from memory_assets.places import read_places
     from memory_assets.sources.projects import project_of
+    from memory_assets.stores.locks import HOOK_PATIENCE_SECONDS
 
     places = read_places(chosen_tenant(tenant))
     with never_in_the_way(places.data_dir):
@@ -67,13 +68,17 @@ def session_end(tenant: str | None) -> None:
         project = project_of(Path(hook.directory or "."))
         transcript = Path(hook.transcript).expanduser()
         folder = project.folder if project else ""
+        summarised = False
         if hook.event == "SessionEnd":
-            summarised = places.session_summary == "on" and hook.session and places.folder.is_dir()
+            summarised = bool(places.session_summary == "on" and hook.session and places.folder.is_dir())
             if summarised:
                 queue_session(places.folder, Ended(hook.session, str(transcript), folder))
             if summarised or (places.is_sources_tenant and places.watch_sources == "on"):
                 _take_in_later(tenant)
-        note(places.folder, find_sentences(transcript, folder, hook.session))
+        try:
+            note(places.folder, find_sentences(transcript, folder, hook.session), HOOK_PATIENCE_SECONDS)
+        except BlockingIOError:  # the next run notes it
+            queue_session(places.folder, Ended(hook.session, str(transcript), folder, is_summarised=summarised))
 
 
 def _take_in_later(tenant: str | None) -> None:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from memory_assets.sources.projects import Project, slug_of
@@ -11,13 +12,16 @@ _MOST = 2_000
 
 
 def note_checkout(folder: Path, project: Project) -> None:
-    """Note in the tenant's folder which remote this checkout has; nothing for a project without one."""
+    """Note in the tenant's folder which remote this checkout has; nothing for a project without one.
+
+    If another process holds the folder's lock, the next session of the project notes it.
+    """
     if not project.remote or not folder.is_dir() or _remotes(folder).get(project.folder) == project.remote:
         return
     from memory_assets.stores.files import replace_file
-    from memory_assets.stores.locks import locked
+    from memory_assets.stores.locks import HOOK_PATIENCE_SECONDS, locked
 
-    with locked(folder):
+    with suppress(BlockingIOError), locked(folder, patience_seconds=HOOK_PATIENCE_SECONDS):
         others = [(place, remote) for place, remote in _remotes(folder).items() if place != project.folder]
         known = dict([*others, (project.folder, project.remote)][-_MOST:])
         replace_file(folder / _NAME, json.dumps(known, ensure_ascii=False, indent=1))

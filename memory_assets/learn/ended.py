@@ -1,4 +1,4 @@
-"""The queue of ended sessions. The hook at a session's end adds to it and imports nothing heavy; a run reads the sessions."""
+"""The queue of sessions to read. The hook at a session's end adds to it and imports nothing heavy; a run reads the sessions."""
 
 import hashlib
 import json
@@ -17,6 +17,8 @@ class Ended:
     transcript: str
     project: str
     """Folder that it worked in, or empty."""
+    is_summarised: bool = True
+    """Whether it becomes a memory; else only the user's lasting sentences are noted."""
 
 
 def queue_session(folder: Path, ended: Ended) -> None:
@@ -25,10 +27,10 @@ def queue_session(folder: Path, ended: Ended) -> None:
 
     queue = folder / QUEUE
     queue.mkdir(parents=True, mode=0o700, exist_ok=True)
-    replace_file(
-        queue / f"{hashlib.blake2b(ended.session.encode('utf-8', 'replace'), digest_size=8).hexdigest()}.json",
-        json.dumps(asdict(ended)),
-    )
+    key = (ended.session or ended.transcript).encode("utf-8", "replace")
+    path = queue / f"{hashlib.blake2b(key, digest_size=8).hexdigest()}.json"
+    if ended.is_summarised or not path.exists():  # what is queued there to be summarised has its sentences noted too
+        replace_file(path, json.dumps(asdict(ended)))
 
 
 def has_queued(folder: Path) -> bool:

@@ -79,8 +79,12 @@ def settled_ids(folder: Path) -> frozenset[str]:
     return frozenset(digest[:_ID_DIGITS] for digest in _read(folder).settled)
 
 
-def note(folder: Path, found: Sequence[Noted]) -> None:
-    """Add what was found and was neither noted, settled nor erased yet; of more than a hundred the newest stay."""
+def note(folder: Path, found: Sequence[Noted], patience_seconds: float | None = None) -> None:
+    """Add what was found and was neither noted, settled nor erased yet; of more than a hundred the newest stay.
+
+    Raises:
+        BlockingIOError: others held the folder's lock for longer than `patience_seconds`; nothing was noted.
+    """
     if not found:
         return
 
@@ -96,7 +100,7 @@ def note(folder: Path, found: Sequence[Noted]) -> None:
         ]
         return _Held((*held.noted, *fresh)[-_MOST:], held.settled)
 
-    _change(folder, added)
+    _change(folder, added, patience_seconds)
 
 
 def settle(folder: Path, settled: Sequence[Noted]) -> None:
@@ -126,13 +130,13 @@ def _read(folder: Path) -> _Held:
         return _Held()
 
 
-def _change(folder: Path, change: Callable[[_Held], _Held]) -> None:
+def _change(folder: Path, change: Callable[[_Held], _Held], patience_seconds: float | None = None) -> None:
     """Replace the file by what `change` makes of it, one process at a time."""
     from memory_assets.stores.files import replace_file
     from memory_assets.stores.locks import locked
 
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with locked(folder):
+    with locked(folder, patience_seconds=patience_seconds):
         held = _read(folder)
         if (changed := change(held)) != held:
             replace_file(folder / NAME, json.dumps(asdict(changed), ensure_ascii=False))

@@ -22,7 +22,7 @@ from memory_assets.language.words import sentences
 from memory_assets.learn.brief import FILES
 from memory_assets.learn.ended import QUEUE, Ended, has_queued
 from memory_assets.learn.lasting import NONE
-from memory_assets.learn.noted import LONGEST, SHORTEST, Noted, kind_of, note
+from memory_assets.learn.noted import LONGEST, SHORTEST, Noted, find_sentences, kind_of, note
 from memory_assets.learn.outcomes import Outcome, find_outcome
 from memory_assets.learn.transcripts import Record, read_record
 from memory_assets.models import Kind, NewMemory, Source
@@ -64,7 +64,11 @@ def remember_sessions(tenant: "Tenant") -> int:
 
 
 def _remember(tenant: "Tenant", ended: Ended) -> bool:
-    record = read_record(Path(ended.transcript))
+    transcript = Path(ended.transcript)
+    note(tenant.folder, find_sentences(transcript, ended.project, ended.session))  # the hook may have found the folder locked
+    if not ended.is_summarised:
+        return False
+    record = read_record(transcript)
     if not (record.has_work or (len(record.turns) >= _FEWEST_REQUESTS and find_outcome(record) != Outcome((), (), ()))):
         return False
     told = _asked(tenant.settings, record)

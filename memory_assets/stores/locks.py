@@ -6,6 +6,7 @@ afterwards that its store is still the tenant's.
 
 import fcntl
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from memory_assets.stores.state import TenantState
 
 SHARED = fcntl.LOCK_SH
+HOOK_PATIENCE_SECONDS = 1.0
+"""What a hook waits for a lock: the session waits for the hook."""
+_PAUSE_SECONDS = 0.02
 _held: ContextVar[frozenset[Path]] = ContextVar("held", default=frozenset())
 """Folders that this context has locked exclusively, in which it may lock and commit."""
 _commits: "WeakKeyDictionary[Table, Commits]" = WeakKeyDictionary()
@@ -96,8 +100,12 @@ def shared_lock(table: "Table") -> Iterator[None]:
 
 
 @contextmanager
-def locked(folder: Path, kind: int = fcntl.LOCK_EX) -> Iterator[bool]:
-    """Hold a lock on a folder; False if the folder is gone by then. What this context has locked exclusively it may lock again."""
+def locked(folder: Path, kind: int = fcntl.LOCK_EX, patience_seconds: float | None = None) -> Iterator[bool]:
+    """Hold a lock on a folder; False if the folder is gone by then. What this context has locked exclusively it may lock again.
+
+    Raises:
+        BlockingIOError: others held it for longer than `patience_seconds`.
+    """
     if folder in _held.get():
         yield folder.exists()
         return
@@ -108,7 +116,7 @@ def locked(folder: Path, kind: int = fcntl.LOCK_EX) -> Iterator[bool]:
         return
     before = None
     try:
-        fcntl.flock(held, kind)
+        _lock(held, kind, patience_seconds)
         if kind & fcntl.LOCK_EX:
             before = _held.set(_held.get() | {folder})
         yield folder.exists() and os.path.samestat(os.fstat(held), folder.stat())
@@ -116,3 +124,18 @@ def locked(folder: Path, kind: int = fcntl.LOCK_EX) -> Iterator[bool]:
         if before is not None:
             _held.reset(before)
         os.close(held)
+
+
+def _lock(descriptor: int, kind: int, patience_seconds: float | None) -> None:
+    if patience_seconds is None:
+        fcntl.flock(descriptor, kind)
+        return
+    latest = time.monotonic() + patience_seconds
+    while True:
+        try:
+            fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            if time.monotonic() > latest:
+                raise
+        time.sleep(_PAUSE_SECONDS)

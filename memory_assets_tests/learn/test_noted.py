@@ -11,11 +11,14 @@ from click.testing import CliRunner, Result
 
 from memory_assets.cli.main import cli
 from memory_assets.errors import InvalidInputError
+from memory_assets.learn.ended import has_queued
 from memory_assets.learn.lasting import judge
 from memory_assets.learn.noted import Noted, kind_of, note, read_noted
 from memory_assets.models import Kind
 from memory_assets.operations.noted import drop_noted, store_noted
+from memory_assets.operations.take_in import take_in
 from memory_assets.settings import Settings
+from memory_assets.stores.locks import locked
 from memory_assets.tenants import Tenant
 
 
@@ -50,6 +53,23 @@ def end(path: Path, **more: Any) -> None:
     given = json.dumps({"session_id": "s1", "transcript_path": str(path), "cwd": "/srv/atlas", **more})
     ended = CliRunner().invoke(cli, ["session-end"], input=given)
     assert (ended.exit_code, ended.output) == (0, "")
+
+
+@pytest.mark.parametrize("event", ["PreCompact", "SessionEnd"])
+@pytest.mark.parametrize("summary", ["on", "off"])
+def test_a_session_does_not_wait_for_a_locked_folder_and_the_next_run_notes(
+    transcript: Path, settings: Settings, event: str, summary: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MEMORY_SESSION_SUMMARY", summary)
+    monkeypatch.setattr("memory_assets.cli.session._take_in_later", lambda tenant: None)
+    folder = settings.tenant_dir()
+    with ThreadPoolExecutor(1) as pool, locked(folder):
+        pool.submit(end, transcript, hook_event_name=event).result(timeout=30)
+    assert not (settings.data_dir / "hooks.log").exists()
+    assert not read_noted(folder)
+    take_in(Tenant(settings, "main"))
+    assert [each.text for each in read_noted(folder)][:1] == ["From now on, run the linter before a commit!"]
+    assert not has_queued(folder)
 
 
 def test_the_users_lasting_words_are_noted_once_and_none_with_a_secret(transcript: Path, settings: Settings) -> None:
