@@ -15,10 +15,11 @@ from pydantic import Field
 from memory_assets.errors import ChangedMeanwhileError, ConflictError, InvalidInputError
 from memory_assets.ingest.direct import revise_memory
 from memory_assets.language.guard import guarded_text
+from memory_assets.language.secrets import mask
 from memory_assets.language.tags import normalise_tag
 from memory_assets.language.validation import validate_tags
 from memory_assets.learn.briefing import tell_brief
-from memory_assets.models import LAST_CHANGE, MACHINE, REVISES, Memory, NewMemory, Source, State
+from memory_assets.models import LAST_CHANGE, MACHINE, REVISES, Memory, NewMemory, SecretPolicy, Source, State
 from memory_assets.operations.answers import LocalTime, MemoryView, name_of, passage
 from memory_assets.operations.fields import Content, Reference, Tags
 from memory_assets.operations.given import find_memory
@@ -133,22 +134,26 @@ class ChangedMemory(MemoryView):
 
 
 class EditedMemory(ChangedMemory):
-    """The newer version, and the id of the one that it replaces."""
+    """The newer version, or the memory itself if its text is the same."""
 
-    replaces: int
+    replaces: int | None = Field(description="The version that it replaces; null if nothing changed.")
 
 
 def edit(tenant: Tenant, reference: str | int, content: Content, *, source: Source, seen: datetime | None = None) -> EditedMemory:
     """Correct what a memory says: a newer version takes its place, and the old one stays as history.
 
     What somebody gave it, tags too, goes over to the newer version, which is of the present; entities, actions and automatic tags are
-    found anew.
+    found anew. The same text, whatever white space is around it, changes nothing.
     """
     old = find_memory(tenant, reference, seen)
     refuse_if_from_file(old)
     refuse_if_superseded(tenant, old)
     if old.state is State.FORGOTTEN:
         raise ConflictError(f"The memory {old.id} is forgotten; restore it, then edit it.")
+    kept = mask(content) if tenant.settings.secrets is SecretPolicy.MASK else content
+    if kept.strip() == old.content.strip():
+        said = f"Nothing changed: {old.id} says that already\n   {passage(old.content)}"
+        return EditedMemory.of(old, replaces=None, said=said)
     automatic = tenant.analyzer.analyze(old.content).tags
     own = {
         "content": content,

@@ -27,6 +27,23 @@ def test_an_edit_takes_the_place_of_what_it_corrects_and_keeps_it_as_history(ten
     assert (memory(tenant, note).state, memory(tenant, note).superseded_by) == (State.SUPERSEDED, newer.id)
 
 
+@pytest.mark.parametrize("content", ["Priya owns the billing export.", "Priya owns the billing export.\n"])
+def test_an_edit_without_a_change_says_so_and_makes_no_version(tenant: Tenant, note: int, content: str) -> None:
+    before = memory(tenant, note)
+    same = edit(tenant, note, content, source=Source.CLI)
+    assert (same.id, same.replaces) == (note, None)
+    assert same.said.startswith(f"Nothing changed: {note} ")
+    assert memory(tenant, note) == before
+    assert len(tenant.memories) == 1
+
+
+def test_the_secret_that_was_masked_is_no_change(tenant: Tenant) -> None:
+    said = "The FTP password is Seestern_99 until June."
+    number = store(tenant, NewMemory(said, Source.CLI)).id
+    assert "Seestern" not in memory(tenant, number).content
+    assert edit(tenant, number, said, source=Source.CLI).id == number
+
+
 def test_what_was_edited_already_is_not_edited_again(tenant: Tenant, note: int) -> None:
     edit(tenant, note, "Oona owns it.", source=Source.CLI)
     with pytest.raises(ConflictError, match="superseded"):

@@ -18,6 +18,14 @@ def seen(visitor: Visitor, number: int) -> str:
     return found[1]
 
 
+def test_an_edit_without_a_change_is_no_new_version(tenant: Tenant, visitor: Visitor) -> None:
+    number = remember(tenant, "The export runs at two.")
+    page = visitor.post(f"/memories/{number}/edit", seen=seen(visitor, number), content="The export runs at two.")
+    assert page.url.path == f"/ui/memories/{number}"
+    assert "Nothing changed" in page.text
+    assert len(tenant.memories) == 1
+
+
 def test_an_edit_is_a_new_version_with_a_difference_and_an_undo(tenant: Tenant, visitor: Visitor) -> None:
     number = remember(tenant, "Alice moved the export to DuckDB.")
     page = visitor.post(f"/memories/{number}/edit", seen=seen(visitor, number), content="Alice moved the export\r\nto SQLite.")

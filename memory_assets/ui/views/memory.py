@@ -69,6 +69,8 @@ def edit(page: Page) -> Response:
         done = operations.changes.edit(page.tenant, number, content, source=Source.HTTP, seen=read_seen(page))
     except ChangedMeanwhileError:
         return show_changed(page, [number], content)
+    if done.replaces is None:
+        return page.redirect(f"/memories/{done.id}", "Nothing changed: the memory says that already.")
     return page.redirect(f"/memories/{done.id}", "The new text replaces the old one, which stays as history.", undo=done)
 
 
