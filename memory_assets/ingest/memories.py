@@ -4,6 +4,7 @@ DuckDB compares the table with the entries as sets. Only differences are embedde
 does the rest.
 """
 
+import json
 import socket
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,7 +20,7 @@ from memory_assets.ingest.features import moves_table
 from memory_assets.language.embedders.context import embed_in_context
 from memory_assets.models import MACHINE, Memory, State
 from memory_assets.stores.catalog import Catalog
-from memory_assets.stores.lance import quoted
+from memory_assets.stores.lance import ids_in, quoted
 from memory_assets.stores.memories import SUPERSEDABLE, MemoryStore
 from memory_assets.stores.rows import DERIVED, SCHEMA, derived_id, from_arrow, headed, rows_of, to_arrow
 
@@ -195,14 +196,12 @@ def _vanished(connection: "DuckDBPyConnection", store: MemoryStore) -> list[int]
         WHERE x.state = 'active' AND x.source_key NOT IN (SELECT key FROM memory_entries) ORDER BY x.id
     """).fetchall()
     vanished = [number for number, was_read in orphans if was_read]
-    if len(vanished) < len(orphans):
+    if unread := [number for number, was_read in orphans if not was_read]:
         folders = {PurePath(path).parent for (path,) in connection.execute("SELECT path FROM source_files").fetchall()}
-        vanished += [
-            memory.id
-            for memory in store.get(number for number, was_read in orphans if not was_read)
-            if memory.metadata.get(MACHINE) == socket.gethostname()
-            and PurePath(memory.metadata.get("path", "")).parent in folders
-        ]
+        for row in store.scan(("id", "metadata"), ids_in(unread)).to_pylist():
+            noted = json.loads(row["metadata"])
+            if noted.get(MACHINE) == socket.gethostname() and PurePath(noted.get("path", "")).parent in folders:
+                vanished.append(row["id"])
     return vanished
 
 

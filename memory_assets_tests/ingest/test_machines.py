@@ -12,6 +12,7 @@ from memory_assets.operations.answers import LocalTime
 from memory_assets.operations.changes import edit, tag
 from memory_assets.operations.show import show
 from memory_assets.operations.store import store
+from memory_assets.stores.memories import MemoryStore
 from memory_assets.tenants import Tenant
 from memory_assets_tests.conftest import WriteSilo
 from memory_assets_tests.ingest.runs import by_title, changed, ingest
@@ -62,6 +63,23 @@ def test_an_entry_keeps_its_machine_until_its_text_changes(
     path.write_text(path.read_text().replace("Priya owns", "Tomasz owns"))
     assert ingest(tenant).superseded == 1
     assert by_title(tenant)["owner"].metadata[MACHINE] == "heron"
+
+
+def test_a_run_reads_no_whole_row_of_what_was_imported_from_another_machines_files(
+    tenant: Tenant, write_silo: WriteSilo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_silo("owner", "Priya owns the billing export.")
+    theirs = NewMemory(
+        "Tomasz owns the parking garage.",
+        Source.CLAUDE_SILO,
+        id=9,
+        source_key="claude_silo:heron/garage.md",
+        metadata={MACHINE: "heron", "path": "/srv/heron/memory/garage.md"},
+    )
+    imported(tenant, theirs)
+    ingest(tenant)
+    monkeypatch.setattr(MemoryStore, "get", lambda _store, ids: pytest.fail(f"whole rows were read: {list(ids)}"))
+    assert changed(tenant) == 0
 
 
 def test_an_import_says_no_machine_of_its_own(tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
