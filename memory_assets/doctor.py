@@ -14,6 +14,9 @@ from memory_assets.ingest.backfill import outdated
 from memory_assets.invariants import INVARIANTS, Invariant
 from memory_assets.language.embedders import EmbedderError, describe_choice, spec_in_use
 from memory_assets.language.tokens import count_tokens
+from memory_assets.learn.brief import NAME as BRIEF
+from memory_assets.learn.brief import parse_brief
+from memory_assets.learn.briefing import renew_brief
 from memory_assets.privacy import close_to_others, open_to_others
 from memory_assets.settings import read_settings_file, unknown_names
 from memory_assets.stores.files import disk_fault
@@ -45,6 +48,11 @@ class Finding:
     repair: Callable[[], None] | None = None
     """Does what `mend` says, if the program can; `memory doctor --mend` calls it."""
 
+    @property
+    def is_mendable(self) -> bool:
+        """Whether the program can do what `mend` says."""
+        return self.repair is not None
+
 
 def examine(tenant: Tenant) -> list[Finding]:
     """Look at the data folder, the sources, the language pipeline and the stores of a tenant; each finding comes once."""
@@ -64,6 +72,7 @@ def examine(tenant: Tenant) -> list[Finding]:
         _catalog,
         _migrations,
         _records,
+        _brief,
         _keys,
         _tana,
     ):
@@ -86,7 +95,7 @@ def _invariant(tenant: Tenant, invariant: Invariant) -> Iterator[Finding]:
         repair = invariant.repair
         yield Finding(
             "note" if invariant.is_warning else "fault",
-            f"Broken: {invariant.promise} ({', '.join(found[:_NAMED])}{more})",
+            f"{invariant.broken or f'This rule is broken: {invariant.promise}'} ({', '.join(found[:_NAMED])}{more})",
             invariant.mend,
             partial(repair, tenant) if repair else None,
         )
@@ -241,15 +250,16 @@ def _table(stored: StoredTable) -> Iterator[Finding]:
                 what = f"The {where} is damaged: the texts of {counted(len(altered))} are not those that were stored ({named})."
                 yield Finding("fault", what, "Correct them with `memory edit`, or restore them from a backup.")
     except StoreError as error:
-        yield Finding("fault", f"{str(error).partition('; ')[0]}.", "Restore it from a backup.")
+        yield Finding("fault", str(error).partition("; ")[0], "Restore it from a backup.")
 
 
 def _memories(tenant: Tenant) -> Iterator[Finding]:
     if not tenant.exists:
         yield Finding("note", f"tenant {tenant.name} has no memories yet", "Run `memory run` or `memory store TEXT`.")
         return
+    with tenant.memories.stored.explained():
+        older = tenant.memories.table.count_rows(outdated(tenant.analyzer))
     yield Finding("ok", f"{len(tenant.memories)} memories in {tenant.memories.uri}")
-    older = tenant.memories.table.count_rows(outdated(tenant.analyzer))
     if older:
         what = f"{older} memories were analysed by another language pipeline than {tenant.analyzer.name}"
         yield Finding("note", what, "Run `memory backfill`.")
@@ -291,6 +301,13 @@ def _records(tenant: Tenant) -> Iterator[Finding]:
     for name, damage in damages.items():
         what = f"Dagster's records in {home / name} are damaged ({damage}); no memory needs them."
         yield Finding("fault", what, "Run `memory doctor --mend`, which sets them aside.", set_aside)
+
+
+def _brief(tenant: Tenant) -> Iterator[Finding]:
+    held = tenant.state.get(BRIEF)
+    if held is not None and parse_brief(held) is None:
+        what = f"{tenant.state.where(BRIEF)} cannot be read, so sessions are told nothing at their start."
+        yield Finding("fault", what, "Run `memory doctor --mend`, which writes it anew.", partial(renew_brief, tenant))
 
 
 def _keys(tenant: Tenant) -> Iterator[Finding]:

@@ -56,6 +56,8 @@ class Invariant:
     """Whether the steps after the asset must not run on it."""
     is_warning: bool = False
     """Whether it lies in files of others, so that it fails nothing of ours."""
+    broken: str = ""
+    """What is so where it is broken; empty says that the promise is."""
 
 
 def _unregistered(tenant: Tenant) -> list[str]:
@@ -194,6 +196,7 @@ def _no_refused_file(asset: str, source: Source) -> Invariant:
         partial(_select, query),
         "`memory status --refused` says why, and what mends each file; everything else was taken in.",
         is_warning=True,
+        broken="Files, or parts of them, were not taken in",
     )
 
 
@@ -310,6 +313,13 @@ _MENDS = {
     "no_name_twice_in_a_home": "Give one of them another name, or merge them by hand.",
     "no_index_line_without_a_file": "`memory status --refused` names the lines; take them out, or put the files back.",
 }
+_BROKEN = {
+    "every_text_is_analysed": "The language pipeline cannot analyse some texts",
+    "few_memories_are_archived": f"More than {_LARGE_SHARE:.0%} of what could be in recall is archived",
+    "every_canonical_entry_has_provenance": "Entries of the homes do not say where and when they were learned",
+    "no_name_twice_in_a_home": "Entries of one home have the name of an earlier one",
+    "no_index_line_without_a_file": "Lines of a silo's MEMORY.md point to files that are not there",
+}
 _REPAIRS: dict[str, Repair] = {
     "every_memory_is_scored": _score_again,
     "every_memory_is_a_node": _rebuild_graph,
@@ -346,6 +356,7 @@ def _parsed(paragraph: str) -> Invariant:
         _REPAIRS.get(name),
         is_blocking=mark == "blocking",
         is_warning=mark == "warning",
+        broken=_BROKEN.get(name, ""),
     )
 
 

@@ -299,6 +299,14 @@ def world(write_silo: WriteSilo, tenant: Tenant) -> Tenant:
     return tenant
 
 
+def test_a_finding_of_the_doctor_does_not_read_as_its_contrary(tenant: Tenant, write_silo: WriteSilo) -> None:
+    write_silo("owner", "Priya owns the billing export.").write_bytes(b"A NUL byte \0 is no text.")
+    remember(tenant)
+    (note,) = [each.what for each in diagnose(tenant).findings if "owner" in each.what]
+    assert note.startswith("Files, or parts of them, were not taken in (")
+    assert all(each.broken for each in INVARIANTS if each.is_warning)
+
+
 @pytest.mark.long
 @pytest.mark.usefixtures("world")
 def test_each_corruption_is_found_by_its_row_and_its_printed_mend_mends_it() -> None:
@@ -310,7 +318,9 @@ def test_each_corruption_is_found_by_its_row_and_its_printed_mend_mends_it() -> 
         for name, row in rows.items():
             faults = [each for each, broken_rows in found.items() if any(row in broken_row for broken_row in broken_rows)]
             assert faults, (name, row, found)
-            promises = [each.promise for each in INVARIANTS if each.name in faults and len(found[each.name]) > _NAMED_ROWS]
+            promises = [
+                each.broken or each.promise for each in INVARIANTS if each.name in faults and len(found[each.name]) > _NAMED_ROWS
+            ]
             assert row in told or any(promise in told for promise in promises), name
         mends = {each.mend for each in INVARIANTS if each.name in found}
         if any("doctor --mend" in mend for mend in mends):

@@ -86,6 +86,7 @@ class FindingView(View):
     level: Literal["fault", "note", "ok"]
     what: str
     mend: str = Field(description="The one act that mends it; empty where there is nothing to mend.")
+    is_mendable: bool = Field(description="Whether `memory doctor --mend` does it.")
 
 
 class SettingView(View):

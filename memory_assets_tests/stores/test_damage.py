@@ -13,8 +13,9 @@ from click.testing import CliRunner
 from memory_assets.cli.main import cli
 from memory_assets.doctor import examine
 from memory_assets.errors import StoreError
-from memory_assets.models import Kind, Memory, RelationType, Source, State
+from memory_assets.models import Kind, Memory, NewMemory, RelationType, Source, State
 from memory_assets.operations.backup import backup, verify
+from memory_assets.operations.store import store
 from memory_assets.settings import load_settings
 from memory_assets.stores import lance, tables
 from memory_assets.stores.keys import KeyStore
@@ -132,6 +133,8 @@ def test_the_doctor_survives_damaged_rows_and_exits_with_1(tenant: Tenant, table
     done = CliRunner().invoke(cli, ["doctor"])
     assert done.exit_code == 1
     assert "Restore it from a backup" in done.stdout
+    assert "ok    31 memories" not in done.stdout
+    assert "Checking memories" not in done.stdout
     with pytest.raises(StoreError, match="cannot be read") as error:
         MemoryStore(tenant.memories.uri).scan(("content",))
     assert ".rs:" not in str(error.value)
@@ -222,3 +225,13 @@ def test_a_table_that_was_never_committed_counts_as_none_and_costs_no_time(
 def state_relation(tenant: Tenant) -> bool:
     first, second = (row["id"] for row in tenant.memories.scan(("id",)).slice(0, 2).to_pylist())
     return bool(tenant.relations.state(StatedRelation(first, second, RelationType.LEADS_TO, 1.0, "", "cli")))
+
+
+def test_a_damaged_brief_is_named_and_written_anew(tenant: Tenant) -> None:
+    store(tenant, NewMemory("Mira wants short answers.", Source.CLI, Kind.USER))
+    path = tenant.folder / "brief.json"
+    whole = path.read_bytes()
+    path.write_bytes(whole[:40])
+    assert f"{path} cannot be read, so sessions are told nothing at their start." in faults(tenant)
+    CliRunner().invoke(cli, ["doctor", "--mend"])
+    assert path.read_bytes() == whole
