@@ -46,8 +46,13 @@ def test_a_key_is_shown_once_and_revoked(tenant: Tenant, visitor: Visitor, site:
 
 def test_a_fault_is_told_and_mended(tenant: Tenant, visitor: Visitor) -> None:
     remember(tenant, "Alice moved the export.")
+    whole = visitor.post("/health/mend").text
+    assert ">Note</strong>" in whole
+    assert "Mend what needs no choice" not in whole
     tenant.folder.chmod(0o755)
-    assert "Fault" in visitor.get("/health").text
+    found = visitor.get("/health").text
+    assert "Fault" in found
+    assert "Mend what needs no choice" in found
     assert "Mended" in visitor.post("/health/mend").text
     assert tenant.folder.stat().st_mode & 0o777 == 0o700
 

@@ -6,6 +6,7 @@ Facts about the machine are shown only to sessions that a one-time link opened: 
 from starlette.responses import Response
 
 from memory_assets import operations
+from memory_assets.display import counted
 from memory_assets.errors import MemoryAssetsError, NotFoundError
 from memory_assets.operations.backup import BackupView
 from memory_assets.ui.page import Page, change, view
@@ -47,9 +48,8 @@ def mend(page: Page) -> Response:
     """Repair what needs no choice of the user's."""
     _must_be_of_machine(page)
     broken = sum(each.level == "fault" for each in operations.health.diagnose(page.tenant, mend=True).findings)
-    return page.redirect(
-        "/health", f"Mended what could be mended; {broken} faults are left." if broken else "Mended; no fault is left."
-    )
+    left = counted(broken, "fault is", "faults are") if broken else "no fault is"
+    return page.redirect("/health", f"Mended what needs no choice; {left} left.")
 
 
 @change("/health/keys")
