@@ -16,26 +16,26 @@ def note_checkout(folder: Path, project: Project) -> None:
 
     If another process holds the folder's lock, the next session of the project notes it.
     """
-    if not project.remote or not folder.is_dir() or _remotes(folder).get(project.folder) == project.remote:
+    if not project.remote or not folder.is_dir() or read_remotes(folder).get(project.folder) == project.remote:
         return
     from memory_assets.stores.files import replace_file
     from memory_assets.stores.locks import HOOK_PATIENCE_SECONDS, locked
 
     with suppress(BlockingIOError), locked(folder, patience_seconds=HOOK_PATIENCE_SECONDS):
-        others = [(place, remote) for place, remote in _remotes(folder).items() if place != project.folder]
+        others = [(place, remote) for place, remote in read_remotes(folder).items() if place != project.folder]
         known = dict([*others, (project.folder, project.remote)][-_MOST:])
         replace_file(folder / _NAME, json.dumps(known, ensure_ascii=False, indent=1))
 
 
 def project_names(folder: Path, project: Project) -> tuple[str, ...]:
     """What memories of a project may be marked with, wherever it is or was checked out. `folder` is the tenant's."""
-    remotes = _remotes(folder)
+    remotes = read_remotes(folder)
     remote = project.remote or remotes.get(project.folder, "")
     elsewhere = [place for place, known in remotes.items() if remote and known == remote]
     return tuple(dict.fromkeys((*project.names, *elsewhere, *map(slug_of, elsewhere))))
 
 
-def _remotes(folder: Path) -> Mapping[str, str]:
+def read_remotes(folder: Path) -> Mapping[str, str]:
     """Folder of a checkout -> its remote; empty if nothing was noted, or the file is damaged."""
     try:
         known = json.loads((folder / _NAME).read_bytes())

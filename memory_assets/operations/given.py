@@ -18,7 +18,7 @@ from memory_assets.language.times import display_zone
 from memory_assets.models import Entity, Memory, Source, State
 from memory_assets.operations.fields import CURSOR, CURSOR_LENGTH, EARLIEST, LATEST, Kinds, Moment, Name, Names, Tags
 from memory_assets.settings import load_settings
-from memory_assets.sources.projects import Project
+from memory_assets.sources.projects import Project, is_home, may_be_called, slug_of
 from memory_assets.tenants import Tenant
 
 if TYPE_CHECKING:
@@ -87,13 +87,38 @@ class Narrowing:
 
 def _projects(tenant: Tenant, name: str) -> list[str]:
     """The projects of that name; a path names one alone. The slug under which a silo's memories are kept counts as its folder."""
-    from memory_assets.sources.projects import may_be_called, slug_of
-
     if "/" in name:
         return [name, slug_of(name.rstrip("/"))]
     known: list[str] = tenant.memories.scan(("project",))["project"].unique().to_pylist()
-    folders = {slug_of(each): each for each in known if "/" in each}
-    return [name, *(each for each in known if may_be_called(folders.get(each, each), name))]
+    places = _places(tenant, known)
+    return [name, *(each for each in known if any(may_be_called(place, name) for place in places[each]))]
+
+
+def name_projects(tenant: Tenant, known: Sequence[str]) -> dict[str, str]:
+    """What memories are marked with -> the name under which `Narrowing.project` finds them: the last part of the remote or folder.
+
+    A slug has the longest name of another project that it may have, else its own. The home directory is no project.
+    """
+    places = _places(tenant, known)
+    own = {each: places[each][0].rstrip("/").rpartition("/")[2] for each in known}
+    names: dict[str, str] = {}
+    spelled: dict[str, str] = {}
+    for each in known:
+        alike = [name for name in own.values() if name != each and may_be_called(places[each][0], name)]
+        name = max(alike, key=len, default=own[each])
+        if not is_home(each):
+            names[each] = spelled.setdefault(name.casefold(), name)
+    return names
+
+
+def _places(tenant: Tenant, known: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """What memories are marked with -> the remote and the folder that it stands for, as far as they are known; else itself."""
+    from memory_assets.learn.checkouts import read_remotes
+
+    remotes = read_remotes(tenant.folder)
+    folders = {slug_of(each): each for each in (*known, *remotes) if "/" in each}
+    found = {each: folders.get(each, each) for each in known}
+    return {each: (remotes[place], place) if place in remotes else (place,) for each, place in found.items()}
 
 
 def _spellings(tenant: Tenant, name: str) -> frozenset[Entity]:

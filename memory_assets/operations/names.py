@@ -1,6 +1,7 @@
 """People, projects and things that memories name: list, count and show them, merge two, split a spelling off."""
 
 import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -10,6 +11,7 @@ from pydantic import Field
 from memory_assets.errors import InvalidInputError, NotFoundError
 from memory_assets.operations.answers import Answer, LocalTime, View, listed
 from memory_assets.operations.fields import Limit, MemoryId, Name
+from memory_assets.operations.given import name_projects
 from memory_assets.tenants import Tenant
 
 if TYPE_CHECKING:
@@ -191,6 +193,15 @@ def count_memories(tenant: Tenant, *columns: Literal["state", "kind", "source", 
             for column in columns
         }
         return {column: dict(connection.execute(query).fetchall()) for column, query in queries.items()}
+
+
+def count_projects(tenant: Tenant) -> dict[str, int]:
+    """How many active memories each project has, by the name under which a search finds it, the largest first."""
+    counts = count_memories(tenant, "project")["project"]
+    found: Counter[str] = Counter()
+    for project, name in name_projects(tenant, list(counts)).items():
+        found[name] += counts[project]
+    return dict(found.most_common())
 
 
 def list_decisions(tenant: Tenant) -> Decisions:

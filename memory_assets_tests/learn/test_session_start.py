@@ -35,6 +35,7 @@ from memory_assets.learn.brief import (
     read_brief,
 )
 from memory_assets.learn.briefing import renew_brief
+from memory_assets.learn.checkouts import read_remotes
 from memory_assets.learn.journal import Status
 from memory_assets.learn.noted import Noted, note
 from memory_assets.learn.session_start import read_told
@@ -46,6 +47,7 @@ from memory_assets.operations.store import store
 from memory_assets.places import read_places
 from memory_assets.settings import Settings, load_settings
 from memory_assets.sources.projects import Project, project_of
+from memory_assets.stores.locks import locked
 from memory_assets.tenants import Tenant
 from memory_assets_tests.ingest.runs import ingest
 from memory_assets_tests.learn.conftest import OpenCuration, decide
@@ -402,6 +404,17 @@ def test_a_text_that_was_stored_twice_is_told_once_until_both_are_forgotten(tena
     assert hook(cwd=str(atlas)).count("Staging is reset") == 1
     forget(tenant, ids[0])
     assert "Staging is reset" not in hook(cwd=str(atlas))
+
+
+def test_a_session_begins_though_another_process_holds_the_folder(settings: Settings, atlas: Path) -> None:
+    (atlas / ".git" / "config").write_text('[remote "origin"]\n\turl = git@github.com:acme/atlas.git\n')
+    write_brief(settings, told("note", "Released on Friday.", str(atlas)))
+    with ThreadPoolExecutor(1) as pool, locked(settings.tenant_dir()):
+        text = pool.submit(hook, cwd=str(atlas)).result(timeout=30)
+    assert "Released on Friday." in text
+    assert not read_remotes(settings.tenant_dir())
+    hook(cwd=str(atlas), session="s2")
+    assert read_remotes(settings.tenant_dir()) == {str(atlas): "github.com/acme/atlas"}
 
 
 def test_a_checkout_that_moved_keeps_its_memories(settings: Settings, atlas: Path) -> None:

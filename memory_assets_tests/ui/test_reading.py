@@ -2,11 +2,16 @@
 
 import socket
 from datetime import UTC, datetime
+from pathlib import Path
 
 from memory_assets.graph.edges import refresh_graph
+from memory_assets.learn.checkouts import note_checkout
 from memory_assets.models import Kind, State
 from memory_assets.operations.changes import forget
-from memory_assets.operations.names import list_names
+from memory_assets.operations.given import Narrowing
+from memory_assets.operations.names import count_projects, list_names
+from memory_assets.operations.show import recent
+from memory_assets.sources.projects import Project
 from memory_assets.tana.state import SyncRecord
 from memory_assets.tenants import Tenant
 from memory_assets.ui.page import VIEWS
@@ -27,6 +32,21 @@ def test_the_start_counts_and_names_what_is_new(site: Site, tenant: Tenant, visi
     assert "1 memory" in page
     assert "atlas" in page
     assert "Alice moved the billing export." in page.partition("New since your last visit")[2]
+
+
+def test_a_project_is_named_once_however_its_memories_are_marked(site: Site, tenant: Tenant, visitor: Visitor) -> None:
+    remember(tenant, "Alice moved nothing.")
+    note_checkout(tenant.folder, Project("/srv/work-copy", (), "github.com/acme/atlas"))
+    of_atlas = ("/home/mira/atlas", "-home-mira-atlas", "github.com/acme/atlas", "Atlas", "/srv/work-copy", "-srv-work-copy")
+    marks = (*of_atlas, "/home/mira/harbour", "-srv-old-harbour-kit")
+    for number, project in enumerate((*marks, str(Path.home()))):
+        remember(tenant, f"Alice moved export {number}.", kind=Kind.PROJECT, project=project)
+    assert count_projects(tenant) == {"atlas": 6, "harbour": 1, "-srv-old-harbour-kit": 1}
+    start = visitor.get("/").text
+    assert start.count('<a href="/ui/search?project=atlas">') == 1
+    assert "work-copy" not in start
+    found = recent(tenant, narrowed=Narrowing(project="atlas")).memories
+    assert {each.project for each in found} == set(of_atlas)
 
 
 def test_the_start_counts_all_that_is_new_and_what_faded(site: Site, tenant: Tenant, visitor: Visitor) -> None:

@@ -34,8 +34,8 @@ def names(page: Page) -> Response:
         cursor=page.query.get("cursor"),
     )
     if is_count:
-        column = "project" if kind == "projects" else "tags"
-        counts = operations.names.count_memories(page.tenant, column)[column]
+        tenant, of = page.tenant, operations.names
+        counts = of.count_projects(tenant) if kind == "projects" else of.count_memories(tenant, "tags")["tags"]
         chosen = [(name, count) for name, count in counts.items() if like.casefold() in name.casefold()][:_MOST_COUNTS]
         values["counts"] = [(name, count, f"/ui/timeline?{urlencode({kind[:-1]: name})}") for name, count in chosen]
     return page.render("names.html", found=found, address=urlencode({"type": kind, "q": like}), is_count=is_count, **values)

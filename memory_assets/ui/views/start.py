@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from itertools import islice
-from pathlib import PurePath
 from urllib.parse import urlencode
 
 from starlette.responses import Response
@@ -21,7 +20,7 @@ _MOST = 8
 def start(page: Page) -> Response:
     """Growth, kinds, sources, projects, people, what is new, what waits and what faded."""
     tenant, since = page.tenant, page.session.last_visit
-    counts = operations.names.count_memories(tenant, "state", "kind", "source", "project")
+    counts = operations.names.count_memories(tenant, "state", "kind", "source")
     people = operations.names.list_names(tenant, kind="PERSON", limit=_MOST).names
     archived = Narrowing(states=(State.ARCHIVED,))
     return page.render(
@@ -30,10 +29,7 @@ def start(page: Page) -> Response:
         states=counts["state"],
         kinds=_linked("kind", counts["kind"]),
         sources=_linked("source", counts["source"]),
-        projects=[
-            (PurePath(name).name or name, count, _search(project=name))
-            for name, count in islice(counts["project"].items(), _MOST)
-        ],
+        projects=_linked("project", dict(islice(operations.names.count_projects(tenant).items(), _MOST))),
         people=_linked("person", {each.name: each.memories for each in people}),
         learned=operations.timeline.learned(tenant, Narrowing()),
         all_sources=list(Source),
