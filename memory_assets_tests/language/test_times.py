@@ -14,7 +14,7 @@ from memory_assets.http import Service
 from memory_assets.language.times import day_in, display_zone, format_local, relative_age
 from memory_assets.operations.given import parse_time
 from memory_assets.recall.search import read_query
-from memory_assets.settings import Settings
+from memory_assets.settings import Settings, load_settings
 from memory_assets.tenants import Tenant
 
 NOW = datetime(2026, 11, 21, 22, 30, tzinfo=UTC)
@@ -46,20 +46,24 @@ def geoip() -> Iterator[Callable[[bytes, int], str]]:
         server.server_close()
 
 
+def settings_with(**given: str) -> Settings:
+    return load_settings().model_copy(update=given)
+
+
 def test_the_parameter_wins_over_everything():
-    assert display_zone(Settings(timezone="Europe/Berlin"), "Asia/Tokyo") == ZoneInfo("Asia/Tokyo")
+    assert display_zone(settings_with(timezone="Europe/Berlin"), "Asia/Tokyo") == ZoneInfo("Asia/Tokyo")
 
 
 def test_the_setting_wins_over_the_machine():
-    assert display_zone(Settings(timezone="Europe/Berlin")) == ZoneInfo("Europe/Berlin")
-    assert display_zone(Settings(timezone="Europe/Berlin"), "") == ZoneInfo("Europe/Berlin")
+    assert display_zone(settings_with(timezone="Europe/Berlin")) == ZoneInfo("Europe/Berlin")
+    assert display_zone(settings_with(timezone="Europe/Berlin"), "") == ZoneInfo("Europe/Berlin")
 
 
 @pytest.mark.parametrize(
     "body", [b"America/Lima", b'"America/Lima"', b'{"timezone": "America/Lima"}', b'{"time_zone":"America/Lima"}']
 )
 def test_geoip_answers_in_any_of_its_forms(geoip: Callable[..., str], body: bytes):
-    assert display_zone(Settings(geoip_url=geoip(body))) == ZoneInfo("America/Lima")
+    assert display_zone(settings_with(geoip_url=geoip(body))) == ZoneInfo("America/Lima")
 
 
 @pytest.mark.parametrize(
@@ -69,13 +73,13 @@ def test_a_useless_geoip_answer_falls_through(
     geoip: Callable[..., str], body: bytes, status: int, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr("tzlocal.get_localzone_name", lambda: "Africa/Lagos")
-    assert display_zone(Settings(geoip_url=geoip(body, status))) == ZoneInfo("Africa/Lagos")
+    assert display_zone(settings_with(geoip_url=geoip(body, status))) == ZoneInfo("Africa/Lagos")
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:9/", "not a url", "file:///etc/hostname"])
 def test_a_geoip_service_that_is_away_falls_through(url: str, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("tzlocal.get_localzone_name", lambda: "Africa/Lagos")
-    assert display_zone(Settings(geoip_url=url)) == ZoneInfo("Africa/Lagos")
+    assert display_zone(settings_with(geoip_url=url)) == ZoneInfo("Africa/Lagos")
 
 
 def test_a_question_and_a_typed_time_are_read_in_the_zone_of_geoip(
@@ -92,17 +96,17 @@ def test_a_question_and_a_typed_time_are_read_in_the_zone_of_geoip(
 
 def test_the_machines_zone_is_taken_before_utc(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("tzlocal.get_localzone_name", lambda: "Africa/Lagos")
-    assert display_zone(Settings()) == ZoneInfo("Africa/Lagos")
+    assert display_zone(settings_with()) == ZoneInfo("Africa/Lagos")
     monkeypatch.setattr("tzlocal.get_localzone_name", lambda: "local")
-    assert display_zone(Settings()) == ZoneInfo("UTC")
+    assert display_zone(settings_with()) == ZoneInfo("UTC")
 
 
 @pytest.mark.parametrize("name", ["Mars/Base", "../../etc/passwd", "America", "Europe/Berlin\x00", "/etc/hosts"])
 def test_a_wrong_name_that_a_person_wrote_is_an_error(name: str):
     with pytest.raises(InvalidInputError, match=r"timezone .* is unknown: give an IANA name"):
-        display_zone(Settings(), name)
+        display_zone(settings_with(), name)
     with pytest.raises(SettingsError, match=r"POND_TIMEZONE is .* unknown: set an IANA name"):
-        display_zone(Settings.model_construct(timezone=name))
+        display_zone(settings_with(timezone=name))
 
 
 @pytest.mark.parametrize(
@@ -152,7 +156,7 @@ def test_geoip_is_asked_once(geoip: Callable[..., str], monkeypatch: pytest.Monk
     monkeypatch.setattr(Service, "send", lambda self, method, url, **given: asked.append(url) or send(self, method, url, **given))
     url = geoip(json.dumps({"timezone": "Asia/Tokyo"}).encode())
     for _ in range(3):
-        display_zone(Settings(geoip_url=url))
+        display_zone(settings_with(geoip_url=url))
     assert len(asked) == 1
 
 
