@@ -109,6 +109,8 @@ class ImportOutcome:
     added: int
     updated: int
     unchanged: int
+    repeated: int
+    """Lines whose memory a later line gives, too: the last one counts."""
 
 
 def import_memories(
@@ -140,7 +142,7 @@ def import_memories(
         on_progress(start + len(chunk), len(todo))
     tenant.memories.upkeep.after_commit()
     added = sum(memory.id not in revisions for memory in todo)
-    return ImportOutcome(added, updated, len(given) - added - updated)
+    return ImportOutcome(added, updated, len(with_ids) - added - updated, len(given) - len(with_ids))
 
 
 def _put(

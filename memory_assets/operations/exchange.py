@@ -76,14 +76,18 @@ class Imported(Answer):
     refused: int
     erased: int = 0
     """Left out, because their texts were erased."""
+    repeated: int = 0
+    """Left out, because a later line gives the same memory."""
     retired: int = 0
     """Taken out of recall, because they were forgotten or superseded where the lines come from."""
 
     def text(self, local: LocalTime) -> str:
         left_out = f", {self.erased} left out (erased before)" if self.erased else ""
+        repeated = f", {self.repeated} left out (a later line gives the same memory)" if self.repeated else ""
         retired = f", {self.retired} forgotten or superseded as there" if self.retired else ""
         return (
-            f"{self.added} added, {self.updated} updated, {self.unchanged} unchanged, {self.refused} refused{left_out}{retired}"
+            f"{self.added} added, {self.updated} updated, {self.unchanged} unchanged, {self.refused} refused"
+            f"{left_out}{repeated}{retired}"
         )
 
 
@@ -206,6 +210,7 @@ def import_lines(
         unchanged=outcome.unchanged,
         refused=refused,
         erased=len(given) - len(wanted),
+        repeated=outcome.repeated,
         retired=retired,
     )
 

@@ -53,6 +53,12 @@ def test_a_changed_line_keeps_tags_and_creation_time_and_finds_automatic_tags_an
     assert memory(tenant).created_at == created_at
 
 
+def test_of_two_lines_of_one_id_the_last_counts_and_the_other_is_told(tenant: Tenant) -> None:
+    assert imported(tenant, LINE, CHANGED) == ImportOutcome(added=1, updated=0, unchanged=0, repeated=1)
+    assert memory(tenant).content == CHANGED.content
+    assert imported(tenant, LINE, CHANGED) == ImportOutcome(added=0, updated=0, unchanged=1, repeated=1)
+
+
 def test_a_line_that_states_its_time_sets_it(tenant: Tenant) -> None:
     imported(tenant, LINE)
     moment = datetime(2026, 1, 2, tzinfo=UTC)
