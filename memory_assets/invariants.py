@@ -23,6 +23,7 @@ from memory_assets.learn.memory_files import read_homes
 from memory_assets.models import Source, State
 from memory_assets.stores import lance
 from memory_assets.stores.embedding_columns import meaning_column
+from memory_assets.stores.memories import SUPERSEDABLE
 from memory_assets.stores.schema import LANCE_TABLES, MEMORIES, catalog_differences, differences
 from memory_assets.tenants import Tenant
 
@@ -124,8 +125,7 @@ def _numbers(names: Iterable[str]) -> list[int]:
 def _supersede_older(tenant: Tenant) -> None:
     for name in _broken(tenant, "one_memory_per_source_key"):
         newest, *older = map(int, name.removeprefix("memories ").split(", "))
-        states = [state for state in State if state is not State.SUPERSEDED]
-        tenant.memories.transition(older, states, State.SUPERSEDED, superseded_by=[newest] * len(older))
+        tenant.memories.transition(older, SUPERSEDABLE, State.SUPERSEDED, superseded_by=[newest] * len(older))
 
 
 def _drop_relations(tenant: Tenant) -> None:
@@ -239,9 +239,10 @@ every_key_is_unique (memories, blocking): No two memories, and no two relations,
 every_memory_has_a_unit_embedding (memories): Every memory in recall has an embedding of unit length; looks at the {_SAMPLE:,}
 written last.
 
-one_memory_per_source_key (memories): No two memories that are not superseded come from one source key.
-    SELECT concat('memories ', string_agg(id, ', ' ORDER BY updated_at DESC)) FROM stored_memories
-    WHERE source_key <> '' AND state <> 'superseded' GROUP BY source_key HAVING count(*) > 1 ORDER BY source_key
+one_memory_per_source_key (memories): Of the memories from one file or entry of this machine, one stands.
+    SELECT concat('memories ', string_agg(id, ', ' ORDER BY updated_at DESC)) FROM stored_memories s
+    SEMI JOIN entry_keys k ON k.key = source_key AND k.content_hash = s.content_hash
+    WHERE state IN {lance.quoted(SUPERSEDABLE)} GROUP BY source_key HAVING count(*) > 1 ORDER BY source_key
 
 no_memory_of_a_vanished_file (memories): Every memory from a file that was read here comes from a file that the catalog knows.
     SELECT concat('memory ', id, ' of ', source_key) FROM stored_memories s

@@ -248,7 +248,7 @@ class Memory:
     kind: Kind
     source: Source
     source_key: str
-    """Identity of its source item, unique among memories that are not superseded; empty if it was stored directly."""
+    """Identity of its source item, unique on its machine among memories that are not superseded; empty if it was stored directly."""
     created_at: datetime
     updated_at: datetime
     title: str = ""

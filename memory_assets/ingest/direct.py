@@ -118,6 +118,7 @@ def import_memories(
     given: Sequence[NewMemory],
     on_progress: Callable[[int, int], None],
     exported: Collection[int | None] = (),
+    kept: Collection[int] = (),
 ) -> ImportOutcome:
     """Remember many memories; an import can be run again, and after a failure finished commits stay.
 
@@ -125,13 +126,13 @@ def import_memories(
     one is left alone. A changed one is updated, but keeps its state, its protection and a person's tags, and its creation time unless
     the line states one. A memory that somebody changes while its chunk is written is skipped. Memories of one session with the same
     time, or none, are a microsecond apart, to keep their order; a line with an id keeps the time that it states. To the tags of
-    memories that `memory export` wrote, whose ids are `exported`, no automatic ones are added.
+    memories that `memory export` wrote, whose ids are `exported`, no automatic ones are added. Those of ids that are `kept` stay.
     """
     given = _guarded(tenant, given, MAX_IMPORTED_LENGTH)
     existing = tenant.memories.scan(("id", "revision"))
     revisions = dict(zip(existing["id"].to_pylist(), existing["revision"].to_pylist(), strict=True))
     with_ids = {memory.id: memory for memory in (replace(each, id=_import_id(each)) for each in given)}
-    todo = [memory for memory in with_ids.values() if revisions.get(memory.id) != _revision(memory)]
+    todo = [memory for number, memory in with_ids.items() if number not in kept and revisions.get(number) != _revision(memory)]
     exact = {each.id for each in given if each.id is not None and each.created_at}
     ordinals, now = _ordinals(with_ids.values()) | dict.fromkeys(exact, 0), datetime.now(UTC)
     updated = 0

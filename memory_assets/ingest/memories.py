@@ -35,6 +35,7 @@ _CHUNK = 512
 _COMPARED = ("id", "source", "source_key", "state", "content_hash", "revision", "updated_at")
 _GONE = (State.VANISHED, State.SUPERSEDED)
 """States from which a memory returns when its source says it again."""
+_IS_SAID = "e.key = x.source_key AND e.content_hash = x.content_hash"
 _USERS_OWN = ("state", "superseded_by", "protected", "external_id")
 """Columns that an update from a source leaves alone: they may have changed since they were read."""
 
@@ -67,20 +68,22 @@ def sync_memories(
     """Bring the `memories` table to what `memory_entries` and `extracted_features` say.
 
     A changed text becomes a new memory that supersedes the old one; a changed attribute updates its memory; what vanished from a
-    source is deactivated until it returns. What was restored or imported from elsewhere and never read here stays. What a person
-    forgot or archived stays so. Finished commits stay.
+    source is deactivated until it returns. What was restored or imported from elsewhere and never read here stays, also beside a
+    file of the same key. What a person forgot or archived stays so. Finished commits stay.
     The embedder is opened only if there is something to embed. `moves` are the canonical keys that curated silo memories have now.
     """
     existing = store.scan(_COMPARED, "source_key <> ''")
     with catalog.read() as connection:
-        keys, said_already = _moved(connection, existing, moves or {})
-        plan = None if keys else _plan(connection, store, existing, said_already)
+        _find_own(connection, store, existing, moves or {})
+        keys, said_already = _moved(connection)
+        plan = None if keys else _plan(connection, said_already)
     if plan is None:
         read_at = existing.filter(pc.field("id").isin(list(keys)))["updated_at"].to_pylist()
         store.update(rows_of(id=list(keys), source_key=list(keys.values())), read_at)
         existing = store.scan(_COMPARED, "source_key <> ''")
         with catalog.read() as connection:
-            plan = _plan(connection, store, existing, said_already)
+            _find_own(connection, store, existing, moves or {})
+            plan = _plan(connection, said_already)
     to_write, to_return, to_supersede, vanished = plan
     outcome = MemoriesOutcome()
     embedder = open_embedder() if to_write.num_rows else None
@@ -100,17 +103,53 @@ def sync_memories(
     return outcome
 
 
-def _moved(connection: "DuckDBPyConnection", existing: pa.Table, moves: Mapping[str, str]) -> tuple[dict[int, str], list[str]]:
+def find_said(catalog: Catalog, store: MemoryStore) -> frozenset[int]:
+    """The ids of the memories that say what a file of this machine says now."""
+    existing = store.scan(("id", "source_key", "content_hash"), "source_key <> ''")
+    with catalog.read() as connection:
+        connection.register("existing", existing)
+        said = connection.execute(f"SELECT x.id FROM existing x SEMI JOIN memory_entries e ON {_IS_SAID}").fetchall()
+    return frozenset(number for (number,) in said)
+
+
+def _find_own(connection: "DuckDBPyConnection", store: MemoryStore, existing: pa.Table, moves: Mapping[str, str]) -> None:
+    """Make the tables `existing`, `moves` and `own`: the ids of memories that were read from files of this machine.
+
+    Two machines may have different files of one key. A catalog that was derived anew does not know what it had read; then the machine
+    and the folder of the file tell.
+    """
+    connection.register("existing", existing)
+    connection.register("moves", moves_table(moves))
+    connection.execute("""
+        CREATE TEMP TABLE own AS SELECT x.id FROM existing x SEMI JOIN (
+            FROM entry_keys UNION SELECT m.canonical, k.content_hash FROM entry_keys k JOIN moves m ON m.silo = k.key
+        ) k ON k.key = x.source_key AND k.content_hash = x.content_hash
+    """)
+    unread = connection.execute(f"""
+        SELECT x.id FROM existing x SEMI JOIN source_scans s USING (source) ANTI JOIN own o ON o.id = x.id
+        WHERE x.state IN {quoted(SUPERSEDABLE)} AND (x.state = 'active' OR x.source_key IN (SELECT key FROM memory_entries))
+    """).fetchall()
+    if unread:
+        folders = {PurePath(path).parent for (path,) in connection.execute("SELECT path FROM source_files").fetchall()}
+        rows = store.scan(("id", "metadata"), ids_in(number for (number,) in unread)).to_pylist()
+        noted = [(row["id"], json.loads(row["metadata"])) for row in rows]
+        own = [
+            number
+            for number, each in noted
+            if each.get(MACHINE) == socket.gethostname() and PurePath(each.get("path", "")).parent in folders
+        ]
+        connection.execute("INSERT INTO own SELECT unnest($1::BIGINT[])", [own])
+
+
+def _moved(connection: "DuckDBPyConnection") -> tuple[dict[int, str], list[str]]:
     """New source keys by memory whose source was moved, and the keys of entries that another memory says already.
 
     A curated silo memory gets the key of its canonical file. It gets its first key back when that is undone, or when the file returns
     after the canonical one is gone: its id, made of the first key and text, tells. A file that was renamed or moved keeps its memory,
     and so what a person decided about it.
     """
-    connection.register("existing", existing)
-    connection.register("moves", moves_table(moves))
     adopted = connection.execute("""
-        SELECT x.id, m.canonical FROM existing x
+        SELECT x.id, m.canonical FROM existing x SEMI JOIN own o ON o.id = x.id
         JOIN moves m ON m.silo = x.source_key
         JOIN memory_entries e ON e.key = m.canonical
         ANTI JOIN memory_entries s ON s.key = x.source_key AND s.content_hash = x.content_hash
@@ -123,11 +162,9 @@ def _moved(connection: "DuckDBPyConnection", existing: pa.Table, moves: Mapping[
         SELECT e.key, e.content_hash FROM memory_entries e
         ANTI JOIN existing x ON x.source_key = e.key AND x.content_hash = e.content_hash
     """).fetchall()
-    said = connection.execute(
-        "SELECT x.id FROM existing x SEMI JOIN memory_entries e ON e.key = x.source_key AND e.content_hash = x.content_hash"
-    ).to_arrow_table()
+    said = connection.execute(f"SELECT x.id FROM existing x SEMI JOIN memory_entries e ON {_IS_SAID}").to_arrow_table()
     keys = dict(adopted)
-    there = set(existing["id"].to_pylist())
+    there = {number for (number,) in connection.execute("SELECT id FROM existing").fetchall()}
     taken = {number: key for key, digest in missing if (number := derived_id(key, digest)) in there and number not in keys}
     alive = set(said["id"].to_pylist()) if taken else set()
     returned = {number: key for number, key in taken.items() if number not in alive}
@@ -151,11 +188,8 @@ def _moved(connection: "DuckDBPyConnection", existing: pa.Table, moves: Mapping[
     return keys | returned | dict(renamed), [key for number, key in taken.items() if number in alive]
 
 
-def _plan(
-    connection: "DuckDBPyConnection", store: MemoryStore, existing: pa.Table, said_already: Sequence[str]
-) -> tuple[pa.Table, pa.Table, pa.Table, list[int]]:
+def _plan(connection: "DuckDBPyConnection", said_already: Sequence[str]) -> tuple[pa.Table, pa.Table, pa.Table, list[int]]:
     """The new and changed entries to write, the memories that returned and are superseded, and the ids of those that vanished."""
-    connection.register("existing", existing)
     connection.execute(f"""
         CREATE TEMP TABLE wanted AS
         SELECT e.* EXCLUDE (entry_hash), f.entities, f.actions, f.tags AS auto_tags, f.pipeline,
@@ -163,8 +197,9 @@ def _plan(
         FROM memory_entries e JOIN extracted_features f USING (content_hash) WHERE f.fault IS NULL;
         CREATE TEMP TABLE heads AS
         SELECT w.key, any_value(x.id) FILTER (x.content_hash = w.content_hash) AS same_id,
-               list(x.id ORDER BY x.id) FILTER (x.content_hash <> w.content_hash AND x.state IN {quoted(SUPERSEDABLE)}) AS older
-        FROM wanted w JOIN existing x ON x.source_key = w.key GROUP BY w.key;
+               list(x.id ORDER BY x.id) FILTER (x.content_hash <> w.content_hash AND x.state IN {quoted(SUPERSEDABLE)}
+                                                AND x.id = o.id) AS older
+        FROM wanted w JOIN existing x ON x.source_key = w.key LEFT JOIN own o ON o.id = x.id GROUP BY w.key;
     """)
     to_write = connection.execute(
         """
@@ -182,27 +217,11 @@ def _plan(
         SELECT unnest(h.older) AS id, h.same_id AS superseded_by
         FROM heads h WHERE h.same_id IS NOT NULL AND h.older IS NOT NULL
     """).to_arrow_table()
-    return to_write, to_return, to_supersede, _vanished(connection, store)
-
-
-def _vanished(connection: "DuckDBPyConnection", store: MemoryStore) -> list[int]:
-    """The ids of active memories whose entry is gone from a file of this machine.
-
-    A catalog that was derived anew does not know what it had read; then the machine and the folder of the file tell.
-    """
-    orphans = connection.execute("""
-        SELECT x.id, k.key IS NOT NULL FROM existing x SEMI JOIN source_scans s USING (source)
-        LEFT JOIN entry_keys k ON k.key = x.source_key AND k.content_hash = x.content_hash
+    vanished = connection.execute("""
+        SELECT x.id FROM existing x SEMI JOIN own o ON o.id = x.id SEMI JOIN source_scans s USING (source)
         WHERE x.state = 'active' AND x.source_key NOT IN (SELECT key FROM memory_entries) ORDER BY x.id
     """).fetchall()
-    vanished = [number for number, was_read in orphans if was_read]
-    if unread := [number for number, was_read in orphans if not was_read]:
-        folders = {PurePath(path).parent for (path,) in connection.execute("SELECT path FROM source_files").fetchall()}
-        for row in store.scan(("id", "metadata"), ids_in(unread)).to_pylist():
-            noted = json.loads(row["metadata"])
-            if noted.get(MACHINE) == socket.gethostname() and PurePath(noted.get("path", "")).parent in folders:
-                vanished.append(row["id"])
-    return vanished
+    return to_write, to_return, to_supersede, [number for (number,) in vanished]
 
 
 def _write_batch(store: MemoryStore, embedder: "Embedder", batch: pa.Table, outcome: MemoriesOutcome) -> None:

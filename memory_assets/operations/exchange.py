@@ -3,7 +3,7 @@
 import os
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, replace
 from datetime import UTC, datetime
@@ -162,7 +162,8 @@ def import_lines(
     """Take in the memories of a JSON Lines file. An id that is already there is updated, so an import can be run again.
 
     What was forgotten or superseded where `memory export` wrote the lines, after somebody last changed it here, leaves recall here,
-    too. Nothing comes back into recall, except what a version replaced that was taken back there.
+    too. Nothing comes back into recall, except what a version replaced that was taken back there. What a file here says now stays as
+    it says it; it can only be forgotten.
 
     `skip_invalid` takes in the good lines of a file that has bad ones. `on_fault` gets a sentence for each bad line before anything is
     taken in, `on_progress` (done, total) while memories are stored.
@@ -172,6 +173,7 @@ def import_lines(
         StoreError: a commit failed; finished commits stay.
     """
     from memory_assets.ingest.direct import import_memories
+    from memory_assets.ingest.memories import find_said
     from memory_assets.learn.briefing import renew_brief
 
     given: list[NewMemory] = []
@@ -200,8 +202,9 @@ def import_lines(
         )
     tombstones = Tombstones(tenant.state)
     wanted = [memory for memory in given if not tombstones.find(memory.content, mask(memory.content))]
-    outcome = import_memories(tenant, wanted, on_progress, exported)
-    retired = _retire(tenant, wanted, exported)
+    said = find_said(tenant.catalog, tenant.memories).intersection(exported) if exported else frozenset[int]()
+    outcome = import_memories(tenant, wanted, on_progress, exported, said)
+    retired = _retire(tenant, wanted, exported, said)
     _import_relations(tenant, stated)
     renew_brief(tenant)
     return Imported(
@@ -215,11 +218,13 @@ def import_lines(
     )
 
 
-def _retire(tenant: Tenant, lines: Sequence[NewMemory], exported: Mapping[int | None, datetime | None]) -> int:
+def _retire(
+    tenant: Tenant, lines: Sequence[NewMemory], exported: Mapping[int | None, datetime | None], said: Collection[int]
+) -> int:
     """Forget and supersede what lines say is so; return how many left recall.
 
-    Nothing is superseded by what is not there, or by what it superseded here. If a version that was taken back there is forgotten, what
-    it replaced is in recall again, as it is there.
+    Nothing is superseded by what is not there, or by what it superseded here, or if a file here says it: its id is in `said`. If a
+    version that was taken back there is forgotten, what it replaced is in recall again, as it is there.
     """
     there = {line.id: line for line in lines if line.id is not None and exported.get(line.id)}
     if not there:
@@ -236,7 +241,12 @@ def _retire(tenant: Tenant, lines: Sequence[NewMemory], exported: Mapping[int | 
             continue
         if line.state is State.FORGOTTEN:
             retired.append((memory, note_change(memory, "forget", memory.state, at, state=line.state)))
-        elif line.state is State.SUPERSEDED and line.superseded_by in newer and not _leads_to(newer, line.superseded_by, number):
+        elif (
+            line.state is State.SUPERSEDED
+            and number not in said
+            and line.superseded_by in newer
+            and not _leads_to(newer, line.superseded_by, number)
+        ):
             newer[number] = line.superseded_by
             after = note_change(memory, "supersede", memory.state, at, state=line.state, superseded_by=line.superseded_by)
             retired.append((memory, after))

@@ -2,20 +2,25 @@
 
 import json
 import socket
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 import pytest
 
 from memory_assets.ingest.direct import store_once
-from memory_assets.models import MACHINE, Kind, NewMemory, Source
+from memory_assets.invariants import INVARIANTS
+from memory_assets.models import MACHINE, Kind, Memory, NewMemory, Source
 from memory_assets.operations.answers import LocalTime
-from memory_assets.operations.changes import edit, tag
+from memory_assets.operations.changes import edit, forget, tag
+from memory_assets.operations.exchange import Imported, exported_lines, import_lines
 from memory_assets.operations.show import show
 from memory_assets.operations.store import store
 from memory_assets.stores.memories import MemoryStore
+from memory_assets.stores.rows import COLUMNS, from_arrow
 from memory_assets.tenants import Tenant
 from memory_assets_tests.conftest import WriteSilo
-from memory_assets_tests.ingest.runs import by_title, changed, ingest
+from memory_assets_tests.ingest.runs import by_title, changed, ignore, ingest
 from memory_assets_tests.ingest.test_import import LINE, imported, memory
 
 
@@ -90,3 +95,118 @@ def test_an_import_says_no_machine_of_its_own(tenant: Tenant, monkeypatch: pytes
     stored = store(tenant, NewMemory("Priya owns the billing export.", Source.CLI))
     assert imported(tenant, NewMemory(stored.content, Source.CLI, id=stored.id, kind=Kind.PROJECT)).updated == 1
     assert memory(tenant, stored.id).metadata == {MACHINE: "heron"}
+
+
+@dataclass
+class Machine:
+    """A machine with a home of its own."""
+
+    name: str
+    tenant: Tenant
+    monkeypatch: pytest.MonkeyPatch
+
+    def file(self, name: str = "owner") -> Path:
+        return self.tenant.settings.claude_projects_dir / "-srv-atlas" / "memory" / f"{name}.md"
+
+    def write(self, text: str, name: str = "owner", kind: str = "project") -> None:
+        self.file(name).parent.mkdir(parents=True, exist_ok=True)
+        self.file(name).write_text(f"---\nname: {name}\ntype: {kind}\n---\n\n{text}\n", encoding="utf-8")
+        self.run()
+
+    def run(self) -> int:
+        be_on(self.monkeypatch, self.name)
+        done = changed(self.tenant)
+        assert changed(self.tenant) == 0
+        broken = {each.name: found for each in INVARIANTS if each.asset == "memories" if (found := each.find(self.tenant))}
+        assert not broken
+        return done
+
+    def take_in(self, other: "Machine") -> Imported:
+        be_on(self.monkeypatch, self.name)
+        lines = [line.encode() for text in exported_lines(other.tenant) for line in text.splitlines()]
+        return import_lines(self.tenant, other.name, lines, skip_invalid=False, on_fault=pytest.fail, on_progress=ignore)
+
+    def memories(self) -> list[Memory]:
+        return from_arrow(self.tenant.memories.scan(COLUMNS, "state = 'active'"))
+
+    @property
+    def texts(self) -> set[str]:
+        """What is in recall."""
+        said = [each.content for each in self.memories()]
+        assert len(said) == len(set(said))
+        return set(said)
+
+
+@pytest.fixture(params=[("otter", "heron"), ("localhost", "localhost")])
+def machines(
+    request: pytest.FixtureRequest, tenant: Tenant, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, loaded_pipeline: None
+) -> tuple[Machine, Machine]:
+    homes = (tmp_path / "one", tmp_path / "other")
+    places: list[Mapping[str, Path]] = [{"data_dir": home / "data", "claude_projects_dir": home / "projects"} for home in homes]
+    one, other = (
+        Machine(name, Tenant(tenant.settings.model_copy(update=place)), monkeypatch)
+        for name, place in zip(request.param, places, strict=True)
+    )
+    return one, other
+
+
+def exchanged(one: Machine, other: Machine) -> None:
+    """Each takes in the other's memories and runs, twice: the second time nothing changes."""
+    for here, there in ((other, one), (one, other)):
+        here.take_in(there)
+        assert here.run() == 0
+    for here, there in ((other, one), (one, other)):
+        done = here.take_in(there)
+        assert (done.added, done.updated, done.retired) == (0, 0, 0)
+        assert here.run() == 0
+
+
+def test_two_machines_keep_their_files_of_one_name_apart(machines: tuple[Machine, Machine]) -> None:
+    one, other = machines
+    one.write("Priya owns the export.")
+    other.write("Tomasz owns the import.")
+    exchanged(one, other)
+    assert one.texts == other.texts == {"Priya owns the export.", "Tomasz owns the import."}
+    theirs = "Tomasz owns the import."
+    for number in range(3):
+        one.write(f"Priya owns export {number}.")
+        exchanged(one, other)
+        assert one.texts == other.texts == {f"Priya owns export {number}.", theirs}
+        theirs = f"Tomasz owns import {number}."
+        other.write(theirs)
+        exchanged(other, one)
+        assert one.texts == other.texts == {f"Priya owns export {number}.", theirs}
+    other.file().unlink()
+    assert other.run() == 1
+    assert other.texts == {"Priya owns export 2."}
+    exchanged(one, other)
+    assert one.texts == {"Priya owns export 2.", "Tomasz owns import 2."}
+
+
+def test_a_text_that_files_of_both_machines_say_is_one_memory_while_one_says_it(machines: tuple[Machine, Machine]) -> None:
+    one, other = machines
+    one.write("Priya owns the export.")
+    other.write("Priya owns the export.", kind="reference")
+    exchanged(one, other)
+    assert [[each.kind for each in machine.memories()] for machine in machines] == [["project"], ["reference"]]
+    other.write("Tomasz owns the export.")
+    exchanged(one, other)
+    exchanged(other, one)
+    assert one.texts == {"Priya owns the export.", "Tomasz owns the export."}
+    assert other.texts == {"Tomasz owns the export."}
+
+
+def test_what_was_forgotten_on_one_machine_stays_so_beside_the_file_of_the_other(machines: tuple[Machine, Machine]) -> None:
+    one, other = machines
+    one.write("Priya owns the export.")
+    other.write("Tomasz owns the import.")
+    exchanged(one, other)
+    (number,) = (each.id for each in one.memories() if each.content.startswith("Tomasz"))
+    forget(one.tenant, number)
+    assert one.run() == 0
+    exchanged(one, other)
+    exchanged(other, one)
+    assert one.texts == other.texts == {"Priya owns the export."}
+    other.write("Mira owns the import.")
+    exchanged(other, one)
+    assert one.texts == other.texts == {"Priya owns the export.", "Mira owns the import."}
