@@ -5,6 +5,8 @@ from a file that was read, or with its file, goes. `folder_counts` says what bec
 """
 
 import json
+import logging
+import socket
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from datetime import UTC, datetime, timedelta
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from memory_assets.tenants import Tenant
 
 
+_log = logging.getLogger(__name__)
 _TABLES = ("source_items", "source_refusals", "source_hooks", "source_projects", "source_files")
 """What is known of a source's files; each has the columns `source` and `path`."""
 _LONGEST_SCAN = timedelta(minutes=10)
@@ -69,9 +72,12 @@ class ScanOutcome:
 
 
 def known_stamps(catalog: Catalog, source: Source) -> dict[str, FileStamp]:
-    """The stamp of every file of a source as of its last scan, by absolute path."""
+    """The stamp of every file of a source as of its last scan, by absolute path, without those of machines that share the catalog."""
     with catalog.read() as connection:
-        rows = connection.execute("SELECT path, size, mtime_ns, inode FROM source_files WHERE source = ?", [source]).fetchall()
+        rows = connection.execute(
+            "SELECT path, size, mtime_ns, inode FROM source_files WHERE source = ? AND (machine IN ('', ?) OR NOT ?)",
+            [source, socket.gethostname(), catalog.is_shared],
+        ).fetchall()
     return {path: FileStamp(size, mtime_ns, inode) for path, size, mtime_ns, inode in rows}
 
 
@@ -84,7 +90,32 @@ def scan_source(tenant: "Tenant", source: Source, known: Mapping[str, FileStamp]
     settings = tenant.settings
     if not tenant.is_sources_tenant:
         return Scan(source, "", unchanged=tuple(known), notes=(f"The files belong to the tenant {settings.tenant!r}.",))
-    return without_moved(with_safe_names(scan_files(settings, source, known), known, settings.secrets), known)
+    scan = without_moved(with_safe_names(scan_files(settings, source, known), known, settings.secrets), known)
+    return without_namesakes(tenant.catalog, scan) if tenant.catalog.is_shared and scan.changed else scan
+
+
+def without_namesakes(catalog: Catalog, scan: Scan) -> Scan:
+    """The scan without files whose path or key belongs to a file of another machine that shares the catalog; notes name them."""
+    with catalog.read() as connection:
+        rows = connection.execute(
+            """
+            SELECT unnest([path, key]), machine FROM source_files LEFT JOIN source_items USING (source, path)
+            WHERE source = ? AND machine NOT IN ('', ?)
+            """,
+            [scan.source, socket.gethostname()],
+        ).fetchall()
+    theirs: dict[str, str] = dict(rows)
+    changed, notes = [], list(scan.notes)
+    for file in scan.changed:
+        names = (file.path, *(item.key for item in file.items))
+        if machine := next((theirs[name] for name in names if name in theirs), ""):
+            notes.append(
+                f"{file.path} is not read, because {machine} has a file of that name in this store; rename it, or, if {machine} is "
+                f"gone, run `memory run --gone` with the path there."
+            )
+        else:
+            changed.append(file)
+    return replace(scan, changed=tuple(changed), notes=tuple(notes))
 
 
 def without_moved(scan: Scan, known: Mapping[str, FileStamp]) -> Scan:
@@ -105,7 +136,10 @@ def without_moved(scan: Scan, known: Mapping[str, FileStamp]) -> Scan:
 def refresh_source(tenant: "Tenant", source: Source) -> ScanOutcome:
     """Bring the catalog to what the files of a source say now, without secrets and erased texts: their only way in."""
     known = known_stamps(tenant.catalog, source)
-    return record_scan(tenant.catalog, read_source(tenant, source, known), known)
+    scan = read_source(tenant, source, known)
+    for note in scan.notes if tenant.catalog.is_shared else ():
+        _log.warning("%s", note)
+    return record_scan(tenant.catalog, scan, known)
 
 
 def read_source(tenant: "Tenant", source: Source, known: Mapping[str, FileStamp]) -> Scan:
@@ -214,7 +248,7 @@ def _replace_files(
     read: dict[str, list[dict[str, Any]]] = {name: [] for name in _TABLES}
     for file in files:
         here = {"source": source, "path": file.path}
-        read["source_files"].append({**here, "digest": file.digest, **asdict(file.stamp)})
+        read["source_files"].append({**here, "digest": file.digest, "machine": socket.gethostname(), **asdict(file.stamp)})
         read["source_items"] += [_item_row(item, file, watched) for item in file.items]
         read["source_refusals"] += [asdict(refusal) for refusal in file.refusals]
         read["source_hooks"] += [{**here, "target": hook.target, "hook": hook.text} for hook in file.hooks]

@@ -51,6 +51,9 @@ _WATCHED: dict[str, Stamp | None] = {}
 class Catalog:
     """One tenant's catalog at a path; connections live only inside `read` and `write`."""
 
+    is_shared = False
+    """Whether other machines may use it, too."""
+
     def __init__(self, uri: str, lock_timeout: float) -> None:
         self.path = Path(uri)
         self.lock_timeout = lock_timeout

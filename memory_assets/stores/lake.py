@@ -134,6 +134,8 @@ def _extension(name: str) -> Path:
 class LakeCatalog(Catalog):
     """A tenant's catalog in DuckLake."""
 
+    is_shared = True
+
     def __init__(
         self,
         uri: str,

@@ -48,6 +48,7 @@ CATALOG_MIGRATIONS = (
     CatalogMigration("statements", ("graph_statements", "graph_changes")),
     CatalogMigration("keys-of-entries", ()),
     CatalogMigration("texts-of-entries", ("entry_keys",), "INSERT INTO entry_keys SELECT key, content_hash FROM memory_entries"),
+    CatalogMigration("machines-of-files", ("source_files.machine",)),
 )
 """In the order in which they run. A new one is appended; none is changed or removed as long as stores may wait for it."""
 _OLDEST = 10

@@ -181,6 +181,7 @@ source_files: Every file of a source that was read; an equal stamp means that it
     mtime_ns  integer   Modification time in nanoseconds since 1970.
     inode     unsigned  The file's number in its file system.
     digest    text      SHA-256 of the file; null where it was refused as a whole.
+    machine   text=''   Host name of the machine that read it.
 
 source_projects: The projects that seed.json calls active.
     source  text  The source.

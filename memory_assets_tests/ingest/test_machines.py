@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from memory_assets.ingest.direct import store_once
+from memory_assets.ingest.scans import drop_path
 from memory_assets.invariants import INVARIANTS
 from memory_assets.models import MACHINE, Kind, Memory, NewMemory, Source
 from memory_assets.operations.answers import LocalTime
@@ -16,6 +17,7 @@ from memory_assets.operations.changes import edit, forget, tag
 from memory_assets.operations.exchange import Imported, exported_lines, import_lines
 from memory_assets.operations.show import show
 from memory_assets.operations.store import store
+from memory_assets.stores.catalog import Catalog
 from memory_assets.stores.memories import MemoryStore
 from memory_assets.stores.rows import COLUMNS, from_arrow
 from memory_assets.tenants import Tenant
@@ -210,3 +212,27 @@ def test_what_was_forgotten_on_one_machine_stays_so_beside_the_file_of_the_other
     other.write("Mira owns the import.")
     exchanged(other, one)
     assert one.texts == other.texts == {"Priya owns the export.", "Mira owns the import."}
+
+
+def test_two_hosts_of_one_store_leave_each_others_files_alone_and_say_so(
+    tenant: Tenant, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, loaded_pipeline: None, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(Catalog, "is_shared", True)
+    one, other = (
+        Machine(name, Tenant(tenant.settings.model_copy(update={"claude_projects_dir": tmp_path / name})), monkeypatch)
+        for name in ("otter", "heron")
+    )
+    one.write("Priya owns the export.")
+    one.write("The portal is due in May.", "deadline")
+    other.write("Tomasz owns the import.")
+    assert f"{other.file()} is not read, because otter has a file of that name in this store; rename it" in caplog.text
+    other.write("The boiler is in the attic.", "boiler")
+    both = {"Priya owns the export.", "The portal is due in May.", "The boiler is in the attic."}
+    assert [machine.run() for machine in (one, other, one)] == [0, 0, 0]
+    assert one.texts == both
+    one.write("Mira owns the export.")
+    assert other.run() == 0
+    assert one.texts == both - {"Priya owns the export."} | {"Mira owns the export."}
+    drop_path(other.tenant.catalog, one.file())
+    other.run()
+    assert other.texts == both - {"Priya owns the export."} | {"Tomasz owns the import."}
