@@ -58,7 +58,7 @@ def examine(tenant: Tenant) -> list[Finding]:
     """Look at the data folder, the sources, the language pipeline and the stores of a tenant; each finding comes once."""
     findings: dict[str, Finding] = {}
     for look in (
-        _settings_file,
+        _settings,
         _store_id,
         _data_folder,
         _permissions,
@@ -119,10 +119,15 @@ def _fault(sentence: str) -> Finding:
     return Finding("fault", what, mend)
 
 
-def _settings_file(_tenant: Tenant) -> Iterator[Finding]:
+def _settings(tenant: Tenant) -> Iterator[Finding]:
     for sentence in unknown_names(read_settings_file()):
         what, _, mend = sentence.partition("; ")
         yield Finding("note", what, mend)
+    if "://" in (tenant.settings.vectors_uri or "") and not tenant.settings.state_uri:
+        what = (
+            "MEMORY_VECTORS_URI is set without MEMORY_STATE_URI, so no other machine finds the memories that this one keeps there"
+        )
+        yield Finding("note", what, "To share them, set MEMORY_STATE_URI and MEMORY_CATALOG_URI, too.")
 
 
 def _data_folder(tenant: Tenant) -> Iterator[Finding]:

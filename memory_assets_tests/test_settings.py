@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from memory_assets import doctor
 from memory_assets.doctor import examine
 from memory_assets.errors import SettingsError
-from memory_assets.settings import load_settings, origins
+from memory_assets.settings import Settings, load_settings, origins
 from memory_assets.tenants import Tenant
 
 
@@ -95,3 +96,11 @@ def test_an_unknown_name_of_the_settings_file_is_told_and_stops_nothing(
     assert caplog.messages == [f"memory: {what}; {mend}" for what, mend in told]
     notes = [(each.what, each.mend) for each in examine(tenant) if each.level == "note"]
     assert notes[: len(told)] == told
+
+
+def test_object_storage_that_no_other_machine_finds_is_named(settings: Settings) -> None:
+    alone = settings.model_copy(update={"vectors_uri": "s3://memories/team"})
+    shared = alone.model_copy(update={"state_uri": "postgresql://memory@db.example/memory"})
+    told = [[each.what for each in doctor._settings(Tenant(which))] for which in (settings, shared, alone)]
+    assert [len(each) for each in told] == [0, 0, 1]
+    assert "MEMORY_VECTORS_URI is set without MEMORY_STATE_URI" in told[2][0]
