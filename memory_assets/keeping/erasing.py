@@ -118,6 +118,18 @@ def erase(tenant: Tenant, memories: Sequence[Memory], *, of_machine: bool = Fals
     return find_remains(tenant, unique, of_machine=of_machine)
 
 
+def erase_as_elsewhere(tenant: Tenant, ids: Collection[int]) -> int:
+    """Erase memories that another machine erased, unless that was done; return how many are here. The others are not taken in later."""
+    new = set(ids) - {stone.id for stone in Tombstones(tenant.state).all}
+    memories = versions_of(tenant, new) if new else []
+    if memories:
+        erase(tenant, memories)
+    if unknown := dict.fromkeys(new.difference(memory.id for memory in memories), ()):
+        tenant.memories.prepare()
+        Tombstones.change(tenant.state, lambda stones: stones.add(unknown, finished=True))
+    return len(memories)
+
+
 def allow_again(tenant: Tenant, ids: Iterable[int]) -> int:
     """Let the texts of erased memories come back, and have the sources read again; return how many memories these are."""
     _, lifted = Tombstones.change(tenant.state, lambda stones: stones.lift(set(ids)))

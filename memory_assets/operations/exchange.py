@@ -1,5 +1,6 @@
 """Write memories as JSON Lines, and take in what `memory export` or another program wrote so."""
 
+import json
 import os
 import sys
 from collections import defaultdict
@@ -46,7 +47,7 @@ def export(tenant: Tenant, file: Path) -> Exported:
         StoreError: the memories cannot be read; the old file stays.
         OSError: the file cannot be written; the old one stays.
     """
-    written = 0
+    written = -len(Tombstones(tenant.state).all)
     with writing(file) as lines:
         for text in exported_lines(tenant):
             lines.write(text.encode())
@@ -55,7 +56,7 @@ def export(tenant: Tenant, file: Path) -> Exported:
 
 
 def exported_lines(tenant: Tenant) -> Iterator[str]:
-    """All memories as JSON Lines, a batch at a time.
+    """All memories as JSON Lines, a batch at a time; then the ids of those that were erased.
 
     Raises:
         StoreError: the memories cannot be read; the lines given before are whole.
@@ -65,6 +66,8 @@ def exported_lines(tenant: Tenant) -> Iterator[str]:
         relations[row.pop("source_id")].append({name: value for name, value in row.items() if name != "id"})
     for memories in tenant.memories.batches():
         yield to_jsonl(memories, relations)
+    for stone in Tombstones(tenant.state).all:
+        yield json.dumps({"id": stone.id, "erased_at": stone.erased_at}) + "\n"
 
 
 class Imported(Answer):
@@ -76,6 +79,8 @@ class Imported(Answer):
     refused: int
     erased: int = 0
     """Left out, because their texts were erased."""
+    removed: int = 0
+    """Erased, because they were erased where the lines come from."""
     repeated: int = 0
     """Left out, because a later line gives the same memory."""
     retired: int = 0
@@ -84,10 +89,11 @@ class Imported(Answer):
     def text(self, local: LocalTime) -> str:
         left_out = f", {self.erased} left out (erased before)" if self.erased else ""
         repeated = f", {self.repeated} left out (a later line gives the same memory)" if self.repeated else ""
+        removed = f", {self.removed} erased as there" if self.removed else ""
         retired = f", {self.retired} forgotten or superseded as there" if self.retired else ""
         return (
             f"{self.added} added, {self.updated} updated, {self.unchanged} unchanged, {self.refused} refused"
-            f"{left_out}{repeated}{retired}"
+            f"{left_out}{repeated}{removed}{retired}"
         )
 
 
@@ -105,6 +111,7 @@ class _Relation(BaseModel):
 _OBJECT = TypeAdapter(dict[str, Any])
 _ID = TypeAdapter(Annotated[int | str | None, Field(union_mode="left_to_right")])
 _MEMORY, _RELATIONS = TypeAdapter(NewMemory), TypeAdapter(tuple[_Relation, ...])
+_ERASED = TypeAdapter(Annotated[int, Field(gt=0, lt=1 << 53)])
 _MOMENT = TypeAdapter(AwareDatetime | None)
 _RETIRED = ("id", "state", "superseded_by", "metadata", "updated_at")
 _OUT = (State.FORGOTTEN, State.SUPERSEDED)
@@ -163,7 +170,7 @@ def import_lines(
 
     What was forgotten or superseded where `memory export` wrote the lines, after somebody last changed it here, leaves recall here,
     too. Nothing comes back into recall, except what a version replaced that was taken back there. What a file here says now stays as
-    it says it; it can only be forgotten.
+    it says it; it can only be forgotten. What was erased there is erased here, too, and stays out.
 
     `skip_invalid` takes in the good lines of a file that has bad ones. `on_fault` gets a sentence for each bad line before anything is
     taken in, `on_progress` (done, total) while memories are stored.
@@ -174,17 +181,22 @@ def import_lines(
     """
     from memory_assets.ingest.direct import import_memories
     from memory_assets.ingest.memories import find_said
+    from memory_assets.keeping.erasing import erase_as_elsewhere
     from memory_assets.learn.briefing import renew_brief
 
     given: list[NewMemory] = []
     stated: dict[int, tuple[_Relation, ...]] = {}
     exported: dict[int | None, datetime | None] = {}
+    erased: set[int] = set()
     refused = 0
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
         try:
             read = _OBJECT.validate_json(line)
+            if "erased_at" in read and "content" not in read:
+                erased.add(_ERASED.validate_python(read.get("id")))
+                continue
             relations = _RELATIONS.validate_python(read.get("relations") or ())
             given.append(memory := _memory_of(read))
             if relations and memory.id is not None:
@@ -200,8 +212,10 @@ def import_lines(
             f"{refused} line(s) of {name} cannot be taken in, so nothing was imported; mend them, or skip them "
             "(--skip-invalid; over HTTP skip_invalid=true)."
         )
+    removed = erase_as_elsewhere(tenant, erased)
     tombstones = Tombstones(tenant.state)
-    wanted = [memory for memory in given if not tombstones.find(memory.content, mask(memory.content))]
+    erased = {stone.id for stone in tombstones.all}
+    wanted = [each for each in given if each.id not in erased and not tombstones.find(each.content, mask(each.content))]
     said = find_said(tenant.catalog, tenant.memories).intersection(exported) if exported else frozenset[int]()
     outcome = import_memories(tenant, wanted, on_progress, exported, said)
     retired = _retire(tenant, wanted, exported, said)
@@ -214,6 +228,7 @@ def import_lines(
         refused=refused,
         erased=len(given) - len(wanted),
         repeated=outcome.repeated,
+        removed=removed,
         retired=retired,
     )
 

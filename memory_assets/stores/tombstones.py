@@ -97,12 +97,12 @@ class Tombstones:
         self._index()
         return self
 
-    def add(self, texts: Mapping[int, Iterable[str]]) -> None:
+    def add(self, texts: Mapping[int, Iterable[str]], *, finished: bool = False) -> None:
         """Note that memories are being erased: id -> the texts that must not come back."""
         key = next(iter(self._by_key), None) or secrets.token_hex(32)
         now = datetime.now(UTC).isoformat(timespec="seconds")
         stones = tuple(
-            Tombstone(number, now, tuple(sorted({_digest(key, text) for text in each if folded(text)})))
+            Tombstone(number, now, tuple(sorted({_digest(key, text) for text in each if folded(text)})), finished)
             for number, each in texts.items()
         )
         self._by_key[key] = (*self._by_key.get(key, ()), *stones)

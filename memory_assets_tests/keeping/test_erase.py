@@ -30,6 +30,7 @@ from memory_assets.learn.noted import Noted, note, read_noted
 from memory_assets.models import NewMemory, RelationType, Source
 from memory_assets.operations.changes import edit, forget
 from memory_assets.operations.erase import Chosen, allow_again, erase, preview
+from memory_assets.operations.exchange import Imported, exported_lines, import_lines
 from memory_assets.operations.relate import relate
 from memory_assets.operations.store import store
 from memory_assets.settings import load_settings
@@ -40,7 +41,7 @@ from memory_assets.tana.state import Sent, SyncRecord
 from memory_assets.tenants import Tenant
 from memory_assets_tests.api.service import Service
 from memory_assets_tests.conftest import WriteSilo
-from memory_assets_tests.ingest.runs import ingest
+from memory_assets_tests.ingest.runs import ignore, ingest
 from memory_assets_tests.mcp.test_server import converse
 from memory_assets_tests.tana.conftest import tana  # noqa: F401 - a fixture
 from memory_assets_tests.tana.stand_in import StandIn
@@ -256,6 +257,31 @@ def test_storing_and_importing_an_erased_text_is_refused_until_it_is_allowed(ten
     assert CliRunner().invoke(cli, ["erase", str(number), "--allow-again"]).exit_code == 0
     assert tenant.memories.get([remember(tenant, text)])
     assert CliRunner().invoke(cli, ["erase", "12345", "--allow-again"]).exit_code == 1
+
+
+def test_an_erasure_travels_with_an_export_without_the_text(tenant: Tenant):
+    text = f"The office Wi-Fi is called {token()}."
+    there, third = Tenant(tenant.settings, "there"), Tenant(tenant.settings, "third")
+
+    def exported(of: Tenant) -> list[bytes]:
+        return [line.encode() for text in exported_lines(of) for line in text.splitlines()]
+
+    def taken_in(by: Tenant, lines: list[bytes]) -> Imported:
+        return import_lines(by, "x", lines, skip_invalid=False, on_fault=pytest.fail, on_progress=ignore)
+
+    number, kept = remember(tenant, text), remember(tenant, "The boiler is in the attic.")
+    assert taken_in(there, before := exported(tenant)).added == 2
+    erase(tenant, Chosen([number]))
+    after = exported(tenant)
+    assert text.encode() not in b"".join(after)
+    for each in (there, third):
+        taken_in(each, after)
+        assert taken_in(each, before).erased == 1
+        assert taken_in(each, exported(there)).removed == 0
+        assert each.memories.scan(("id",))["id"].to_pylist() == [kept]
+    assert holding(there, text) == []
+    allow_again(there, [str(number)])
+    assert taken_in(there, before).added == 1
 
 
 def test_the_command_shows_what_goes_and_asks(tenant: Tenant):
