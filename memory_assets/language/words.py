@@ -53,14 +53,19 @@ def fold(text: str) -> str:
 
 def words(text: str) -> list[str]:
     """The words of a text, lower-case, without a possessive ending."""
-    return [_without_possessive(word) for word in _WORD.findall(text.lower())]
+    lower = text.lower()
+    found = _WORD.findall(lower)
+    return [*map(_without_possessive, found)] if "'s" in lower or "’s" in lower else found
 
 
 def topic_words(text: str) -> list[str]:
     """The words of a text that carry its topic, repetitions kept, and what stands for words in scripts without spaces."""
+    found = [word for word in words(text) if not is_function_word(word)]
+    if not is_unspaced(text):
+        return found
     unspaced = pieces(text)
     telling = [piece for piece in unspaced if not _HIRAGANA.fullmatch(piece)]
-    return [word for word in words(text) if not is_function_word(word) and not is_unspaced(word)] + (telling or unspaced)
+    return [word for word in found if not is_unspaced(word)] + (telling or unspaced)
 
 
 def stems(text: str) -> frozenset[str]:
