@@ -129,7 +129,7 @@ def _opening(memory: Memory) -> str:
         text = f"{first} {rest.partition(chr(10) * 2)[0]}" if is_heading else first
     *others, last = (" ".join(each.split()) for each in _PARAGRAPHS.split(text))
     ended = [each if each.endswith(ENDS) else f"{each}." for each in others if each]
-    return _ALSO.sub("", " ".join([*ended, last]))
+    return _ALSO.sub("", plain(" ".join([*ended, last])))
 
 
 def _is_title(paragraph: str) -> bool:

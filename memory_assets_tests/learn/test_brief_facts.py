@@ -77,6 +77,9 @@ def test_a_wish_is_told_with_its_first_sentences_and_a_short_note_whole() -> Non
     assert needs(f"About answers\n\n{longer}", kind=Kind.FEEDBACK) == {
         f"{wish} The reader is on the train. Long answers have been read on the telephone.": Need.STANDING
     }
+    assert needs("Build with `make wheel` here.\n\n**Why:** the runner is old.", kind=Kind.FEEDBACK) == {
+        "Build with make wheel here. Why: the runner is old.": Need.STANDING
+    }
     assert needs("Tests run on oak. Why? It is fast.") == {"Tests run on oak. Why? It is fast.": Need.OPENING}
 
 
