@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from memory_assets.display import visible
-from memory_assets.learn.transcripts import user_entries, user_words
+from memory_assets.learn.transcripts import user_entries, user_words, without_pasted
 
 NAME = "noted.json"
 _MOST = 100
@@ -150,7 +150,7 @@ def find_sentences(transcript: Path, project: str, session: str) -> list[Noted]:
 
     found: dict[str, Noted] = {}
     for entry in user_entries(transcript):
-        for sentence in sentences(user_words(entry)):
+        for sentence in sentences(without_pasted(user_words(entry))):
             text = " ".join(visible(sentence).split())
             if text not in found and (kind := kind_of(text)) != NONE and not marks(mask(text)):
                 moment = entry.get("timestamp")

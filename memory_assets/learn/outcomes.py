@@ -55,6 +55,8 @@ _DEFERRED = re.compile(
     r"|['’]ll\b",
     re.IGNORECASE,
 )
+_DONE = re.compile(r"^(?:done|fertig|erledigt)\s*[:,;–—]\s*", re.IGNORECASE)
+"""A label that the summary has itself."""
 _LABEL = re.compile(r"^(?:[\w-]+ ){0,3}[\w-]+: (?=\S)")
 _PROPOSAL = re.compile(
     r"\?|\b(?:could|would|either|options?|suggest|recommend|propose|könnten?|würden?|entweder|optionen|vorschlag|vorschlagen|empfehlen?)\b",
@@ -75,7 +77,9 @@ def find_outcome(record: Record) -> Outcome:
     """What was done, decided and left open in a session; sentences with a secret are left out."""
     reports = [(turn.has_work, _statements(turn)) for turn in _reports(record)]
     reported = [text for _, report in sorted(reports, key=lambda each: not each[0]) for text, is_open in report if not is_open]
-    done = _distinct([*(text for text in reported if record.only_asked or not _PROPOSAL.search(text)), *record.commits])
+    done = _distinct(
+        [*(_DONE.sub("", text) for text in reported if record.only_asked or not _PROPOSAL.search(text)), *record.commits]
+    )
     waiting = [
         _LABEL.sub("", text) for _, report in (reports if record.has_work else reports[:1]) for text, is_open in report if is_open
     ]

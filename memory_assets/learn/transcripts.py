@@ -23,6 +23,13 @@ _REFUSAL = "the user said:\n"
 _REMARKS = re.compile(r"\n\nNote: |^The user wants to clarify")
 _QUEUED = "queued_command"
 """Type of an attachment with a prompt that the user wrote while the assistant worked."""
+_PASTED = re.compile(
+    r"```.*?(?:```|\Z)"
+    r"|^Traceback \(most recent call last\):\n(?:[^\S\n][^\n]*\n|\n)*[^\n]*"
+    r"|^\W{0,2}(?:\d{4}-\d\d-\d\d[T ]|[A-Z][a-z]{2} [ \d]\d )?\d\d:\d\d:\d\d\b[^\n]*|^\s+at [^\n]+:\d+\)?$",
+    re.DOTALL | re.MULTILINE,
+)
+"""Code in fences, tracebacks, and lines of logs: a program wrote them."""
 _WRITING = frozenset({"Write", "Edit", "MultiEdit", "NotebookEdit"})
 _LISTS = frozenset({"TodoWrite", "TaskCreate", "TaskUpdate"})
 _CHOICE = re.compile(r'"([^"\n]+)"="([^"\n]+)"')
@@ -39,6 +46,7 @@ class Turn:
     """What the user said, and the assistant's last words before the user spoke again."""
 
     request: str
+    """Empty where the user only pasted something."""
     answer: str = ""
     """Empty where the assistant was interrupted at work."""
     used_tools: bool = False
@@ -98,8 +106,8 @@ class _Reading:
         self._committed: frozenset[str] = frozenset()
 
     def take(self, entry: dict[str, Any]) -> None:
-        if request := " ".join(user_words(entry).split()):
-            self.record.turns.append(Turn(visible(request)))
+        if words := user_words(entry).strip():
+            self.record.turns.append(Turn(visible(" ".join(without_pasted(words).split()))))
         if not self.record.turns:
             return
         if (moment := _moment(entry.get("timestamp"))) is not None:
@@ -186,6 +194,11 @@ def user_words(entry: dict[str, Any]) -> str:
     else:
         texts = [block.get("text") for block in blocks(entry) if block.get("type") == "text"]
     return "\n".join(text for text in texts if isinstance(text, str) and not text.lstrip().startswith(_NOT_SAID))
+
+
+def without_pasted(words: str) -> str:
+    """What the user wrote, without the code and the logs in it."""
+    return _PASTED.sub("", words)
 
 
 def _refused(block: dict[str, Any]) -> str:

@@ -307,3 +307,31 @@ def test_why_a_tool_was_refused_and_what_was_said_meanwhile_are_words_of_the_use
     transcript.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
     noted = [each.text for each in find_sentences(transcript, "", "s1")]
     assert noted == ["From now on never change anything in production.", "Please always answer in English."]
+
+
+def test_what_was_pasted_is_nothing_that_the_user_said(tenant: Tenant, project: Path) -> None:
+    log = (
+        'Traceback (most recent call last):\n  File "app.py", line 12, in <module>\n    raise ValueError("never use this")\n'
+        "ValueError: never use this\n2026-05-01 10:00:01 ERROR we always retry here\n"
+        "```\n# From now on always use tabs.\n```"
+    )
+    told = [
+        asked(log),
+        *ran("Edit", file_path=str(project / "app.py")),
+        answered(words("Done: the empty title is caught in app.py.")),
+        asked(f"Never catch it there, because it hides others.\n{log}", hour=10),
+        *ran("Edit", file_path=str(project / "app.py")),
+        answered(words("Fertig, the title is checked in form.py.")),
+    ]
+    end(tenant, project, told)
+    assert told_of(tenant) == [
+        "Session in atlas on 2026-05-01: Never catch it there, because it hides others.",
+        "Done: the title is checked in form.py. the empty title is caught in app.py.",
+        "Decided: Never catch it there, because it hides others.",
+        "Files: app.py",
+    ]
+    assert [each.text for each in find_sentences(project.parent / "s1.jsonl", str(project), "s1")] == [
+        "Never catch it there, because it hides others."
+    ]
+    end(tenant, project, told[:3])
+    assert told_of(tenant)[0] == "Session in atlas on 2026-05-01."
