@@ -7,7 +7,7 @@ _OUTCOMES = {
     "write": "written",
     "keep": "is so already",
     "copy": "written; your version is kept beside it as .yours",
-    "merge": f"statusLine added, all else as it was; kept as it was beside it as {BACKUP}",
+    "merge": f"statusLine added, all else as it was; a file that was there is kept beside it as {BACKUP}",
     "unmerge": "statusLine taken out, all else as it is",
     "delete": "deleted",
     "leave": "left, because you changed it",

@@ -97,7 +97,7 @@ class CheckAnswer(Answer):
         lines += [proposal.text() for proposal in self.proposals[:_SHOWN]]
         if len(self.proposals) > _SHOWN:
             lines.append(f"  and {len(self.proposals) - _SHOWN} more")
-        lines += [f"Written: {', '.join(self.written)}"]
+        lines += [f"Written: {', '.join(self.written)}"] if self.written else []
         pending = sum(each.status is Status.PENDING for each in self.proposals)
         after = "`memory learn review` decides on the proposals, " if pending else ""
         return "\n".join([*lines, f"{after}`memory learn apply --dry-run` shows what apply would do."])
