@@ -177,7 +177,8 @@ def _made(tenant: "Tenant", held: Brief | None) -> Brief:
     count = tenant.memories.count(Filters())
     zone = display_zone(tenant.settings)
     lines = [_of_fact(memory, fact, known, count, zone) for memory, fact in islice(_most_needed(facts), _MOST)]
-    backlog = Curation(tenant).backlog() if tenant.is_sources_tenant else Backlog()
+    has_homes = tenant.is_sources_tenant and tenant.settings.pai_learning_dir.is_dir()
+    backlog = Curation(tenant).backlog() if has_homes else Backlog()
     return Brief(count, tuple(lines), backlog)
 
 

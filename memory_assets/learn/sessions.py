@@ -142,9 +142,8 @@ def summary(record: Record, told: Reading, project: str) -> str:
     name = PurePath(project).name
     day = f" on {record.ended_at:%Y-%m-%d}" if record.ended_at else ""
     outcome = find_outcome(record)
-    asked, *others = [_short(_fitting(sentences(each), _MOST_ASKED), _LONGEST_REQUEST) for each in record.requests if each] or [
-        ""
-    ]
+    requests = [each for each in record.requests if each] or [""]
+    asked, *others = [_short(_fitting(sentences(each), _MOST_ASKED), _LONGEST_REQUEST) for each in requests]
     lines = [f"Session{f' in {name}' if name else ''}{day}{f': {asked}' if asked else '.'}"]
     if record.only_asked and others:
         lines.append(f"Also asked: {_fitting([each for each in others if each.endswith('?')], _MOST_ASKED)}")

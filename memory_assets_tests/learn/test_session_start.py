@@ -218,6 +218,9 @@ def test_the_nudge_counts_what_waits_in_silos(tenant: Tenant, settings: Settings
     (folder / "link.md").symlink_to(folder / "note0.md")
     ingest(tenant)
     renew_brief(tenant)
+    assert "un-ingested" not in hook(cwd=str(atlas))  # without PAI there is no home to curate them into
+    settings.pai_learning_dir.mkdir(parents=True)
+    renew_brief(tenant)
     assert "5 un-ingested memories across 2 silos" in hook(cwd=str(atlas))
     assert CliRunner().invoke(cli, ["status", "--line"]).output == "7 memories, 5 un-ingested memories across 2 silos\n"
     (folder / "nested.md").unlink()
