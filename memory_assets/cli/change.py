@@ -49,7 +49,7 @@ def store(tenant: "Tenant", text: tuple[str, ...], kind: str, project: str, here
 
 
 @command("memory noted --store 3f2a91c0   (the first digits are enough)")
-@click.option("--store", "outcome", flag_value="store", help="Store the sentences with these ids, or all.")
+@click.option("--store", "outcome", flag_value="store", help="Store the sentences with these ids; without ids all.")
 @click.option("--drop", "outcome", flag_value="drop", help="Drop them.")
 @click.option(
     "--told", "session", is_flag=False, flag_value="", metavar="[SESSION]", help="What the last session was told, or this one."

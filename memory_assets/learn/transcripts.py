@@ -110,7 +110,7 @@ class _Reading:
             self.record.turns.append(Turn(visible(" ".join(without_pasted(words).split()))))
         if not self.record.turns:
             return
-        if (moment := _moment(entry.get("timestamp"))) is not None:
+        if (moment := read_moment(entry.get("timestamp"))) is not None:
             self.record.ended_at = moment
         if entry.get("isSidechain"):
             return
@@ -223,7 +223,8 @@ def _text(content: object) -> str:
     return "\n".join(text for text in texts if isinstance(text, str))
 
 
-def _moment(text: object) -> datetime | None:
+def read_moment(text: object) -> datetime | None:
+    """The time that a line of a transcript states; None if it states none."""
     try:
         moment = datetime.fromisoformat(str(text))
     except ValueError:

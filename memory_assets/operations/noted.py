@@ -7,6 +7,7 @@ from pydantic import Field
 from memory_assets.errors import InvalidInputError, NotFoundError
 from memory_assets.learn.noted import Noted, read_noted, settle, settled_ids
 from memory_assets.learn.session_start import read_last_told, read_told
+from memory_assets.learn.transcripts import read_moment
 from memory_assets.models import Kind, NewMemory, Source
 from memory_assets.operations.answers import Answer, Instant, LocalTime, View, passage
 from memory_assets.tenants import Tenant
@@ -101,6 +102,7 @@ def store_noted(tenant: Tenant, ids: Sequence[str]) -> NotedSentences:
             Source.CLI,
             Kind(each.kind),
             id=derived_id(f"noted:{each.session}", content_hash(each.text)),
+            created_at=read_moment(each.said_at),
             project=each.project,
             session=each.session,
             author="user",

@@ -2,6 +2,7 @@
 
 import json
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -137,6 +138,7 @@ def test_a_noted_sentence_becomes_a_memory_of_its_kind(settings: Settings, tenan
     assert stored.stored
     (memory,) = tenant.memories.get([stored.stored])
     assert (memory.kind, memory.content) == (Kind.USER, "My name is Mira and I work in Hamburg.")
+    assert memory.created_at == datetime(2026, 5, 1, 10, tzinfo=UTC)
 
 
 def test_a_failing_end_is_silent_and_writes_nothing(tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
