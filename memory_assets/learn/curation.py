@@ -6,14 +6,16 @@ Each step may be killed anywhere and run again. Silos and homes are read from th
 import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from itertools import filterfalse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from memory_assets.errors import ConflictError
+from memory_assets.errors import ConflictError, NotFoundError
 from memory_assets.ingest.direct import import_memories
-from memory_assets.ingest.scans import refresh_source
+from memory_assets.ingest.scans import drop_path, refresh_source
 from memory_assets.language.guard import masked_in, refusal_of, without_secrets
 from memory_assets.learn.apply import alone, execute, undo
 from memory_assets.learn.brief import Backlog
@@ -199,6 +201,10 @@ class Curation:
 
     def _carry_out(self, plan: Plan, *, is_undo: bool) -> list[str]:
         left = (undo if is_undo else execute)(plan, self.journal, self.folder, self.projects_dir)
+        # A run would take a home that undo removed for one that is not mounted, and keep its memories.
+        for made in filterfalse(os.path.lexists, plan.folders):
+            with suppress(NotFoundError):
+                drop_path(self.tenant.catalog, Path(made))
         self._keep(read_decisions(self.folder))
         self.journal.mark(plan.number, "undone" if is_undo else "done")
         return left

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from memory_assets.errors import ConflictError
-from memory_assets.ingest.scans import read_items, refresh_source
+from memory_assets.ingest.scans import read_items, refresh_source, refusals
 from memory_assets.language.embedders import open_embedder
 from memory_assets.learn.apply import alone
 from memory_assets.learn.curation import Curation
@@ -473,8 +473,13 @@ def test_undo_leaves_no_folder_that_the_apply_made(decided: Path, open_curation:
     before = {path for path in homes.rglob("*") if path.is_dir()}
     open_curation().apply()
     assert (homes / "USER").is_dir()
+    applied = homes_of(open_curation()).entries
+    assert any("USER" in entry.item.key for entry in applied)
     open_curation().undo()
     assert {path for path in homes.rglob("*") if path.is_dir()} == before
+    after = open_curation()
+    assert not any("USER" in entry.item.key for entry in homes_of(after).entries)
+    assert not any("is gone" in str(each) for each in refusals(after.tenant.catalog, Source.PAI_LEARNING))
 
 
 def test_the_hash_of_every_joined_file_is_kept(decided: Path, open_curation: OpenCuration) -> None:
