@@ -91,4 +91,5 @@ def _described(hit: Hit, prompt: str, outdated_sentences: Sequence[Outdated], zo
         for each in outdated_sentences
         if each.is_in(said) and (newer is None or newer.id != each.replaced_by)
     ]
-    return f"{day_in(memory.created_at, zone)} (id {memory.id}){outdated}{''.join(of_sentences)} {named}"
+    day = "" if "created_at" in memory.metadata.get("guessed", ()) else f"{day_in(memory.created_at, zone)} "
+    return f"{day}(id {memory.id}){outdated}{''.join(of_sentences)} {named}"

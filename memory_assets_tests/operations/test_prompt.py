@@ -118,6 +118,9 @@ def test_a_day_is_told_in_the_zone_of_the_settings(filled: Tenant) -> None:
     moment = datetime(2026, 8, 31, 22, tzinfo=UTC)
     store(there, NewMemory("Nadia looks after the payroll export.", Source.CLI, Kind.NOTE, created_at=moment))
     assert "2026-09-01 (id" in recall_for_prompt(there, "who looks after the payroll export?").framed
+    guessed = NewMemory("Edda looks after the pension export.", Source.CLI, Kind.NOTE, metadata={"guessed": ["created_at"]})
+    store(there, guessed)
+    assert "- (id" in recall_for_prompt(there, "who looks after the pension export?").framed
 
 
 def test_a_context_tells_days_in_the_zone_of_the_settings(filled: Tenant) -> None:
