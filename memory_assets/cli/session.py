@@ -63,10 +63,10 @@ def session_end(tenant: str | None) -> None:
     places = read_places(chosen_tenant(tenant))
     with never_in_the_way(places.data_dir):
         hook = Hook.parse(_hook_input())
-        if places.session_start == "off" or not hook.transcript:
+        transcript = Path(hook.transcript).expanduser()
+        if places.session_start == "off" or not hook.transcript or not transcript.exists():  # a session without a prompt has none
             return
         project = project_of(Path(hook.directory or "."))
-        transcript = Path(hook.transcript).expanduser()
         folder = project.folder if project else ""
         summarised = False
         if hook.event == "SessionEnd":

@@ -145,6 +145,8 @@ def test_a_failing_end_is_silent_and_writes_nothing(tmp_path: Path, settings: Se
     end(tmp_path / "none.jsonl")
     assert not settings.data_dir.exists()
     settings.data_dir.mkdir()
+    end(tmp_path / "none.jsonl", hook_event_name="SessionEnd")  # of a session without a prompt
+    assert not (settings.data_dir / "hooks.log").exists()
     end(tmp_path)
     assert "session.jsonl" not in (settings.data_dir / "hooks.log").read_text()
     assert CliRunner().invoke(cli, ["session-end"], input="{").exit_code == 0
