@@ -157,6 +157,7 @@ def load_gazetteer(paths: Sequence[Path], known_names: Mapping[str, str]) -> Gaz
     bundled, bundled_cues = _read_bundled()
     gazetteer = Gazetteer(
         entries={first: dict(spellings) for first, spellings in bundled.entries.items()},
+        extents={first: list(extents) for first, extents in bundled.extents.items()},
         canonical=dict(bundled.canonical),
         ignored=set(bundled.ignored),
     )
@@ -175,15 +176,12 @@ def load_gazetteer(paths: Sequence[Path], known_names: Mapping[str, str]) -> Gaz
         listed = gazetteer.entries.get(_first_word(name.lower())[1], {}).get(name.lower())
         if _WORD.search(name) and (listed is None or listed.certainty is not Certainty.CERTAIN):
             _add(gazetteer, entry)
-    for first, spellings in gazetteer.entries.items():
-        extents = {(_first_word(spelling)[0], len(spelling)) for spelling in spellings}
-        gazetteer.extents[first] = sorted(extents, key=lambda extent: (-extent[1], extent[0]))
     return gazetteer
 
 
 @cache
 def _read_bundled() -> tuple[Gazetteer, CueWords]:
-    """The bundled gazetteer before its cues and extents are made; each caller copies it."""
+    """The bundled gazetteer before its cues are made; each caller copies it."""
     gazetteer, cue_words = Gazetteer(), CueWords()
     _read_file(gazetteer, cue_words, BUNDLED)
     return gazetteer, cue_words
@@ -232,8 +230,12 @@ def _read_table(gazetteer: Gazetteer, cue_words: CueWords, table: dict[str, Any]
 
 def _add(gazetteer: Gazetteer, entry: Entry) -> None:
     spelling = entry.written.lower()
-    _, first = _first_word(spelling)
+    start, first = _first_word(spelling)
     gazetteer.entries.setdefault(first, {})[spelling] = entry
+    extents = gazetteer.extents.setdefault(first, [])
+    if (start, len(spelling)) not in extents:
+        extents.append((start, len(spelling)))
+        extents.sort(key=lambda extent: (-extent[1], extent[0]))
     gazetteer.canonical.pop(spelling, None)
     if entry.canonical.lower() != spelling:
         gazetteer.canonical[spelling] = entry.canonical
