@@ -22,6 +22,7 @@ from memory_assets.places import NUDGE_FROM, SESSION_START_TOKENS, config_file, 
 
 _log = logging.getLogger(__name__)
 _ENVIRONMENT = "the environment"
+_known_zones = cache(available_timezones)  # which opens hundreds of files
 Fraction = Annotated[float, Field(ge=0.0, le=1.0)]
 Weight = Annotated[float, Field(ge=0.0)]
 
@@ -254,7 +255,7 @@ class Settings(BaseSettings):
     @field_validator("timezone")
     @classmethod
     def _known_zone(cls, name: str | None) -> str | None:
-        if name is not None and name not in available_timezones():
+        if name is not None and name not in _known_zones():
             raise ValueError("is not a known time zone; use a name such as Europe/Berlin")
         return name
 
