@@ -11,6 +11,8 @@ import pytest
 from memory_assets.defs.build import build_defs
 from memory_assets.defs.partitions import PARTITION_SET
 from memory_assets.defs.resources import MemoryResource
+from memory_assets.graph.edges import refresh_graph
+from memory_assets.graph.relevance import decay_cycle
 from memory_assets.ingest.direct import store_memories
 from memory_assets.invariants import INVARIANTS
 from memory_assets.models import NewMemory, RelationType, Source, State
@@ -287,14 +289,16 @@ _NAMED_ROWS = 5
 
 @pytest.fixture
 def world(write_silo: WriteSilo, tenant: Tenant) -> Tenant:
-    """A tenant of two files, two stored memories and a relation of theirs, after a run."""
+    """A tenant of two files, two stored memories and a relation of theirs, with its graph and scores."""
     write_silo("owner", "Priya owns the billing export of Atlas.")
     write_silo("lock", "Leila debugged the DuckDB lock in Atlas.")
     stored = [NewMemory("Alice moved the rota to Friday.", Source.CLI), NewMemory("The boiler was repaired.", Source.CLI)]
     store_memories(tenant, stored)
     first, second = tenant.memories.scan(("id",))["id"].to_pylist()
     tenant.relations.state(StatedRelation(first, second, RelationType.RELATES_TO))
-    remember(tenant)
+    take_in(tenant)
+    refresh_graph(tenant.catalog, tenant.memories, tenant.relations)
+    decay_cycle(tenant, datetime.now(UTC))
     assert not broken(tenant)
     return tenant
 
