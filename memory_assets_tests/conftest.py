@@ -6,15 +6,19 @@ import shutil
 import ssl
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from functools import cache
+from functools import cache, wraps
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 from alembic.config import Config
 from alembic.script import ScriptDirectory
 from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
 
+from memory_assets.language import judge
+from memory_assets.language.embedders.bge import BgeEmbedder
 from memory_assets.language.pipeline import open_analyzer
 from memory_assets.settings import Settings, load_settings
 from memory_assets.stores.engine import CONFIG
@@ -27,6 +31,8 @@ _UNTIMED = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
 hypothesis_settings.register_profile("suite", deadline=None, derandomize=True, suppress_health_check=_UNTIMED)
 hypothesis_settings.register_profile("explore", deadline=None, suppress_health_check=_UNTIMED)
 hypothesis_settings.load_profile("suite")  # the same examples on every machine; `--hypothesis-profile explore` looks for new ones
+COMPUTED = ((BgeEmbedder, "_vectors"), (judge, "_run"))
+"""The functions of which each row depends on one text, or one pair of texts, alone: language/ tests that they do."""
 SAMPLE = Path(__file__).parent.parent / "data" / "sample"
 
 
@@ -34,15 +40,33 @@ def pytest_configure() -> None:
     """Let the tests' folders lie in memory where it has room: they are thousands, and each waits for the disk at every commit.
 
     Garbage is looked for as seldom as in the program itself. DuckDB works in the thread that asks, as the tables are small and
-    its other threads would spin; in the processes that tests start it has all its threads. Certificates are loaded once.
+    its other threads would spin; in the processes that tests start it has all its threads. Certificates are loaded once. Many tests store
+    the same texts, so each is embedded once.
     """
     gc.set_threshold(50_000)
     CONFIG["threads"] = 1
     ssl.create_default_context = cache(ssl.create_default_context)
     read_migrations_once()
+    for owner, name in COMPUTED:
+        setattr(owner, name, with_known_rows(getattr(owner, name)))
     with suppress(OSError):
         if shutil.disk_usage(_IN_MEMORY).free > _ROOM_BYTES:
             os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", _IN_MEMORY)
+
+
+def with_known_rows(compute: Callable[..., Any]) -> Callable[..., Any]:
+    """The same function, which computes each row once in this process; `__wrapped__` computes all."""
+    known: dict[Any, Any] = {}
+
+    @wraps(compute)
+    def rows(model: Any, given: list[Any], *how: Any) -> Any:
+        keys = [(model, each.tobytes() if isinstance(each, np.ndarray) else each) for each in given]
+        new = {key: each for key, each in zip(keys, given, strict=True) if key not in known}
+        computed = compute(model, list(new.values()), *how) if new or not given else ()
+        known.update(zip(new, computed, strict=True))
+        return np.stack([known[key] for key in keys]) if given else computed
+
+    return rows
 
 
 def read_migrations_once() -> None:
