@@ -41,11 +41,12 @@ def pytest_configure() -> None:
 
     Garbage is looked for as seldom as in the program itself. DuckDB works in the thread that asks, as the tables are small and
     its other threads would spin; in the processes that tests start it has all its threads. Certificates are loaded once. Many tests store
-    the same texts, so each is embedded once.
+    the same texts, so each is embedded once. NumPy has one thread in the workers and in what they start: its others spin while they wait.
     """
     gc.set_threshold(50_000)
     CONFIG["threads"] = 1
     ssl.create_default_context = cache(ssl.create_default_context)
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     read_migrations_once()
     for owner, name in COMPUTED:
         setattr(owner, name, with_known_rows(getattr(owner, name)))
