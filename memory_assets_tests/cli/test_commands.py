@@ -371,18 +371,6 @@ def test_an_export_restores_into_an_empty_tenant(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_run_takes_files_in_and_status_tells_of_the_refused(sample_home: Path) -> None:
-    first, second = (invoke("run").stdout for _ in range(2))
-    assert re.search("relevance_scores .* 121 written", first)
-    assert second.startswith("Nothing changed since the last run")
-    refused = invoke("status", "--refused").stdout
-    assert "weekly-report-2026-w38.md" in refused
-    assert "mend:" in refused
-    found = invoke_json("search", "why did we leave MongoDB", "--limit", "3")["memories"]
-    assert "postgres-decision" in [hit["title"] for hit in found]
-
-
-@pytest.mark.long
 def test_a_run_that_is_killed_between_two_steps_is_completed_by_the_next(write_silo: WriteSilo) -> None:
     for number in range(6):
         write_silo(f"note-{number}", f"Note {number}: the deadline of project {number} is in May.")

@@ -6,8 +6,10 @@ from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
 import pytest
+from click.testing import CliRunner
 
 from memory_assets import operations
+from memory_assets.cli.main import cli
 from memory_assets.graph.edges import refresh_graph
 from memory_assets.graph.outdated import Outdated, StatementChange, find_outdated, list_doubted, list_replaced, plain
 from memory_assets.learn.brief import read_brief
@@ -50,26 +52,30 @@ _NEW = (
 _QUESTION = "on which host does the nightly import of the ledger run"
 
 
-@pytest.fixture
-def home(tenant, sample_home, loaded_pipeline):
-    take_in(tenant)
-    refresh_graph(tenant.catalog, tenant.memories, tenant.relations, tenant.analyzer.gazetteer.canonical)
-    return tenant
+@pytest.mark.long
+def test_a_run_takes_the_sample_home_in_tells_of_the_refused_and_calls_outdated_what_is(tenant, sample_home):
+    def memory(*arguments):
+        return CliRunner().invoke(cli, arguments, catch_exceptions=False).stdout
 
-
-def test_what_holds_comes_first_and_little_else_is_called_outdated(home):
+    assert re.search("relevance_scores .* 121 written", memory("run"))
+    assert memory("run").startswith("Nothing changed since the last run")
+    refused = memory("status", "--refused")
+    assert "weekly-report-2026-w38.md" in refused
+    assert "mend:" in refused
+    found = json.loads(memory("search", "why did we leave MongoDB", "--limit", "3", "--json"))["memories"]
+    assert "postgres-decision" in [hit["title"] for hit in found]
     for question, answer in (
         ("when is the carrier portal due", "16 October"),
         ("is the staging database reset at night", "no longer reset"),
         ("what does Atlas store its shipments in", "PostgreSQL"),
         ("Which database does Atlas use", "PostgreSQL"),
     ):
-        hits = search(home, question)
+        hits = search(tenant, question)
         assert answer in hits[0].memory.content, question
         outdated = [hit for hit in hits if hit.memory.title == "mongodb-for-atlas"]
         assert all(hit.replaced_by and "PostgreSQL" in hit.replaced_by.content for hit in outdated)
-    assert conflicts(home).conflicts == []
-    with home.catalog.read() as connection:
+    assert conflicts(tenant).conflicts == []
+    with tenant.catalog.read() as connection:
         found = connection.execute("""
             SELECT old.label[:42], new.label[:42] FROM graph_edges e
             JOIN graph_nodes old ON old.id = e.source_id JOIN graph_nodes new ON new.id = e.target_id
