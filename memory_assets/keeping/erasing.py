@@ -119,14 +119,18 @@ def erase(tenant: Tenant, memories: Sequence[Memory], *, of_machine: bool = Fals
 
 
 def erase_as_elsewhere(tenant: Tenant, ids: Collection[int]) -> int:
-    """Erase memories that another machine erased, unless that was done; return how many are here. The others are not taken in later."""
-    new = set(ids) - {stone.id for stone in Tombstones(tenant.state).all}
-    memories = versions_of(tenant, new) if new else []
+    """Erase memories that another machine erased; return how many are here. The others are not taken in later.
+
+    What was erased and then allowed here stays.
+    """
+    stones = Tombstones(tenant.state)
+    wanted = set(ids) - stones.allowed
+    memories = versions_of(tenant, wanted) if wanted else []
     if memories:
         erase(tenant, memories)
-    if unknown := dict.fromkeys(new.difference(memory.id for memory in memories), ()):
+    if unknown := wanted.difference((memory.id for memory in memories), (stone.id for stone in stones.all)):
         tenant.memories.prepare()
-        Tombstones.change(tenant.state, lambda stones: stones.add(unknown, finished=True))
+        Tombstones.change(tenant.state, lambda stones: stones.add(dict.fromkeys(unknown, ()), finished=True))
     return len(memories)
 
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from hashlib import blake2b
+from itertools import chain
 from typing import TypeVar
 
 import pyarrow as pa
@@ -31,6 +32,8 @@ class Tombstone:
     """Of its text, and of the parts that a source may bring by themselves."""
     finished: bool = False
     """Whether nothing of it is left; a kill leaves it False, and the next erasure goes on."""
+    allowed: bool = False
+    """Whether it may come back; what another machine erased does not erase it again."""
 
 
 _JSON = TypeAdapter(dict[str, tuple[Tombstone, ...]])
@@ -70,7 +73,14 @@ class Tombstones:
 
     @property
     def all(self) -> list[Tombstone]:
-        return sorted((each for stones in self._by_key.values() for each in stones), key=lambda each: each.erased_at)
+        """Those that hold, the oldest first."""
+        stones = chain.from_iterable(self._by_key.values())
+        return sorted((each for each in stones if not each.allowed), key=lambda each: each.erased_at)
+
+    @property
+    def allowed(self) -> set[int]:
+        """The ids of erased memories that may come back."""
+        return {each.id for each in chain.from_iterable(self._by_key.values()) if each.allowed} - {each.id for each in self.all}
 
     def find(self, *texts: str) -> Tombstone | None:
         """The tombstone of the first of some texts that was erased."""
@@ -85,15 +95,16 @@ class Tombstones:
         return ERASED if self.find(text) else text
 
     def without(self, rows: pa.Table) -> pa.Table:
-        """Rows of memories without those whose text was erased."""
+        """Rows of memories without those that were erased, by id or text."""
         if not self:
             return rows
-        return rows.filter(pa.array([self.find(text) is None for text in rows["content"].to_pylist()], pa.bool_()))
+        erased, pairs = {each.id for each in self.all}, zip(rows["id"].to_pylist(), rows["content"].to_pylist(), strict=True)
+        return rows.filter(pa.array([number not in erased and self.find(text) is None for number, text in pairs], pa.bool_()))
 
     def joined(self, other: "Tombstones") -> "Tombstones":
         for key, stones in other._by_key.items():
-            mine = {each.id: each for each in self._by_key.get(key, ())}
-            self._by_key[key] = tuple((mine | {each.id: each for each in stones}).values())
+            both = sorted((*self._by_key.get(key, ()), *stones), key=lambda each: not each.allowed)
+            self._by_key[key] = tuple({each.id: each for each in both}.values())
         self._index()
         return self
 
@@ -116,7 +127,10 @@ class Tombstones:
         """Let the texts of some erased memories come back; return those that were lifted."""
         wanted = set(ids)
         lifted = [each for each in self.all if each.id in wanted]
-        self._by_key = {key: tuple(each for each in stones if each.id not in wanted) for key, stones in self._by_key.items()}
+        self._by_key = {
+            key: tuple(replace(each, digests=(), allowed=True) if each.id in wanted else each for each in stones)
+            for key, stones in self._by_key.items()
+        }
         self._index()
         return lifted
 

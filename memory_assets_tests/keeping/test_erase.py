@@ -10,6 +10,7 @@ from itertools import count
 from pathlib import Path
 
 import lancedb
+import pyarrow as pa
 import pytest
 from click.testing import CliRunner
 from fastapi.testclient import TestClient
@@ -282,6 +283,17 @@ def test_an_erasure_travels_with_an_export_without_the_text(tenant: Tenant):
     assert holding(there, text) == []
     allow_again(there, [str(number)])
     assert taken_in(there, before).added == 1
+
+
+def test_a_restored_backup_is_without_what_another_machine_erased_until_it_is_allowed(tenant: Tenant):
+    stones, later = Tombstones(tenant.state), Tombstones(tenant.state)
+    stones.add({5: ()}, finished=True)
+    rows = pa.table({"id": [5, 6], "content": ["Frank sails.", "Grace sails."]})
+    assert stones.without(rows)["id"].to_pylist() == [6]
+    later.joined(stones).lift([5])
+    assert later.without(rows) == rows
+    assert (later.allowed, later.all) == ({5}, [])
+    assert later.joined(stones).without(rows)["id"].to_pylist() == stones.joined(later).without(rows)["id"].to_pylist() == [6]
 
 
 def test_the_command_shows_what_goes_and_asks(tenant: Tenant):
