@@ -116,7 +116,7 @@ def _find_own(connection: "DuckDBPyConnection", store: MemoryStore, existing: pa
     """Make the tables `existing`, `moves` and `own`: the ids of memories that were read from files of this machine.
 
     Two machines may have different files of one key. A catalog that was derived anew does not know what it had read; then the machine
-    and the folder of the file tell.
+    and the folder of the file, or what was curated, tell.
     """
     connection.register("existing", existing)
     connection.register("moves", moves_table(moves))
@@ -131,12 +131,12 @@ def _find_own(connection: "DuckDBPyConnection", store: MemoryStore, existing: pa
     """).fetchall()
     if unread:
         folders = {PurePath(path).parent for (path,) in connection.execute("SELECT path FROM source_files").fetchall()}
-        rows = store.scan(("id", "metadata"), ids_in(number for (number,) in unread)).to_pylist()
-        noted = [(row["id"], json.loads(row["metadata"])) for row in rows]
+        rows = store.scan(("id", "source_key", "metadata"), ids_in(number for (number,) in unread)).to_pylist()
+        noted = [(row["id"], row["source_key"], json.loads(row["metadata"])) for row in rows]
         own = [
             number
-            for number, each in noted
-            if each.get(MACHINE) == socket.gethostname() and PurePath(each.get("path", "")).parent in folders
+            for number, key, each in noted
+            if each.get(MACHINE) == socket.gethostname() and (key in moves or PurePath(each.get("path", "")).parent in folders)
         ]
         connection.execute("INSERT INTO own SELECT unnest($1::BIGINT[])", [own])
 

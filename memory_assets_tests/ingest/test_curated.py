@@ -82,3 +82,18 @@ def test_between_two_steps_of_an_apply_a_memory_is_there_once_and_an_undo_gives_
     ingest(tenant)
     assert state() == [(identity, "claude_silo")]
     assert len(tenant.memories) == 1
+
+
+def test_a_curated_memory_stays_one_though_the_catalog_was_lost_after_the_apply(tenant: Tenant, write_silo: WriteSilo) -> None:
+    write_silo("boiler", "The boiler is in the attic.", slug="-b")
+    silo = write_silo("owner", "Priya owns the billing export.")
+    ingest(tenant)
+    curate(tenant, {silo: tenant.settings.pai_learning_dir / "PROJECT" / "project_owner.md"})
+    silo.parent.rmdir()
+    tenant.catalog.reset()
+    ingest(tenant)
+    rows = from_arrow(tenant.memories.scan(COLUMNS))
+    assert sorted((memory.title, memory.source_key, memory.state) for memory in rows) == [
+        ("boiler", "claude_silo:-b/boiler.md", State.ACTIVE),
+        ("owner", "pai_learning:PROJECT/project_owner.md", State.ACTIVE),
+    ]
