@@ -113,6 +113,7 @@ def without_namesakes(catalog: Catalog, scan: Scan) -> Scan:
                 f"{file.path} is not read, because {machine} has a file of that name in this store; rename it, or, if {machine} is "
                 f"gone, run `memory run --gone` with the path there."
             )
+            _log.warning("%s", notes[-1])
         else:
             changed.append(file)
     return replace(scan, changed=tuple(changed), notes=tuple(notes))
@@ -136,10 +137,7 @@ def without_moved(scan: Scan, known: Mapping[str, FileStamp]) -> Scan:
 def refresh_source(tenant: "Tenant", source: Source) -> ScanOutcome:
     """Bring the catalog to what the files of a source say now, without secrets and erased texts: their only way in."""
     known = known_stamps(tenant.catalog, source)
-    scan = read_source(tenant, source, known)
-    for note in scan.notes if tenant.catalog.is_shared else ():
-        _log.warning("%s", note)
-    return record_scan(tenant.catalog, scan, known)
+    return record_scan(tenant.catalog, read_source(tenant, source, known), known)
 
 
 def read_source(tenant: "Tenant", source: Source, known: Mapping[str, FileStamp]) -> Scan:

@@ -262,6 +262,7 @@ def test_two_hosts_of_one_store_leave_each_others_files_alone_and_say_so(
     one.write("The portal is due in May.", "deadline")
     other.write("Tomasz owns the import.")
     assert f"{other.file()} is not read, because otter has a file of that name in this store; rename it" in caplog.text
+    assert "does not exist" not in caplog.text
     other.write("The boiler is in the attic.", "boiler")
     both = {"Priya owns the export.", "The portal is due in May.", "The boiler is in the attic."}
     assert [machine.run() for machine in (one, other, one)] == [0, 0, 0]
