@@ -6,6 +6,7 @@ Prints the weights and the constant of `memory_assets/recall/likelihood.py`, for
 each kind of store weighing the same. `lost`: questions with an answer among what was read that the threshold would refuse.
 """
 
+import argparse
 import tempfile
 from pathlib import Path
 from typing import NamedTuple
@@ -58,9 +59,12 @@ def read(store: Store, asked: Asked) -> Read | None:
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--without", nargs="*", default=[], help="stores that the network learnt from most")
+    given = parser.parse_args()
     with tempfile.TemporaryDirectory() as home:
-        found = [each for store in training_stores(Path(home)) for asked in store.questions if (each := read(store, asked))]
-    np.save("/tmp/fit.npy", np.array([tuple(each) for each in found], object), allow_pickle=True)
+        stores = training_stores(Path(home), given.without)
+        found = [each for store in stores for asked in store.questions if (each := read(store, asked))]
     for kinds in (("chats", "sessions", "folders"), ("chats",), ("sessions",), ("folders",)):
         chosen = [each for each in found if each.kind in kinds]
         rows, answers = np.concatenate([each.parts for each in chosen]), np.concatenate([each.answers for each in chosen])

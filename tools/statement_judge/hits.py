@@ -9,7 +9,7 @@ network. Questions are those of the sets that docs/recall.md lists as training s
 import argparse
 import json
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
@@ -69,12 +69,15 @@ class Store(NamedTuple):
         return max(self.tenant.memories.scan(("created_at",))["created_at"].to_pylist())
 
 
-def training_stores(home: Path) -> Iterator[Store]:
-    """Every store of the training sets, filled in a folder; opened one after another."""
+def training_stores(home: Path, without: Collection[str] = ()) -> Iterator[Store]:
+    """Every store of the training sets, but some, filled in a folder; opened one after another."""
     for name, memories, questions in [*of_sets(), *of_folders(SETS / "stores_train"), *of_sessions()]:
-        fill(home, name, memories)
-        yield Store(name, open_tenant(load_settings(data_dir=home), name), questions)
-    for folder in sorted((SETS / "silos_train").iterdir()):
+        if name not in without:
+            fill(home, name, memories)
+            yield Store(name, open_tenant(load_settings(data_dir=home), name), questions)
+    for folder in sorted((SETS / "silos_train").glob("w*")):
+        if folder.name in without:
+            continue
         rows = read_lines(folder / "questions.jsonl", ("question", "evidence", "outdated"))
         questions = [
             Asked(row["question"], evidence=tuple(row["evidence"]), outdated_evidence=tuple(row["outdated"])) for row in rows
