@@ -35,10 +35,12 @@ class NotedSentences(Answer):
     settled: tuple[str, ...] = Field(default=(), description="Ids that an earlier call had stored or dropped; nothing was done.")
 
     def text(self, local: LocalTime) -> str:
-        lines = [
-            f"{each.id}  {each.text}{f' · {each.project}' if each.project else ''}{f' · id {each.stored}' if each.stored else ''}"
-            for each in self.noted
-        ]
+        lines = []
+        for each in self.noted:
+            said_at = read_moment(each.said_at)
+            day = str(local.day(said_at)) if said_at else ""
+            facts = (each.text, day, each.project, f"id {each.stored}" if each.stored else "")
+            lines.append(f"{each.id}  {' · '.join(filter(None, facts))}")
         if lines and self.outcome:
             lines.insert(0, f"{self.outcome.capitalize()}:")
         lines += [f"{each} was stored or dropped before." for each in self.settled]

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 from click.testing import CliRunner, Result
@@ -16,7 +17,8 @@ from memory_assets.learn.ended import has_queued
 from memory_assets.learn.lasting import judge
 from memory_assets.learn.noted import Noted, kind_of, note, read_noted
 from memory_assets.models import Kind
-from memory_assets.operations.noted import drop_noted, store_noted
+from memory_assets.operations.answers import LocalTime
+from memory_assets.operations.noted import drop_noted, noted, store_noted
 from memory_assets.operations.take_in import take_in
 from memory_assets.settings import Settings
 from memory_assets.stores.locks import locked
@@ -141,6 +143,16 @@ def test_a_noted_sentence_becomes_a_memory_of_its_kind(settings: Settings, tenan
     assert memory.created_at == datetime(2026, 5, 1, 10, tzinfo=UTC)
 
 
+def test_the_list_says_on_which_day_a_sentence_was_said(settings: Settings, tenant: Tenant) -> None:
+    said_late = Noted("Since Monday the build runs on Jenkins.", "/srv/atlas", "2026-05-04T23:30:00Z", "s1", "project")
+    undated = Noted("Always lint.", "", "", "s1")
+    note(settings.tenant_dir(), [said_late, undated])
+    assert noted(tenant).text(LocalTime(ZoneInfo("Europe/Berlin"))).splitlines() == [
+        f"{said_late.id}  Since Monday the build runs on Jenkins. · 2026-05-05 · /srv/atlas",
+        f"{undated.id}  Always lint.",
+    ]
+
+
 def test_a_failing_end_is_silent_and_writes_nothing(tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     end(tmp_path / "none.jsonl")
     assert not settings.data_dir.exists()
@@ -158,7 +170,7 @@ def test_what_was_noted_is_stored_or_dropped_and_a_session_is_reminded(transcrip
     assert "3 sentences of earlier sessions" in CliRunner().invoke(cli, ["session-start"], input="{}").output
     listed = CliRunner().invoke(cli, ["noted"]).output.splitlines()
     first, second, _third = (each.split()[0] for each in listed)
-    assert listed[1] == f"{second}  We decided to keep DuckDB. · /srv/atlas"
+    assert listed[1] == f"{second}  We decided to keep DuckDB. · 2026-05-01 · /srv/atlas"
     stored = json.loads(CliRunner().invoke(cli, ["noted", "--store", second, "--json"]).output)
     (memory,) = tenant.memories.get([stored["noted"][0]["stored"]])
     assert (memory.content, memory.kind, memory.project, memory.session) == (
