@@ -151,6 +151,10 @@ class ApplyAnswer(Answer):
     """What an apply did, or would do."""
 
     dry_run: bool
+    folder: str
+    """That holds the canonical homes."""
+    is_new_folder: bool
+    """Whether the folder was not there before."""
     written: list[str]
     """Canonical files."""
     taken: list[TakenView]
@@ -174,6 +178,8 @@ class ApplyAnswer(Answer):
             f"{counted(len(self.written), 'canonical file', 'canonical files')} {written}, "
             f"{counted(len(self.taken), 'silo file', 'silo files')} {deleted}."
         )
+        if self.written:
+            lines.append(f"Canonical files go to {self.folder}{', a new folder' if self.is_new_folder else ''}.")
         for silo in sorted({_silo_of(each.path) for each in (*self.taken, *self.waiting)}):
             taken = [each for each in self.taken if _silo_of(each.path) == silo]
             waiting = [each for each in self.waiting if _silo_of(each.path) == silo]
@@ -286,6 +292,8 @@ def apply(tenant: Tenant, *, dry_run: bool = False) -> ApplyAnswer:
     planned = outcome.planned
     return ApplyAnswer(
         dry_run=dry_run,
+        folder=str(curation.learning_dir),
+        is_new_folder=str(curation.learning_dir) in planned.plan.folders,
         written=[placed.path for placed in planned.plan.placed],
         taken=[TakenView.of(each) for each in planned.plan.taken],
         applied=list(planned.plan.proposals),

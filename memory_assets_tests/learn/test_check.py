@@ -338,8 +338,10 @@ def test_a_decision_is_answered_in_a_few_lines_and_an_apply_by_silo(
     ]
     atlas = curated_home / ".claude/projects" / ATLAS / "memory"
     said = memory("learn", "apply", "--dry-run")
-    assert said.splitlines()[:4] == [
+    homes = curated_home / ".pai/MEMORY/LEARNING"
+    assert said.splitlines()[:5] == [
         "4 canonical files would be written, 5 silo files would be deleted.",
+        f"Canonical files go to {homes}.",
         f"  {ATLAS}: 3 would be deleted, 2 not taken",
         "    1 × not taken: its proposal is PENDING; `memory learn review` decides",
         "    1 × not taken: its proposal was rejected",
@@ -358,6 +360,10 @@ def test_a_decision_is_answered_in_a_few_lines_and_an_apply_by_silo(
     assert f"    {atlas / 'port.md'}\n" in said
     memory("learn", "undo")
     assert "learn apply 1 (undone) by" in memory("recent", "--changes")
+    shutil.rmtree(homes)
+    said = memory("learn", "apply", "--dry-run")
+    assert f"\nCanonical files go to {homes}, a new folder.\n" in said
+    assert not homes.exists()
 
 
 def test_a_note_belongs_to_one_decision(curated_home: Path, open_curation: OpenCuration) -> None:
