@@ -75,7 +75,9 @@ def plain(text: str) -> str:
 
 def shows(text: str, sentence: str) -> bool:
     """Whether a text, which may be cut, shows a sentence of the memory that it is of."""
-    shown = plain(text)
+    shown, sentence = (
+        each.replace(" · ", " ") for each in (plain(text), sentence)
+    )  # stands for line breaks where texts are shown
     return sentence[:_RECOGNISED] in shown or sentence[-_RECOGNISED:] in shown
 
 

@@ -108,7 +108,8 @@ def _statements(memory: Memory) -> Iterator[dict[str, Any]]:
         "author": memory.author,
         "created_at": memory.created_at,
     }
-    for place, (heading, text) in enumerate(islice(list_statements(memory.content), _MOST)):
+    for place, (heading, sentence) in enumerate(islice(list_statements(memory.content), _MOST)):
+        text = plain(sentence)
         own = dated(text, memory.created_at) or dated(heading, memory.created_at)
         yield of_memory | {
             "place": place,
@@ -121,7 +122,7 @@ def _statements(memory: Memory) -> Iterator[dict[str, Any]]:
 
 
 def list_statements(text: str) -> Iterator[tuple[str, str]]:
-    """The sentences of a text that state something, each behind the heading that it stands below."""
+    """The sentences of a text that state something, with their marks and line breaks, each behind the heading above it."""
     heading = ""
     for sentence in sentences(text):
         if found := _HEADING.match(sentence):
@@ -130,7 +131,7 @@ def list_statements(text: str) -> Iterator[tuple[str, str]]:
         said = plain(sentence)
         is_short = len(words(_LINK.sub(" ", said))) < _LEAST_WORDS
         if not (is_short or said.endswith("?") or pattern("replacements.advice").match(said)):
-            yield heading, said
+            yield heading, sentence
 
 
 def scope_of(project: str) -> str:

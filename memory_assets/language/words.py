@@ -39,7 +39,10 @@ _AFTER_ORDINAL = re.compile(r"[a-zäöü]|(?:Jan|Feb|Mär|Apr|Mai|Jun|Jul|Aug|Se
 """A number with a full stop is an ordinal before a German month or a lower-case word: "am 11. Mai", "der 2. mal"."""
 _ENDS_SENTENCE = re.compile(r"[.!?:;…。！？][\"'”’)*_]*$")
 _BEGINS_BLOCK = re.compile(r"(?:[-*+>#•|]|\d{1,3}[.)])\s|\*\*")
+_BEGINS_ITEM = re.compile(r"(?:[-*+>•|]|\d{1,3}[.)])\s")
 _SHORT_LINE = 60
+_WRAPPED_LINE = 100
+"""Letters of a line up to which a text is wrapped by hand."""
 _LIST_MARK = 3
 """Letters of a number with a full stop that begins a line of a list."""
 
@@ -145,6 +148,22 @@ def _split(line: str) -> Iterator[str]:
 def ends_sentence(line: str, following: str) -> bool:
     """Whether a line break stands for a full stop, rather than for the width of somebody's window."""
     return bool(_ENDS_SENTENCE.search(line)) or (len(line) < _SHORT_LINE and following[:1].isupper())
+
+
+def unwrapped(text: str) -> str:
+    """A text in one line, but for the line breaks at which nothing else ends a sentence. Spaces stand for all other white space."""
+    lines = [" ".join(line.split()) for line in text.strip().splitlines()]
+    width = max(_SHORT_LINE, *map(len, lines)) if lines else 0
+    told, before, is_wrapped = "", "", False
+    for line in lines:
+        if line and told:
+            is_wrapped = is_wrapped and width < len(before) + 1 + len(line.split()[0]) and len(before) <= _WRAPPED_LINE
+            is_ended = is_wrapped or _ENDS_SENTENCE.search(before) or before.endswith((",", "|")) or _BEGINS_ITEM.match(line)
+            told += " " if is_ended else "\n"
+        told += line
+        is_wrapped = bool(line)
+        before = line or before
+    return told
 
 
 def is_unspaced(text: str) -> bool:

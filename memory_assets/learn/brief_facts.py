@@ -13,13 +13,13 @@ from memory_assets.graph.outdated import StatementChange, plain
 from memory_assets.graph.statements import list_statements
 from memory_assets.language.changes import announces
 from memory_assets.language.english import pattern
-from memory_assets.learn.brief import ENDS, FILES
+from memory_assets.language.words import unwrapped
+from memory_assets.learn.brief import FILES
 from memory_assets.models import Kind, Memory, Source
 
 _WHOLE = 140
 """Letters of a text that is told whole, and of the first sentences about a user or a wish."""
 _ALSO = re.compile(r"^also,?\s+", re.IGNORECASE)
-_PARAGRAPHS = re.compile(r"\n\s*\n")
 _FIRST_WORDS = re.compile(r"(?:(?<=\s)|^)\b")
 _LEANS = 3
 """Among so many first words a pronoun stands for something in the sentence before: "Before that it was Ivo"."""
@@ -87,8 +87,8 @@ class Doubts:
 def list_facts(memory: Memory, doubts: Doubts) -> list[Fact]:
     """The facts of a memory that hold as far as is known. Of a session it is one: all but the files."""
     if memory.kind is Kind.SESSION:
-        told = " ".join(each for each in memory.content.splitlines() if not each.startswith(FILES))
-        return [Fact(told, Need.OPENING)]
+        told = "\n".join(each for each in memory.content.splitlines() if not each.startswith(FILES))
+        return [Fact(unwrapped(told).replace("\n", ". "), Need.OPENING)]
     found = {each.text: each for each in _facts(memory, doubts)}
     facts = [each for each in found.values() if not any(text != each.text and text.startswith(each.text) for text in found)]
     opening = _opening(memory)
@@ -127,9 +127,14 @@ def _opening(memory: Memory) -> str:
             first, _, rest = rest.partition("\n\n")
         is_heading = first.rstrip().endswith(("?", ":")) or first.lstrip().startswith("#")
         text = f"{first} {rest.partition(chr(10) * 2)[0]}" if is_heading else first
-    *others, last = (" ".join(each.split()) for each in _PARAGRAPHS.split(text))
-    ended = [each if each.endswith(ENDS) else f"{each}." for each in others if each]
-    return _ALSO.sub("", plain(" ".join([*ended, last])))
+    return _ALSO.sub("", _in_line(text, unwrapped(memory.content)))
+
+
+def _in_line(part: str, whole: str) -> str:
+    """A part of a text, told in one line without marks. `whole` is the unwrapped text."""
+    line = " ".join(part.split())
+    begin = whole.replace("\n", " ").find(line)
+    return plain(whole[begin : begin + len(line)].replace("\n", ". "))
 
 
 def _is_title(paragraph: str) -> bool:
@@ -140,8 +145,9 @@ def _is_title(paragraph: str) -> bool:
 def _facts(memory: Memory, doubts: Doubts) -> Iterator[Fact]:
     outdated, (first, _, rest) = doubts.outdated.get(memory.id, ()), memory.content.partition("\n\n")
     title = plain(first) if rest and _is_title(first) and not is_curated(memory) else ""
-    is_first, before, is_torn = True, "", False
-    for _, statement in list_statements(memory.content):
+    is_first, before, is_torn, whole = True, "", False, unwrapped(memory.content)
+    for _, sentence in list_statements(memory.content):
+        statement = plain(sentence)
         is_torn = statement in outdated or (is_torn and _leans(statement))
         if is_torn or statement == title:
             continue
@@ -155,11 +161,12 @@ def _facts(memory: Memory, doubts: Doubts) -> Iterator[Fact]:
         else:
             need = _need(statement, likelihood, is_first=is_first)
             is_first = False
-        text = _ALSO.sub("", statement)
+        line = _in_line(sentence, whole)
+        text = _ALSO.sub("", line)
         if before and need < Need.OPENING and pattern("replacements.pronoun").match(text):
             text = f"{before} {text}"
         yield Fact(text, need, likelihood, doubts.contrary.get(key, 0))
-        before = statement
+        before = line
 
 
 def _leans(statement: str) -> bool:

@@ -1,5 +1,6 @@
 """What operations answer with: one JSON form for programs, one text form for people and assistants."""
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,12 +12,15 @@ from pydantic import BaseModel, ConfigDict, Field, computed_field, field_validat
 from memory_assets.display import shortened
 from memory_assets.graph.outdated import Outdated
 from memory_assets.language.times import Instant, day_in, display_zone, relative_age
-from memory_assets.language.words import sentences, stems
+from memory_assets.language.words import sentences, stems, unwrapped
 from memory_assets.models import LAST_CHANGE, Entity, Kind, Memory, Source, State
 from memory_assets.settings import Settings
 
 PASSAGE_LENGTH = 280
 """Characters that a list shows of a memory; `show` has the rest."""
+_WORD = re.compile(r"[^\W_]+")
+_BREAK = " · "
+"""Stands for a line break that ends a sentence."""
 _PASSAGE_LENGTHS = (PASSAGE_LENGTH, 180, 110, 60)
 """What is tried where a list must fit into so many tokens."""
 
@@ -134,11 +138,11 @@ class MemoryView(Answer):
             else local.age(self.created_at)
         )
         facts = [self.title, self.kind.value, age, note, state, f"id {self.id}"]
-        shown = passage(self.content, query, most)
+        shown = passage(without_title(self.content, self.title), query, most)
         replaced = [
             each.line(local.zone)
             for each in self.outdated
-            if each.is_in(shown) and f"replaced by {each.replaced_by} " not in note
+            if each.is_in(f"{self.title} {shown}") and f"replaced by {each.replaced_by} " not in note
         ]
         below = "".join(f"\n{' ' * len(lead)}{line}" for line in (shown, *replaced))
         return f"{lead}{' · '.join(fact for fact in facts if fact)}{below}"
@@ -149,14 +153,27 @@ def name_of(memory: Memory | MemoryView, plain: Callable[[str], str] = str) -> s
     return plain(memory.title) or shortened(plain(memory.content), 60)
 
 
+def begins_with(text: str, title: str) -> bool:
+    """Whether a text begins with the words of a title, however they are joined."""
+    said, named = (_WORD.findall(each.casefold()) for each in (text, title))
+    return said[: len(named)] == named
+
+
+def without_title(content: str, title: str) -> str:
+    """A text without its first line if that is the title and others follow, for where the title stands before it."""
+    first, _, rest = content.strip().partition("\n")
+    return rest if rest and begins_with(first, title) and begins_with(title, first) else content
+
+
 def passage(content: str, query: str = "", most: int = PASSAGE_LENGTH) -> str:
     """A text that fits into `most` characters, whole; of a longer one the stretch that holds most of what the query asks.
 
     The stretch begins at a sentence that holds some of it, or within an over-long one. Of equal stretches it is the earliest.
     """
-    whole, asked = " ".join(content.split()), stems(query)
-    if len(whole) <= most:
-        return whole
+    marked, asked = unwrapped(content), stems(query)
+    if len(line := marked.replace("\n", _BREAK)) <= most:
+        return line
+    whole = marked.replace("\n", " ")
     best, most_held, end = 0, 0, 0
     for line in (" ".join(sentence.split()) for sentence in sentences(content)) if asked else ():
         begin = max(end, whole.find(line, end))
@@ -168,7 +185,8 @@ def passage(content: str, query: str = "", most: int = PASSAGE_LENGTH) -> str:
                 held = len(asked & stems(whole[start : start + most]))
                 if held > most_held:
                     best, most_held = start, held
-    return f"{'… ' if best else ''}{shortened(whole[best:], most)}"
+    stretch = marked[best:].replace("\n", _BREAK)
+    return f"{'… ' if best else ''}{shortened(stretch, most)}"
 
 
 def listed_within(entries: Callable[[int], Sequence[str]], max_tokens: int | None) -> str:

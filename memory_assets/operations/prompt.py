@@ -12,7 +12,7 @@ from memory_assets.language.tokens import count_tokens
 from memory_assets.learn.brief import framed, line
 from memory_assets.learn.session_start import PROMPT, is_quiet, record_told, still_told
 from memory_assets.models import Memory
-from memory_assets.operations.answers import LocalTime, View, passage
+from memory_assets.operations.answers import LocalTime, View, begins_with, passage, without_title
 from memory_assets.operations.given import Narrowing
 from memory_assets.recall.prompt import find_for_prompt
 from memory_assets.recall.search import Hit
@@ -82,14 +82,15 @@ def recall_for_prompt(
 
 def _described(hit: Hit, prompt: str, outdated_sentences: Sequence[Outdated], zone: tzinfo) -> str:
     memory = hit.memory
-    said = passage(memory.content, prompt)
-    named = f"{memory.title}: {said}" if memory.title and memory.title.casefold() not in said.casefold() else said
+    said = passage(without_title(memory.content, memory.title), prompt)
+    is_named = begins_with(said, memory.title) or memory.title.casefold() in said.casefold()
+    named = said if is_named else f"{memory.title}: {said}"
     newer = hit.replaced_by
     outdated = f" [outdated: replaced on {day_in(hit.replaced_on, zone)} by {newer.id}]" if newer and hit.replaced_on else ""
     of_sentences = [
         f" [{'outdated: ' if each.verdict == 'replaced' else ''}{each.line(zone)}]"
         for each in outdated_sentences
-        if each.is_in(said) and (newer is None or newer.id != each.replaced_by)
+        if each.is_in(named) and (newer is None or newer.id != each.replaced_by)
     ]
     day = "" if "created_at" in memory.metadata.get("guessed", ()) else f"{day_in(memory.created_at, zone)} "
     return f"{day}(id {memory.id}){outdated}{''.join(of_sentences)} {named}"

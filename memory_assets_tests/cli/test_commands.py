@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from memory_assets.cli.main import COMMANDS, cli
 from memory_assets.errors import MemoryAssetsError
 from memory_assets.language.embedders.e5 import E5_INSTALL_COMMAND, e5_is_installed
-from memory_assets.operations.answers import PASSAGE_LENGTH, passage
+from memory_assets.operations.answers import PASSAGE_LENGTH, begins_with, passage, without_title
 from memory_assets_tests.chat_model import StandIn
 from memory_assets_tests.conftest import WriteSilo
 from memory_assets_tests.torture import zygote
@@ -138,7 +138,25 @@ def test_search_shows_the_passage_that_holds_what_was_asked() -> None:
 def test_a_passage_is_short_and_comes_from_the_text(content: str, query: str) -> None:
     found = passage(content, query)
     assert len(found) <= PASSAGE_LENGTH + 2
-    assert found.removeprefix("… ").removesuffix("…") in " ".join(content.split())
+    said = found.removeprefix("… ").removesuffix("…")
+    assert " ".join(said.replace("·", " ").split()) in " ".join(content.replace("·", " ").split())
+
+
+def test_a_line_break_that_ends_a_sentence_is_seen_in_a_passage() -> None:
+    described = "Experiment in the worktree\nnobody merged it, short-lived\n\nThe worktree wt tries a new parser.\nIt is slow."
+    assert passage(described) == (
+        "Experiment in the worktree · nobody merged it, short-lived · The worktree wt tries a new parser. It is slow."
+    )
+    longer = f"{described} {'More was said. ' * 30}"
+    assert " · The worktree wt" in passage(longer, "merged")
+
+
+def test_a_text_does_not_repeat_its_title() -> None:
+    text = "The worktree wt tries a new parser."
+    assert without_title(f"Experiment in the worktree\n\n{text}", "experiment_in-the worktree").strip() == text
+    assert without_title(text, text) == text
+    assert begins_with("Merge freeze for the release", "merge-freeze")
+    assert not begins_with("Merge the freeze", "merge-freeze")
 
 
 def test_a_text_that_fits_is_shown_whole() -> None:

@@ -1,6 +1,6 @@
 import pytest
 
-from memory_assets.language.words import sentences
+from memory_assets.language.words import sentences, unwrapped
 
 
 @pytest.mark.parametrize(
@@ -17,3 +17,20 @@ from memory_assets.language.words import sentences
 )
 def test_ordinals_list_marks_and_abbreviations_end_no_sentence(text, expected):
     assert sentences(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "breaks"),
+    [
+        ("Who the user is\nbackend developer\n\nThe user is Jonas.\nHe sails.", 2),
+        ("The office has four rooms and two printers,\nwhich stand in the hall.", 0),
+        (f"A sentence that is {'very ' * 10}long and was\nwrapped by somebody.", 0),
+        (f"A description that is {'very ' * 10}long\nand a hook\n\n{'A long paragraph. ' * 6}", 2),
+        ("Ports:\n- 80 for the web\n- 90 for metrics", 0),
+        ("", 0),
+    ],
+)
+def test_a_line_break_stays_where_nothing_else_ends_a_sentence(text: str, breaks: int) -> None:
+    found = unwrapped(text)
+    assert found.count("\n") == breaks
+    assert found.split() == text.split()

@@ -87,6 +87,17 @@ def test_a_paragraph_without_a_full_stop_gets_one_before_the_next() -> None:
     assert needs("About oak\n\nTests run on oak\n\nBuilds run on elm") == {"Tests run on oak. Builds run on elm": Need.OPENING}
 
 
+def test_a_description_and_its_hook_end_where_their_lines_do() -> None:
+    said = "Who the user is\nbackend developer, short answers\n\nThe user is Jonas."
+    told = Memory(7, said, Kind.USER, Source.PAI_LEARNING, "user_role", _NOW, _NOW)
+    assert [each.text for each in list_facts(told, Doubts())] == [
+        "Who the user is. backend developer, short answers",
+        "The user is Jonas.",
+    ]
+    outdated = Doubts(outdated={7: {"Who the user is backend developer, short answers"}})
+    assert [each.text for each in list_facts(told, outdated)] == ["The user is Jonas."]
+
+
 def test_a_memory_of_which_one_sentence_is_replaced_is_told_without_it(tenant, write_silo) -> None:
     write_silo(
         "hosts", "The nightly import runs on host beech. The staging site is reset on Sundays. Old logs go to the archive."
