@@ -108,8 +108,9 @@ def _statements(memory: Memory) -> Iterator[dict[str, Any]]:
         "author": memory.author,
         "created_at": memory.created_at,
     }
-    for place, (heading, sentence) in enumerate(islice(list_statements(memory.content), _MOST)):
-        text = plain(sentence)
+    stated = ((heading, plain(sentence)) for heading, sentence in list_statements(memory.content))
+    compared = (each for each in stated if not pattern("replacements.advice").match(each[1]))
+    for place, (heading, text) in enumerate(islice(compared, _MOST)):
         own = dated(text, memory.created_at) or dated(heading, memory.created_at)
         yield of_memory | {
             "place": place,
@@ -130,7 +131,7 @@ def list_statements(text: str) -> Iterator[tuple[str, str]]:
             continue
         said = plain(sentence)
         is_short = len(words(_LINK.sub(" ", said))) < _LEAST_WORDS
-        if not (is_short or said.endswith("?") or pattern("replacements.advice").match(said)):
+        if not (is_short or said.endswith("?")):
             yield heading, sentence
 
 

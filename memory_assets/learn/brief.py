@@ -42,6 +42,8 @@ class BriefLine:
     """Where its fact begins behind date, id and title; 0 if it stands alone."""
     more: int = 0
     """Tokens of its fact behind another line of its memory."""
+    spare: bool = False
+    """Whether it is told only where every other line that fits is told."""
 
     @property
     def fact(self) -> str:

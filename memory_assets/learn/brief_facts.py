@@ -41,7 +41,9 @@ class Need(IntEnum):
     OPENING = 4
     """It is the first fact of its memory."""
     FURTHER = 5
-    LEAST = 6
+    EXPLAINING = 6
+    """It says how to apply what its memory says, or why that is so."""
+    LEAST = 7
     """Another fact perhaps replaces it."""
 
 
@@ -98,6 +100,8 @@ def list_facts(memory: Memory, doubts: Doubts) -> list[Fact]:
     if memory.kind in STANDING:
         said = ""
         for each in facts:
+            if each.need is Need.EXPLAINING:
+                continue
             if each.need is Need.LEAST or each.contrary or (said and len(said) + len(each.text) > _WHOLE):
                 break
             said = f"{said} {each.text}".strip()
@@ -149,7 +153,10 @@ def _facts(memory: Memory, doubts: Doubts) -> Iterator[Fact]:
     for _, sentence in list_statements(memory.content):
         statement = plain(sentence)
         is_torn = statement in outdated or (is_torn and _leans(statement))
-        if is_torn or statement == title:
+        is_explaining = bool(pattern("replacements.explaining").match(statement))
+        if is_torn or statement == title or (is_explaining and outdated):
+            continue
+        if not is_explaining and pattern("replacements.advice").match(statement):
             continue
         key = memory.id, statement
         change = doubts.newer.get(key)
@@ -158,6 +165,8 @@ def _facts(memory: Memory, doubts: Doubts) -> Iterator[Fact]:
             need = Need.REPLACES
         elif key in doubts.older:
             need = Need.LEAST
+        elif is_explaining:
+            need = Need.EXPLAINING
         else:
             need = _need(statement, likelihood, is_first=is_first)
             is_first = False

@@ -17,7 +17,7 @@ from memory_assets.graph.outdated import find_outdated, list_replaced, read_chan
 from memory_assets.language.secrets import marks
 from memory_assets.language.times import day_in, display_zone
 from memory_assets.learn.brief import FORMAT, MOST, MOST_OF_SESSION, NAME, Backlog, Brief, BriefLine, line, parse_brief
-from memory_assets.learn.brief_facts import STANDING, Doubts, Fact, is_curated, list_facts
+from memory_assets.learn.brief_facts import STANDING, Doubts, Fact, Need, is_curated, list_facts
 from memory_assets.learn.curation import Curation
 from memory_assets.models import Kind, Source, State
 from memory_assets.sources.projects import is_home, slug_of
@@ -253,7 +253,8 @@ def _of_fact(memory: "Memory", fact: "Fact", known: "Mapping[str, tuple[int, int
 
         tokens, more = count_tokens(f"{rendered}\n"), count_tokens(f"; {rendered[begin:]}")
     project = "" if is_home(memory.project) else memory.project
-    return BriefLine(memory.kind, project, rendered, tokens, memory.id, is_curated(memory), begin, more)
+    spare = fact.need is Need.EXPLAINING
+    return BriefLine(memory.kind, project, rendered, tokens, memory.id, is_curated(memory), begin, more, spare)
 
 
 def _named(title: str, text: str) -> str:

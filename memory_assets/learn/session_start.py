@@ -143,19 +143,20 @@ def _names(folder: Path, project: Project | None) -> frozenset[str]:
 def _chosen(lines: tuple[BriefLine, ...], names: frozenset[str], room: int) -> list[list[BriefLine]]:
     """The lines of each section that fit, each fact once. `names` are those of the project at hand.
 
-    What the sections leave of their shares goes to the lines that had no room, section by section.
+    What the sections leave of their shares goes to the lines that had no room, section by section, and then to spare lines.
     """
     wanted = list(_by_section(lines, names))
     chosen: list[dict[str, BriefLine]] = [{} for _ in _SECTIONS]
     told: set[str] = set()
     left = room
-    for shares in ([share for _, share in _SECTIONS], [1.0] * len(_SECTIONS)):
+    everything = [1.0] * len(_SECTIONS)
+    for is_spare, shares in ((False, [share for _, share in _SECTIONS]), (False, everything), (True, everything)):
         for section, share, candidates in zip(chosen, shares, wanted, strict=True):
             begun = {each.id for each in section.values() if each.begin}
             floor = room * (1 - share)
             for each in candidates:
                 cost = each.more if each.begin and each.id in begun else each.tokens
-                if each.fact not in told and left - cost >= floor:
+                if each.spare is is_spare and each.fact not in told and left - cost >= floor:
                     section[each.text] = each
                     told.add(each.fact)
                     begun |= {each.id} if each.begin else set()

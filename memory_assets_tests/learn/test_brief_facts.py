@@ -83,6 +83,20 @@ def test_a_wish_is_told_with_its_first_sentences_and_a_short_note_whole() -> Non
     assert needs("Tests run on oak. Why? It is fast.") == {"Tests run on oak. Why? It is fast.": Need.OPENING}
 
 
+def test_why_and_how_to_apply_are_told_after_what_memories_begin_with() -> None:
+    rule = "Integration tests must hit a real database, not mocks."
+    why = "Why: mocked tests passed last quarter and the migration failed in production."
+    how = "How to apply: start the Postgres of docker compose and use its fixtures."
+    text = (
+        f"{rule}\n\n**{why[:4]}**{why[4:]}\n**{how[:13]}**{how[13:]} Never patch the session. See [[fixtures]] for what it holds."
+    )
+    last = "Never patch the session."
+    expected = {rule: Need.OPENING, why: Need.EXPLAINING, how: Need.EXPLAINING, last: Need.FURTHER}
+    assert list(needs(text).items()) == list(expected.items())
+    assert needs(text, kind=Kind.FEEDBACK) == {f"{rule} {last}": Need.STANDING, why: Need.EXPLAINING, how: Need.EXPLAINING}
+    assert set(needs(text, Doubts(outdated={7: {rule}}))) == {last}
+
+
 def test_a_paragraph_without_a_full_stop_gets_one_before_the_next() -> None:
     assert needs("About oak\n\nTests run on oak\n\nBuilds run on elm") == {"Tests run on oak. Builds run on elm": Need.OPENING}
 

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import unicodedata
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -294,7 +294,7 @@ def test_the_brief_follows_what_is_stored_edited_and_forgotten(tenant: Tenant, s
     def texts() -> list[str]:
         brief = read_brief(tenant.folder)
         assert brief
-        return [each.text.partition(") ")[2] for each in brief.lines]
+        return [each.text.partition(") ")[2] for each in brief.lines if not each.spare]
 
     baker = store(tenant, NewMemory("Mira is a baker.", Source.CLI, Kind.USER))
     store(tenant, NewMemory("Rated 3 out of 10.", Source.CLI, Kind.RATING))
@@ -465,6 +465,14 @@ def test_facts_of_one_memory_share_a_line_and_cost_no_more_than_it_has() -> None
     assert sum(count_tokens(f"{each.text}\n") for each in joined) <= sum(each.tokens for each in joined)
     short = module._chosen((first, other, second), names, first.tokens + other.tokens + second.more - 1)
     assert [each.text for each in module._joined(short[2])] == [first.text, other.text]
+
+
+def test_how_to_apply_a_wish_is_told_where_every_other_line_has_room() -> None:
+    wish, aim = told("feedback", "Test with Postgres."), told("project", "Twelve rooms have a panel.", "/atlas", 2)
+    how = replace(told("feedback", "How to apply: start it."), spare=True)
+    full = wish.tokens + aim.tokens
+    assert module._chosen((wish, how, aim), frozenset({"/atlas"}), full)[1:3] == [[wish], [aim]]
+    assert module._chosen((wish, how, aim), frozenset({"/atlas"}), full + how.tokens)[1:3] == [[wish, how], [aim]]
 
 
 def test_the_room_that_other_sections_leave_goes_to_feedback() -> None:
