@@ -324,7 +324,7 @@ def test_an_import_can_be_run_again_and_updates_what_changed(tmp_path: Path) -> 
         {"content": "No id at all", "session": "s1", "surprise": 1},
     ]
     file.write_text("\n".join(map(json.dumps, lines)))
-    nothing = {"added": 0, "updated": 0, "unchanged": 0, "refused": 0, "erased": 0, "retired": 0}
+    nothing = {"added": 0, "updated": 0, "unchanged": 0, "refused": 0, "erased": 0, "removed": 0, "repeated": 0, "retired": 0}
     assert invoke_json("import", str(file)) == nothing | {"added": 3}
     assert invoke_json("import", str(file)) == nothing | {"unchanged": 3}
     lines[1]["content"] = "The deadline is in June"
