@@ -16,6 +16,7 @@ from memory_assets.graph.forgetting import forget
 from memory_assets.graph.neighbours import nearest_of_all, nearest_to
 from memory_assets.graph.relevance import refresh_relevance
 from memory_assets.graph.summaries import summarise
+from memory_assets.ingest.direct import ImportOutcome
 from memory_assets.models import Kind, RelationType, State
 from memory_assets.stores.relations import StatedRelation
 from memory_assets_tests.graph.conftest import DAY, DIMENSION
@@ -394,7 +395,8 @@ class TestForget:
         monkeypatch.setenv("MEMORY_DATA_DIR", str(world.settings.data_dir))
         taken: list = []
         monkeypatch.setattr(
-            "memory_assets.ingest.direct.import_memories", lambda tenant, given, *_: taken.extend(given) or _Counts()
+            "memory_assets.ingest.direct.import_memories",
+            lambda tenant, given, *_: taken.extend(given) or ImportOutcome(0, 0, 0, 0),
         )
         result = CliRunner().invoke(import_command, [str(outcome.file)])
         assert result.exit_code == 0, result.output
@@ -436,7 +438,3 @@ class TestForget:
         self.run(world, DAY + timedelta(seconds=1), forget_deletes=True)
         assert len(world.memories) == 0
         assert len(list((world.tenant.folder / "deleted").iterdir())) == 2
-
-
-class _Counts:
-    added = updated = unchanged = 0
