@@ -101,11 +101,15 @@ def name_projects(tenant: Tenant, known: Sequence[str]) -> dict[str, str]:
     """
     places = _places(tenant, known)
     own = {each: places[each][0].rstrip("/").rpartition("/")[2] for each in known}
+    by_ending = {slug_of(f"/{name}").casefold(): name for name in own.values()}
     names: dict[str, str] = {}
     spelled: dict[str, str] = {}
     for each in known:
-        alike = [name for name in own.values() if name != each and may_be_called(places[each][0], name)]
-        name = max(alike, key=len, default=own[each])
+        place = places[each][0]
+        folded = place.casefold()
+        endings = (folded[begin.start() :] for begin in re.finditer("-", folded))
+        alike = (by_ending[ending] for ending in endings if ending in by_ending)
+        name = next((name for name in alike if may_be_called(place, name)), own[each])
         if not is_home(each):
             names[each] = spelled.setdefault(name.casefold(), name)
     return names
@@ -151,19 +155,18 @@ def parse_time(text: str | None, name: str, timezone: str | None = None) -> date
     """
     if text is None:
         return None
-    zone = display_zone(load_settings(), timezone)
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
         from memory_assets.language.intervals import find_interval
 
-        interval = find_interval(text.strip(), datetime.now(UTC), zone)
+        interval = find_interval(text.strip(), datetime.now(UTC), display_zone(load_settings(), timezone))
         if interval is None or interval.span != (0, len(text.strip())):
             raise InvalidInputError(
                 f"{name} {text!r} is not a time; write it like 2026-03-14, 2026-03-14T09:30+01:00, yesterday or 7d."
             ) from None
         return interval.start
-    aware = moment if moment.tzinfo else moment.replace(tzinfo=zone)
+    aware = moment if moment.tzinfo else moment.replace(tzinfo=display_zone(load_settings(), timezone))
     return min(max(aware, EARLIEST), LATEST).astimezone(UTC)
 
 
