@@ -108,9 +108,8 @@ def _statements(memory: Memory) -> Iterator[dict[str, Any]]:
         "author": memory.author,
         "created_at": memory.created_at,
     }
-    stated = ((heading, plain(sentence)) for heading, sentence in list_statements(memory.content))
-    compared = (each for each in stated if not pattern("replacements.advice").match(each[1]))
-    for place, (heading, text) in enumerate(islice(compared, _MOST)):
+    compared = (each for each in list_statements(memory.content) if not pattern("replacements.advice").match(each[1]))
+    for place, (heading, text, _) in enumerate(islice(compared, _MOST)):
         own = dated(text, memory.created_at) or dated(heading, memory.created_at)
         yield of_memory | {
             "place": place,
@@ -122,8 +121,8 @@ def _statements(memory: Memory) -> Iterator[dict[str, Any]]:
         }
 
 
-def list_statements(text: str) -> Iterator[tuple[str, str]]:
-    """The sentences of a text that state something, with their marks and line breaks, each behind the heading above it."""
+def list_statements(text: str) -> Iterator[tuple[str, str, str]]:
+    """The sentences of a text that state something: the heading above, the sentence, and it with its marks and line breaks."""
     heading = ""
     for sentence in sentences(text):
         if found := _HEADING.match(sentence):
@@ -132,7 +131,7 @@ def list_statements(text: str) -> Iterator[tuple[str, str]]:
         said = plain(sentence)
         is_short = len(words(_LINK.sub(" ", said))) < _LEAST_WORDS
         if not (is_short or said.endswith("?")):
-            yield heading, sentence
+            yield heading, said, sentence
 
 
 def scope_of(project: str) -> str:

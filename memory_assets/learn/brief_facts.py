@@ -150,8 +150,7 @@ def _facts(memory: Memory, doubts: Doubts) -> Iterator[Fact]:
     outdated, (first, _, rest) = doubts.outdated.get(memory.id, ()), memory.content.partition("\n\n")
     title = plain(first) if rest and _is_title(first) and not is_curated(memory) else ""
     is_first, before, is_torn, whole = True, "", False, unwrapped(memory.content)
-    for _, sentence in list_statements(memory.content):
-        statement = plain(sentence)
+    for _, statement, sentence in list_statements(memory.content):
         is_torn = statement in outdated or (is_torn and _leans(statement))
         is_explaining = bool(pattern("replacements.explaining").match(statement))
         if is_torn or statement == title or (is_explaining and outdated):
