@@ -14,6 +14,7 @@ from memory_assets.display import shortened
 from memory_assets.graph.rules import LIKELIEST
 from memory_assets.language.statements import happened
 from memory_assets.language.times import Instant, day_in
+from memory_assets.language.words import LINE_BREAK
 from memory_assets.models import Memory, State
 
 if TYPE_CHECKING:
@@ -75,9 +76,7 @@ def plain(text: str) -> str:
 
 def shows(text: str, sentence: str) -> bool:
     """Whether a text, which may be cut, shows a sentence of the memory that it is of."""
-    shown, sentence = (
-        each.replace(" · ", " ") for each in (plain(text), sentence)
-    )  # stands for line breaks where texts are shown
+    shown, sentence = (each.replace(LINE_BREAK, " ") for each in (plain(text), sentence))
     return sentence[:_RECOGNISED] in shown or sentence[-_RECOGNISED:] in shown
 
 

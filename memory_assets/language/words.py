@@ -43,6 +43,8 @@ _BEGINS_ITEM = re.compile(r"(?:[-*+>•|]|\d{1,3}[.)])\s")
 _SHORT_LINE = 60
 _WRAPPED_LINE = 100
 """Letters of a line up to which a text is wrapped by hand."""
+LINE_BREAK = " · "
+"""Stands for a line break that ends a sentence where a text is shown in one line."""
 _LIST_MARK = 3
 """Letters of a number with a full stop that begins a line of a list."""
 

@@ -12,15 +12,13 @@ from pydantic import BaseModel, ConfigDict, Field, computed_field, field_validat
 from memory_assets.display import shortened
 from memory_assets.graph.outdated import Outdated
 from memory_assets.language.times import Instant, day_in, display_zone, relative_age
-from memory_assets.language.words import sentences, stems, unwrapped
+from memory_assets.language.words import LINE_BREAK, sentences, stems, unwrapped
 from memory_assets.models import LAST_CHANGE, Entity, Kind, Memory, Source, State
 from memory_assets.settings import Settings
 
 PASSAGE_LENGTH = 280
 """Characters that a list shows of a memory; `show` has the rest."""
 _WORD = re.compile(r"[^\W_]+")
-_BREAK = " · "
-"""Stands for a line break that ends a sentence."""
 _PASSAGE_LENGTHS = (PASSAGE_LENGTH, 180, 110, 60)
 """What is tried where a list must fit into so many tokens."""
 
@@ -171,7 +169,7 @@ def passage(content: str, query: str = "", most: int = PASSAGE_LENGTH) -> str:
     The stretch begins at a sentence that holds some of it, or within an over-long one. Of equal stretches it is the earliest.
     """
     marked, asked = unwrapped(content), stems(query)
-    if len(line := marked.replace("\n", _BREAK)) <= most:
+    if len(line := marked.replace("\n", LINE_BREAK)) <= most:
         return line
     whole = marked.replace("\n", " ")
     best, most_held, end = 0, 0, 0
@@ -185,7 +183,7 @@ def passage(content: str, query: str = "", most: int = PASSAGE_LENGTH) -> str:
                 held = len(asked & stems(whole[start : start + most]))
                 if held > most_held:
                     best, most_held = start, held
-    stretch = marked[best:].replace("\n", _BREAK)
+    stretch = marked[best:].replace("\n", LINE_BREAK)
     return f"{'… ' if best else ''}{shortened(stretch, most)}"
 
 

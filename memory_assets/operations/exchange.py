@@ -215,8 +215,8 @@ def import_lines(
     said = find_said(tenant.catalog, tenant.memories).intersection(exported) if exported else frozenset[int]()
     removed = erase_as_elsewhere(tenant, erased)  # it empties the catalog
     tombstones = Tombstones(tenant.state)
-    erased = {stone.id for stone in tombstones.all}
-    wanted = [each for each in given if each.id not in erased and not tombstones.find(each.content, mask(each.content))]
+    out = {stone.id for stone in tombstones.all}
+    wanted = [each for each in given if each.id not in out and not tombstones.find(each.content, mask(each.content))]
     outcome = import_memories(tenant, wanted, on_progress, exported, said)
     retired = _retire(tenant, wanted, exported, said)
     _import_relations(tenant, stated)
