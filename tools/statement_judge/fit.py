@@ -37,7 +37,13 @@ class Read(NamedTuple):
 
 def kind_of(store: Store) -> str:
     """Chats, sessions or folders."""
-    return "sessions" if store.name.startswith("sessions-") else "folders" if store.questions[0].evidence else "chats"
+    return (
+        "sessions"
+        if store.name.startswith("sessions-")
+        else "folders"
+        if any(asked.evidence for asked in store.questions)
+        else "chats"
+    )
 
 
 def read(store: Store, asked: Asked) -> Read | None:

@@ -62,11 +62,13 @@ class Store(NamedTuple):
     name: str
     tenant: Tenant
     questions: list[Asked]
+    now: datetime
+    """The time of the newest memory."""
 
-    @property
-    def now(self) -> datetime:
-        """The time of the newest memory."""
-        return max(self.tenant.memories.scan(("created_at",))["created_at"].to_pylist())
+    @classmethod
+    def of(cls, name: str, tenant: Tenant, questions: list[Asked]) -> "Store":
+        """A store with the time of its newest memory."""
+        return cls(name, tenant, questions, max(tenant.memories.scan(("created_at",))["created_at"].to_pylist()))
 
 
 def training_stores(home: Path, without: Collection[str] = ()) -> Iterator[Store]:
@@ -74,7 +76,7 @@ def training_stores(home: Path, without: Collection[str] = ()) -> Iterator[Store
     for name, memories, questions in [*of_sets(), *of_folders(SETS / "stores_train"), *of_sessions()]:
         if name not in without:
             fill(home, name, memories)
-            yield Store(name, open_tenant(load_settings(data_dir=home), name), questions)
+            yield Store.of(name, open_tenant(load_settings(data_dir=home), name), questions)
     for folder in sorted((SETS / "silos_train").glob("w*")):
         if folder.name in without:
             continue
@@ -82,7 +84,7 @@ def training_stores(home: Path, without: Collection[str] = ()) -> Iterator[Store
         questions = [
             Asked(row["question"], evidence=tuple(row["evidence"]), outdated_evidence=tuple(row["outdated"])) for row in rows
         ]
-        yield Store(folder.name, taken_in(home / folder.name, folder), questions)
+        yield Store.of(folder.name, taken_in(home / folder.name, folder), questions)
 
 
 def of_sets() -> Iterator[tuple[str, list[NewMemory], list[Asked]]]:
