@@ -9,10 +9,11 @@ import secrets
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache
+from types import EllipsisType
 from typing import TYPE_CHECKING, Any
 
 from memory_assets.errors import ConflictError, SettingsError, StoreBusyError, StoreError, first_line
-from memory_assets.stores.state import ANYTHING, Anything, DeletedTenant, Entry, TenantState, TenantStates
+from memory_assets.stores.state import DeletedTenant, Entry, TenantState, TenantStates
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -175,13 +176,13 @@ class PostgresState(TenantState):
         rows = self._rows(_GET, name=name, start=start)
         return bytes(rows[0][0]) if rows else None
 
-    def put(self, name: str, content: bytes | None, expected: bytes | Anything | None = ANYTHING) -> bool:
+    def put(self, name: str, content: bytes | None, expected: bytes | EllipsisType | None = ...) -> bool:
         if content is None:
-            condition = "" if expected is ANYTHING else " AND content = %(expected)s"
+            condition = "" if expected is ... else " AND content = %(expected)s"
             statement = f"DELETE FROM memory_values WHERE store = {_OWN} AND name = %(name)s{condition}"
             removed = len(self._rows(statement, name=name, expected=expected if isinstance(expected, bytes) else b""))
             return bool(removed) or not isinstance(expected, bytes)
-        if expected is ANYTHING:
+        if expected is ...:
             return bool(self._written(_REPLACE, name=name, content=content))
         if expected is None:
             insert = _REPLACE.partition("ON CONFLICT")[0] + "ON CONFLICT DO NOTHING"
@@ -213,9 +214,6 @@ class PostgresState(TenantState):
         if self.store_id is None:
             raise self.deleted()
         return self.store_id
-
-    def stamp(self) -> str:
-        return self.read_id() or ""
 
     def count_commits(self) -> int | None:
         rows = self._rows("SELECT commits FROM memory_tenants WHERE name = %(tenant)s AND store = %(store)s")

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
+from types import EllipsisType
 from typing import NamedTuple
 
 from memory_assets.errors import ConflictError, DamagedError, StoreBusyError, StoreError
@@ -37,14 +38,6 @@ class Entry(NamedTuple):
     """Bytes."""
 
 
-class Anything:
-    """Of `ANYTHING`."""
-
-
-ANYTHING = Anything()
-"""As the `expected` value of `TenantState.put`: whatever is there is replaced."""
-
-
 class TenantState(ABC):
     """One tenant's values and logs. Any thread may use it."""
 
@@ -57,8 +50,8 @@ class TenantState(ABC):
         """A value, or a log from a byte on; None if there is none."""
 
     @abstractmethod
-    def put(self, name: str, content: bytes | None, expected: bytes | Anything | None = ANYTHING) -> bool:
-        """Replace a value whole, or remove it (None), if it is what is `expected`. Returns whether it was.
+    def put(self, name: str, content: bytes | None, expected: bytes | EllipsisType | None = ...) -> bool:
+        """Replace a value whole, or remove it (None), if it is what is `expected`: `...` is whatever is there. Returns whether it was.
 
         Raises:
             StoreError: the tenant was deleted meanwhile; nothing was written.
@@ -183,17 +176,17 @@ class FileState(TenantState):
         except (FileNotFoundError, NotADirectoryError):
             return None
 
-    def put(self, name: str, content: bytes | None, expected: bytes | Anything | None = ANYTHING) -> bool:
+    def put(self, name: str, content: bytes | None, expected: bytes | EllipsisType | None = ...) -> bool:
         path = self.folder / name
         if content is None and not path.exists():
-            return expected is None or expected is ANYTHING
+            return expected is None or expected is ...
         from memory_assets.stores.files import replace_file
 
         self._make()
         with locked(self.folder) as there:
             if not there:
                 raise self.deleted()
-            if expected is not ANYTHING and self.get(name) != expected:
+            if expected is not ... and self.get(name) != expected:
                 return False
             if content is None:
                 path.unlink(missing_ok=True)
@@ -242,7 +235,7 @@ class FileState(TenantState):
         self._make()
         while True:
             number = secrets.token_hex(8)
-            if self.put(ID, json.dumps({"id": number}).encode(), ANYTHING if anew else None):
+            if self.put(ID, json.dumps({"id": number}).encode(), ... if anew else None):
                 self.store_id = number
                 return number
             if present := self.read_id():

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from hashlib import blake2b
 from itertools import chain
+from types import EllipsisType
 from typing import TypeVar
 
 import pyarrow as pa
@@ -13,7 +14,7 @@ from pydantic import TypeAdapter
 
 from memory_assets.errors import DamagedError, first_line
 from memory_assets.models import FileScan, Refusal, Scan
-from memory_assets.stores.state import ANYTHING, Anything, TenantState
+from memory_assets.stores.state import TenantState
 
 Result = TypeVar("Result")
 FILE = "erased.json"
@@ -134,7 +135,7 @@ class Tombstones:
         self._index()
         return lifted
 
-    def save(self, state: TenantState, expected: "bytes | Anything | None" = ANYTHING) -> bool:
+    def save(self, state: TenantState, expected: bytes | EllipsisType | None = ...) -> bool:
         """Write them to a tenant's state, if there are any or were any, and it still has what is `expected`."""
         if not self._by_key:
             return True
