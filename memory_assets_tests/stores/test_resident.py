@@ -402,12 +402,15 @@ def test_a_store_beside_a_change_of_embedder_is_refused_and_not_stored_without_i
 def test_an_append_whose_version_is_told_too_late_hides_no_commit_between(store: MemoryStore) -> None:
     added = memory("told late", 50)
     rows = store.columns.fill(to_arrow([added]), vectors(1), "test")
-    version = lance.append(store.table, rows)
-    resident_memories = store._resident
-    assert resident_memories
-    assert store.recent(1, ACTIVE)[0].id == added.id
-    on_disk(store).transition([added.id], State, State.FORGOTTEN)
-    resident_memories.appended(rows, version)
+
+    def commit(rows: pa.Table) -> int:
+        version = lance.append(store.table, rows)
+        assert store.recent(1, ACTIVE)[0].id == added.id
+        on_disk(store).transition([added.id], State, State.FORGOTTEN)
+        return version
+
+    assert store._resident
+    store._resident.append(rows, commit)
     assert added.id not in [each.id for each in store.recent(50, ACTIVE)]
     assert_same_answers(store)
 

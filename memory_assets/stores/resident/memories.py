@@ -182,31 +182,28 @@ class ResidentMemories:
         return self._copies.save(segment if segment.current.all() else self._joined([segment]), draft)
 
     def append(self, rows: pa.Table, commit: Callable[[pa.Table], int]) -> None:
-        """Append rows with new ids, whose last column is the searched one, by `commit`, which returns the table's version or 0."""
-        committed, version = self._appends.commit(rows, commit) if self._appends else (rows, commit(rows))
-        if committed is not None:
-            self.appended(committed, version)
+        """Append rows with new ids, whose last column is the searched one, by `commit`, which returns the table's version or 0.
 
-    def _is_committed(self, ids: Collection[int]) -> bool:
-        with self._stored.explained():
-            self.table.checkout_latest()
-            return self.table.count_rows(lance.ids_in(ids)) > 0
-
-    def appended(self, rows: pa.Table, version: int) -> None:
-        """Add rows that this process appended as the table's `version`. Never fails: the commit is done.
-
-        If another commit came before, the next search reads both.
+        Never fails after the commit. If another commit came before, the next search reads both.
         """
+        committed, version = self._appends.commit(rows, commit) if self._appends else (rows, commit(rows))
+        if committed is None:
+            return
         with self._writing:
             snapshot = self._snapshot
             if snapshot is None or version != snapshot.version + 1:
                 self._stale = True
                 return
             try:
-                self._snapshot = self._grown(snapshot, [rows])
+                self._snapshot = self._grown(snapshot, [committed])
             except Exception as error:  # noqa: BLE001  whatever is wrong here must not look like a store that failed
                 self._snapshot = None
                 _log.warning("the memories of %s are loaded anew: %s", self.table.name, trace(error))
+
+    def _is_committed(self, ids: Collection[int]) -> bool:
+        with self._stored.explained():
+            self.table.checkout_latest()
+            return self.table.count_rows(lance.ids_in(ids)) > 0
 
     def _grown(self, snapshot: Snapshot, appends: Sequence[pa.Table]) -> Snapshot | None:
         """The snapshot after the next appends; None if they are of another column."""
