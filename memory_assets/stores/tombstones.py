@@ -45,17 +45,14 @@ class Tombstones:
 
     def __init__(self, state: TenantState) -> None:
         """Read those of a tenant; there may be none. DamagedError if they cannot be read."""
-        self._by_key: dict[str, tuple[Tombstone, ...]] = {}
         self._held = state.get(FILE)
         """What was read."""
-        if self._held is not None:
-            try:
-                self._by_key = _JSON.validate_json(self._held)
-            except ValueError as error:
-                raise DamagedError(
-                    f"{state.where(FILE)} cannot be read ({first_line(error)}); restore it from a backup, or remove it."
-                ) from error
-        self._index()
+        try:
+            self._replace({} if self._held is None else _JSON.validate_json(self._held))
+        except ValueError as error:
+            raise DamagedError(
+                f"{state.where(FILE)} cannot be read ({first_line(error)}); restore it from a backup, or remove it."
+            ) from error
 
     @classmethod
     def change(cls, state: TenantState, change: "Callable[[Tombstones], Result]") -> tuple["Tombstones", Result]:
@@ -66,8 +63,9 @@ class Tombstones:
             if stones.save(state, stones._held):
                 return stones, result
 
-    def _index(self) -> None:
-        self._found = {key: {digest: each for each in stones for digest in each.digests} for key, stones in self._by_key.items()}
+    def _replace(self, by_key: dict[str, tuple[Tombstone, ...]]) -> None:
+        self._by_key = by_key
+        self._found = {key: {digest: each for each in stones for digest in each.digests} for key, stones in by_key.items()}
 
     def __bool__(self) -> bool:
         return any(self._by_key.values())
@@ -103,10 +101,11 @@ class Tombstones:
         return rows.filter(pa.array([number not in erased and self.find(text) is None for number, text in pairs], pa.bool_()))
 
     def joined(self, other: "Tombstones") -> "Tombstones":
+        joined = dict(self._by_key)
         for key, stones in other._by_key.items():
-            both = sorted((*self._by_key.get(key, ()), *stones), key=lambda each: not each.allowed)
-            self._by_key[key] = tuple({each.id: each for each in both}.values())
-        self._index()
+            both = sorted((*joined.get(key, ()), *stones), key=lambda each: not each.allowed)
+            joined[key] = tuple({each.id: each for each in both}.values())
+        self._replace(joined)
         return self
 
     def add(self, texts: Mapping[int, Iterable[str]], *, finished: bool = False) -> None:
@@ -117,22 +116,21 @@ class Tombstones:
             Tombstone(number, now, tuple(sorted({_digest(key, text) for text in each if folded(text)})), finished)
             for number, each in texts.items()
         )
-        self._by_key[key] = (*self._by_key.get(key, ()), *stones)
-        self._index()
+        self._replace(self._by_key | {key: (*self._by_key.get(key, ()), *stones)})
 
     def finish(self) -> None:
-        self._by_key = {key: tuple(replace(each, finished=True) for each in stones) for key, stones in self._by_key.items()}
-        self._index()
+        self._replace({key: tuple(replace(each, finished=True) for each in stones) for key, stones in self._by_key.items()})
 
     def lift(self, ids: Iterable[int]) -> list[Tombstone]:
         """Let the texts of some erased memories come back; return those that were lifted."""
         wanted = set(ids)
         lifted = [each for each in self.all if each.id in wanted]
-        self._by_key = {
-            key: tuple(replace(each, digests=(), allowed=True) if each.id in wanted else each for each in stones)
-            for key, stones in self._by_key.items()
-        }
-        self._index()
+        self._replace(
+            {
+                key: tuple(replace(each, digests=(), allowed=True) if each.id in wanted else each for each in stones)
+                for key, stones in self._by_key.items()
+            }
+        )
         return lifted
 
     def save(self, state: TenantState, expected: bytes | EllipsisType | None = ...) -> bool:
