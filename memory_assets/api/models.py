@@ -4,8 +4,8 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from memory_assets.models import Kind, Source
-from memory_assets.operations.fields import Content, Fraction, MemoryId, Moment, Name, Query, Tag
+from memory_assets.models import Kind
+from memory_assets.operations.fields import Content, Fraction, Name, Tag
 
 
 class Request(BaseModel):
@@ -24,16 +24,6 @@ class StoreRequest(Request):
     project: Name = Field("", description="What it belongs to.")
     session: Name = Field("", description="The conversation it came up in.")
     author: Name = Field("", description="Who said it.")
-
-
-class EraseRequest(Request):
-    """What to erase: memories by id, and those that all other conditions fit."""
-
-    ids: list[MemoryId] = Field([], max_length=1_000)
-    matching: Query = Field("", description="All whose text or title holds this, in any casing.")
-    source: Annotated[Source, Field(strict=False)] | None = Field(None, description="All that came from there.")
-    before: Moment | None = Field(None, description="All created before.")
-    confirm: bool = Field(False, description="Whether to erase; otherwise the answer shows what would go.")
 
 
 class ApplyRequest(Request):

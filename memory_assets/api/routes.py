@@ -205,13 +205,6 @@ async def health(opened: Opened) -> operations.health.Health:
     return found
 
 
-@router.post("/erase")
-async def erase(opened: Opened, body: models.EraseRequest) -> operations.erase.Erased:
-    """Remove memories for good, so that no file holds their texts; without `confirm`, show what would go."""
-    chosen = operations.erase.Chosen(body.ids, body.matching, body.source, body.before)
-    return await opened.read(operations.erase.erase if body.confirm else operations.erase.preview, opened.tenant, chosen)
-
-
 @router.get("/export", response_class=StreamingResponse, responses={200: {"content": {_JSONL: {}}}})
 async def export(opened: Opened) -> StreamingResponse:
     """All memories in every state, as JSON Lines."""
@@ -252,6 +245,7 @@ _serve(
     needs_body=True,
     work="search",
 )
+_serve("POST /erase", operations.erase.erase, "ids", "matching", "source", "before", "confirm", needs_body=True)
 _serve("POST /recent", operations.show.recent, "hours", "limit", "cursor", defaults={"hours": 24})
 _serve("POST /timeline", operations.timeline.timeline, "on", "limit", "cursor")
 _serve(

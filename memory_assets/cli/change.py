@@ -159,11 +159,10 @@ def erase(
     """
     if allow_again:
         return operations.erase.allow_again(tenant, ids)
-    chosen = operations.erase.Chosen(ids, **conditions)
     if not yes:
-        found = operations.erase.preview(tenant, chosen)
+        found = operations.erase.erase(tenant, ids, **conditions)
         if as_json:
             return found
         print_answer(found, tenant, as_json=False)
         click.confirm("Erase for good?", abort=True)
-    return operations.erase.erase(tenant, chosen, trash_in_tana=trash_in_tana, of_machine=True)
+    return operations.erase.erase(tenant, ids, **conditions, trash_in_tana=trash_in_tana, of_machine=True, confirm=True)

@@ -258,8 +258,7 @@ def erase(
 
     Without `confirm` it shows what would go: show that to the user first. Not for what has changed: supersede that.
     """
-    chosen = operations.erase.Chosen(ids, matching)
-    return session.text((operations.erase.erase if confirm else operations.erase.preview)(session.tenant, chosen))
+    return session.text(operations.erase.erase(session.tenant, ids, matching=matching, confirm=confirm))
 
 
 @tool(writes=True, destructive=True)

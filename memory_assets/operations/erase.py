@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from typing import Annotated
 
 from pydantic import Field
 
@@ -14,6 +14,7 @@ from memory_assets.keeping import erasing
 from memory_assets.models import Memory, Source, State
 from memory_assets.operations.answers import Answer, Instant, LocalTime, View, listed, name_of, remaining
 from memory_assets.operations.backup import open_repository, places_of
+from memory_assets.operations.fields import Moment, Query, Reference
 from memory_assets.operations.given import find_memory
 from memory_assets.stores.filters import Filters
 from memory_assets.stores.lance import quoted
@@ -22,23 +23,6 @@ from memory_assets.tana.client import TanaClient
 from memory_assets.tenants import Tenant
 
 _MOST_LISTED = 20
-
-
-@dataclass(frozen=True, slots=True)
-class Chosen:
-    """What is to be erased: memories by id, and those that all of the other conditions fit."""
-
-    ids: Sequence[str | int] = ()
-    matching: str = ""
-    """Words that the text or title holds, in any casing."""
-    source: Source | None = None
-    before: datetime | None = None
-    """Created earlier than this."""
-
-    @property
-    def has_conditions(self) -> bool:
-        """Whether more than ids is given."""
-        return bool(self.matching or self.source or self.before)
 
 
 class ErasedMemory(View):
@@ -95,22 +79,30 @@ class Allowed(Answer):
         return f"The texts of {counted(self.memories)} may come back: store them, or let `memory run` read their files again."
 
 
-def preview(tenant: Tenant, chosen: Chosen) -> Erased:
-    """What an erasure would remove; nothing is changed."""
-    return _answer(tenant, _chosen(tenant, chosen), done=False)
+def erase(
+    tenant: Tenant,
+    ids: Annotated[Sequence[Reference], Field(max_length=1_000)] = (),
+    *,
+    matching: Annotated[Query, Field(description="All whose text or title holds this, in any casing.")] = "",
+    source: Annotated[Annotated[Source, Field(strict=False)] | None, Field(description="All that came from there.")] = None,
+    before: Annotated[Moment | None, Field(description="All created before.")] = None,
+    confirm: Annotated[bool, Field(description="Whether to erase; otherwise the answer shows what would go.")] = False,
+    trash_in_tana: bool = False,
+    of_machine: bool = False,
+) -> Erased:
+    """Remove memories for good, so that no file holds their texts; without `confirm`, show what would go.
 
-
-def erase(tenant: Tenant, chosen: Chosen, *, trash_in_tana: bool = False, of_machine: bool = False) -> Erased:
-    """Remove memories, their earlier versions and all that say the same from every file of the data folder.
-
-    It can be run again after a kill: a memory that was begun is found by its id. `trash_in_tana` moves the nodes that mirror them.
-    `of_machine` tells of other tenants that have the text.
+    Those of `ids` go, and those that all other conditions fit, with their earlier versions and all that say the same. It can be run
+    again after a kill: a memory that was begun is found by its id. `trash_in_tana` moves the nodes that mirror them. `of_machine` tells
+    of other tenants that have the text.
 
     Raises:
         StoreError: a store cannot be read or written; running it again ends it.
     """
-    memories = _chosen(tenant, chosen)
-    answer = _answer(tenant, memories, done=True)
+    memories = _chosen(tenant, ids, matching, source, before)
+    answer = _answer(tenant, memories, done=confirm)
+    if not confirm:
+        return answer
     trashed = trash_in_tana and _trash(tenant, answer.nodes)  # first: a killed erasure may not know the nodes any more
     left = erasing.erase(tenant, memories, of_machine=of_machine)
     unsaid = [path for other in left.others if not other.ids for path in other.files]
@@ -135,21 +127,24 @@ def allow_again(tenant: Tenant, ids: Sequence[str]) -> Allowed:
     return Allowed(memories=lifted)
 
 
-def _chosen(tenant: Tenant, chosen: Chosen) -> list[Memory]:
+def _chosen(
+    tenant: Tenant, references: Sequence[str | int], matching: str, source: Source | None, before: datetime | None
+) -> list[Memory]:
     unfinished = {each.id for each in Tombstones(tenant.state).all if not each.finished}
-    if not chosen.ids and not chosen.has_conditions and not unfinished:
+    has_conditions = matching or source or before
+    if not references and not has_conditions and not unfinished:
         raise InvalidInputError("Name what to erase: ids, or a text (matching), a source or a time (before).")
     ids: list[int] = []
-    for reference in chosen.ids:
+    for reference in references:
         try:
             ids.append(find_memory(tenant, reference).id)
         except NotFoundError:
             if int(reference) not in unfinished:
                 raise
-    if chosen.has_conditions:
-        where = Filters(sources=[chosen.source] if chosen.source else (), until=chosen.before, states=()).sql()
-        if chosen.matching:
-            wanted = quoted([chosen.matching])
+    if has_conditions:
+        where = Filters(sources=[source] if source else (), until=before, states=()).sql()
+        if matching:
+            wanted = quoted([matching])
             where += f" AND (strpos(lower(content), lower{wanted}) > 0 OR strpos(lower(title), lower{wanted}) > 0)"
         ids += tenant.memories.scan(("id",), where)["id"].to_pylist()
     memories = erasing.versions_of(tenant, ids)

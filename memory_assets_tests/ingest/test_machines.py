@@ -14,7 +14,7 @@ from memory_assets.invariants import INVARIANTS
 from memory_assets.models import MACHINE, Kind, Memory, NewMemory, Source
 from memory_assets.operations.answers import LocalTime
 from memory_assets.operations.changes import edit, forget, tag
-from memory_assets.operations.erase import Chosen, allow_again, erase
+from memory_assets.operations.erase import allow_again, erase
 from memory_assets.operations.exchange import Imported, exported_lines, import_lines
 from memory_assets.operations.show import show
 from memory_assets.operations.store import store
@@ -219,7 +219,7 @@ def test_what_was_erased_on_one_machine_leaves_the_other_though_its_file_came_la
     one, other = machines
     one.write("Priya owns the export.")
     (number,) = (each.id for each in one.memories())
-    erase(one.tenant, Chosen([number]))
+    erase(one.tenant, [number], confirm=True)
     assert other.take_in(one).removed == 0
     other.write("Priya owns the export.")
     assert other.take_in(one).removed == 1
@@ -229,7 +229,7 @@ def test_what_was_erased_on_one_machine_leaves_the_other_though_its_file_came_la
     one.run()
     assert one.take_in(other).removed == 0
     assert one.texts == {"Priya owns the export."}
-    erase(one.tenant, Chosen([number]))
+    erase(one.tenant, [number], confirm=True)
     allow_again(other.tenant, [str(number)])
     other.run()
     assert other.take_in(one).removed == 0
@@ -244,7 +244,7 @@ def test_an_erasure_beside_other_lines_leaves_what_files_say(machines: tuple[Mac
     one.write("Tomasz owns the export.")
     number = store(one.tenant, NewMemory("The boiler is in the attic.", Source.CLI)).id
     other.take_in(one)
-    erase(one.tenant, Chosen([number]))
+    erase(one.tenant, [number], confirm=True)
     done = other.take_in(one)
     assert (done.removed, done.retired, done.updated) == (1, 0, 0)
     assert other.texts == {"Priya owns the export.", "Tomasz owns the export."}

@@ -30,7 +30,7 @@ from memory_assets.learn.journal import Journal, Plan
 from memory_assets.learn.noted import Noted, note, read_noted
 from memory_assets.models import NewMemory, RelationType, Source
 from memory_assets.operations.changes import edit, forget
-from memory_assets.operations.erase import Chosen, allow_again, erase, preview
+from memory_assets.operations.erase import allow_again, erase
 from memory_assets.operations.exchange import Imported, exported_lines, import_lines
 from memory_assets.operations.relate import relate
 from memory_assets.operations.store import store
@@ -116,7 +116,7 @@ def test_a_stored_text_leaves_every_file_with_its_versions_and_copies(tenant: Te
     (learn / "proposals.json").write_text(json.dumps({"proposals": [{"quote": f"Alice  said {texts[1]} instead."}], "n": 1}))
     assert len(holding(tenant, *texts[:3])) > 4
 
-    done = erase(tenant, Chosen([second]))
+    done = erase(tenant, [second], confirm=True)
     assert {memory.id for memory in done.memories} == {first, second, copy}
     assert done.remains == []
     assert holding(tenant, *texts[:3]) == []
@@ -155,7 +155,7 @@ def test_what_another_tenant_says_is_erased_there_and_no_file_of_a_store_is_name
 def test_who_may_not_look_at_other_tenants_is_told_nothing_of_them(tenant: Tenant):
     text = f"The office Wi-Fi is called {token()}."
     remember(Tenant(tenant.settings, "copy"), text)
-    done = erase(tenant, Chosen([remember(tenant, text)]))
+    done = erase(tenant, [remember(tenant, text)], confirm=True)
     assert (done.remains, done.needed, done.others) == ([], [], [])
 
 
@@ -164,14 +164,14 @@ def test_what_another_tenant_keeps_in_no_memory_is_no_file_to_delete(tenant: Ten
     other = Tenant(tenant.settings, "copy")
     remember(other, "It keeps something else.")
     (names := other.folder / "names.json").write_text(json.dumps([text]))
-    done = erase(tenant, Chosen([remember(tenant, text)]), of_machine=True)
+    done = erase(tenant, [remember(tenant, text)], confirm=True, of_machine=True)
     assert (done.remains, done.needed, done.others) == ([], [str(names)], [])
 
 
 def test_what_files_say_is_erased_and_no_run_takes_it_in_again(tenant: Tenant, sources: dict[str, str]):
     assert holding(tenant, *sources.values())
-    chosen = list({memory.id for text in sources.values() for memory in preview(tenant, Chosen(matching=text)).memories})
-    done = erase(tenant, Chosen(chosen))
+    chosen = list({memory.id for text in sources.values() for memory in erase(tenant, matching=text).memories})
+    done = erase(tenant, chosen, confirm=True)
     assert done.remains == []
     assert done.files
     assert holding(tenant, *sources.values()) == []
@@ -235,8 +235,8 @@ def test_what_real_processes_took_in_leaves_every_file_their_logs_and_records_to
 def test_an_erased_file_whose_text_changes_is_taken_in(tenant: Tenant, write_silo: WriteSilo):
     write_silo("billing", f"It was {token()}.")
     ingest(tenant)
-    (memory,) = preview(tenant, Chosen(source=Source.CLAUDE_SILO)).memories
-    erase(tenant, Chosen([memory.id]))
+    (memory,) = erase(tenant, source=Source.CLAUDE_SILO).memories
+    erase(tenant, [memory.id], confirm=True)
     write_silo("billing", "It is something else now.")
     ingest(tenant)
     assert len(tenant.memories) == 1
@@ -245,7 +245,7 @@ def test_an_erased_file_whose_text_changes_is_taken_in(tenant: Tenant, write_sil
 def test_storing_and_importing_an_erased_text_is_refused_until_it_is_allowed(tenant: Tenant, tmp_path: Path):
     text = f"Carol said {token()}."
     number = remember(tenant, text)
-    erase(tenant, Chosen([number]))
+    erase(tenant, [number], confirm=True)
     with pytest.raises(ProcessingError, match=rf"was erased on .* as memory {number}"):
         remember(tenant, f"  {text.replace(' ', '  ')}\n")
     lines = tmp_path / "lines.jsonl"
@@ -272,7 +272,7 @@ def test_an_erasure_travels_with_an_export_without_the_text(tenant: Tenant):
 
     number, kept = remember(tenant, text), remember(tenant, "The boiler is in the attic.")
     assert taken_in(there, before := exported(tenant)).added == 2
-    erase(tenant, Chosen([number]))
+    erase(tenant, [number], confirm=True)
     after = exported(tenant)
     assert text.encode() not in b"".join(after)
     for each in (there, third):
@@ -334,7 +334,7 @@ def test_what_was_sent_to_tana_is_forgotten_and_its_node_named(tenant: Tenant, s
     SyncRecord({"pat_1": sent}).save(tenant.folder)
     tenant.settings.pai_mapping.parent.mkdir(parents=True)
     tenant.settings.pai_mapping.write_text('{"version": 1, "workspace": "w", "lastSync": null, "mappings": {"pat_1": "node-1"}}')
-    done = erase(tenant, Chosen(matching=sources["seed"]))
+    done = erase(tenant, matching=sources["seed"], confirm=True)
     assert done.nodes == ["node-1"]
     assert not done.trashed
     assert holding(tenant, sources["seed"]) == []
@@ -346,7 +346,7 @@ def test_backups_that_hold_it_are_named_and_restoring_them_leaves_it_out(tenant:
     remember(tenant, "Grace sails.")
     place = str(tmp_path / "backups")
     assert CliRunner().invoke(cli, ["backup", place]).exit_code == 0
-    done = erase(tenant, Chosen([number]))
+    done = erase(tenant, [number], confirm=True)
     (named,) = done.backups
     assert named.startswith(f"{place}/snapshots/main/")
     take_backup(tenant, Repository(place))
@@ -371,7 +371,7 @@ def _erase(data: Path, number: int, step: int) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
 
     sys.addaudithook(watch)
-    erase(tenant, Chosen([number]))
+    erase(tenant, [number], confirm=True)
 
 
 def _killed(work: Callable[..., None], *given: object) -> bool:
@@ -387,7 +387,7 @@ def test_a_killed_erasure_is_finished_by_the_next(tenant: Tenant):
         ingest(tenant)
         note(tenant.folder, [Noted(text, "", "", "s1")])
         killed += _killed(_erase, tenant.settings.data_dir, number, step)
-        erase(tenant, Chosen([number]))
+        erase(tenant, [number], confirm=True)
         assert holding(tenant, text) == [], step
         assert all(stone.finished for stone in Tombstones(tenant.state).all)
     assert killed >= 4
@@ -402,13 +402,13 @@ def _erase_until_the_tables(data: Path, number: int) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
     erasing.purge_tables = purged
-    erase(tenant, Chosen([number]))
+    erase(tenant, [number], confirm=True)
 
 
 @pytest.mark.long
 def test_a_run_after_a_killed_erasure_does_not_bring_the_memory_back(tenant: Tenant, sources: dict[str, str]):
     other = remember(tenant, "Ivan keeps the archive.")
-    (found,) = preview(tenant, Chosen(matching=sources["silo"])).memories
+    (found,) = erase(tenant, matching=sources["silo"]).memories
     relate(tenant, other, RelationType.RELATES_TO, found.id, note="x", stated_by=Source.CLI)
     third = remember(tenant, "Judy has the keys.")
     (memory,) = tenant.memories.get([found.id])
@@ -420,7 +420,7 @@ def test_a_run_after_a_killed_erasure_does_not_bring_the_memory_back(tenant: Ten
     note(tenant.folder, [Noted("Always lint.", "", "", "s1")])
     late.write_text(late.read_text().replace("Always lint.", memory.content.replace("\n", "\\n").replace('"', '\\"')))
     assert any("was stopped" in finding.what for finding in examine(tenant))
-    erase(tenant, Chosen())
+    erase(tenant, confirm=True)
     assert holding(tenant, sources["silo"]) == []
     assert not any("was stopped" in finding.what for finding in examine(tenant))
 
@@ -443,7 +443,7 @@ def test_what_is_read_of_tana_again_does_not_bring_an_erased_text_back(
     asked = ["erase", "--matching", sources["seed"], "--trash-in-tana", "--yes", "--json"]
     done = json.loads(CliRunner().invoke(cli, asked).output)
     assert (done["nodes"], done["trashed"], tana.nodes[node.id].in_trash) == ([node.id], True, True)
-    erase(tenant, Chosen([number]))
+    erase(tenant, [number], confirm=True)
     tana.nodes[node.id].in_trash = False  # as a person restores it
     assert CliRunner().invoke(cli, ["tana", "read"]).exit_code == 0
     assert holding(tenant, sources["seed"], long[:60]) == []
@@ -460,7 +460,7 @@ def test_copies_that_an_apply_of_learn_keeps_lose_the_text_and_the_rest_of_the_j
     journal.mark(1, "done")
     holders = holding(tenant, text)
     assert [path for path in holders if "applies" in str(path)]
-    erase(tenant, Chosen([number]))
+    erase(tenant, [number], confirm=True)
     assert holding(tenant, text) == []
     assert journal.plan(1)
 
@@ -478,7 +478,7 @@ def test_an_erasure_breaks_no_creative_link_and_the_next_build_drops_those_of_wh
         with tenant.catalog.read() as connection:
             return connection.execute("SELECT source_id, target_id FROM creative_links ORDER BY ALL").fetchall()
 
-    erase(tenant, Chosen(ids=(str(one),)))
+    erase(tenant, (str(one),), confirm=True)
     assert kept() == links
     refresh_graph(tenant.catalog, tenant.memories, tenant.relations)
     assert kept() == [tuple(sorted((two, three)))]

@@ -13,7 +13,7 @@ from memory_assets.learn.noted import Noted, note
 from memory_assets.models import NewMemory, RelationType, Source
 from memory_assets.operations.backup import backup
 from memory_assets.operations.context import context
-from memory_assets.operations.erase import Chosen, erase
+from memory_assets.operations.erase import erase
 from memory_assets.operations.relate import relate
 from memory_assets.operations.store import store
 from memory_assets.stores.access_log import AccessLog
@@ -36,7 +36,7 @@ def test_every_file_of_a_used_tenant_is_listed_as_kept_or_derived(tenant: Tenant
     note(tenant.folder, [Noted("Always lint first.", "", "", "s1")])
     SyncRecord(queue={"a": "create"}).save(tenant.folder)
     backup(tenant, str(tmp_path / "backups"))
-    erase(tenant, Chosen([second]))
+    erase(tenant, [second], confirm=True)
     assert unlisted_files(tenant.folder) == []
     assert {"noted.json", "tana/sync.json", "erased.json", "backups.json"} <= set(kept_entries(tenant.state, tenant.folder))
     assert care_of("vectors/memories.lance/data/a.lance") is Care.TABLE

@@ -173,7 +173,7 @@ class History:
             (1, lambda tenant: changes.restore(tenant, old)),
             (2, lambda tenant: changes.supersede(tenant, old, other)),
             (1, lambda tenant: relate.relate(tenant, old, RelationType.CONTRADICTS, other, stated_by="cli")),
-            (1, lambda tenant: erase.erase(tenant, erase.Chosen(ids=[old]))),
+            (1, lambda tenant: erase.erase(tenant, [old], confirm=True)),
             (3, run_steps),
             (5, lambda tenant: search(tenant, f"{about} {says.split()[-1]}", bridges=2)),
             (2, lambda tenant: show.recent(tenant, limit=20)),
