@@ -221,16 +221,7 @@ def import_lines(
     retired = _retire(tenant, wanted, exported, said)
     _import_relations(tenant, stated)
     renew_brief(tenant)
-    return Imported(
-        added=outcome.added,
-        updated=outcome.updated,
-        unchanged=outcome.unchanged,
-        refused=refused,
-        erased=len(given) - len(wanted),
-        repeated=outcome.repeated,
-        removed=removed,
-        retired=retired,
-    )
+    return Imported.of(outcome, refused=refused, erased=len(given) - len(wanted), removed=removed, retired=retired)
 
 
 def _retire(
