@@ -329,14 +329,8 @@ class VersionView(View):
     state: State
 
 
-class History(View):
-    """What a memory said before and says since, oldest first."""
-
-    versions: tuple[VersionView, ...]
-
-
-def history(tenant: Tenant, reference: str | int) -> History:
-    """All versions of the memory of this id: those that it replaced, itself, and those that took its place."""
+def history(tenant: Tenant, reference: str | int) -> tuple[VersionView, ...]:
+    """All versions of the memory of this id, oldest first: those that it replaced, itself, and those that took its place."""
     first = find_memory(tenant, reference)
     known, wanted = {first.id: first}, [first]
     while wanted and len(known) < _MOST_VERSIONS:
@@ -347,4 +341,4 @@ def history(tenant: Tenant, reference: str | int) -> History:
         wanted = tenant.memories.get(new) if new else []
         known |= {each.id: each for each in wanted}
     in_order = sorted(known.values(), key=lambda each: (each.created_at, each.id))
-    return History(versions=tuple(map(VersionView.model_validate, in_order)))
+    return tuple(map(VersionView.model_validate, in_order))

@@ -22,7 +22,7 @@ def show(page: Page) -> Response:
     """Everything about one memory, in whatever state it is."""
     number = page.path["id"]
     found = operations.show.show(page.tenant, number)
-    versions = operations.show.history(page.tenant, number).versions
+    versions = operations.show.history(page.tenant, number)
     changes = [(after, difference(before.content, after.content)) for before, after in pairwise(versions)]
     return page.render(
         "memory.html",
@@ -159,7 +159,7 @@ def show_changed(page: Page, numbers: Sequence[int], content: str | None = None)
 
 def _present(page: Page, number: int) -> "operations.show.VersionView":
     """The version of a memory that is in recall, else the memory itself."""
-    versions = operations.show.history(page.tenant, number).versions
+    versions = operations.show.history(page.tenant, number)
     in_recall = (each for each in reversed(versions) if each.state == "active")
     return next(in_recall, next(each for each in versions if each.id == number))
 
