@@ -2,7 +2,6 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -226,7 +225,7 @@ def merge_names(tenant: Tenant, number: int, into: MemoryId) -> Decided:
     keys = tuple(dict.fromkeys(_own_key(tenant, text, kind) for text, kind, _, _ in spellings))
     into_key = next(key or _own_key(tenant, text, kind) for text, kind, key, _ in targets if text == other.name)
     made = NameDecision("merge", tuple(dict.fromkeys(text for text, *_ in spellings)), keys, other.name, into_key)
-    return _decide(tenant, made, lambda decisions: [*decisions, made], other.name)
+    return _decide(tenant, made, other.name)
 
 
 def split_name(tenant: Tenant, number: int, spelling: Name) -> Decided:
@@ -246,7 +245,7 @@ def split_name(tenant: Tenant, number: int, spelling: Name) -> Decided:
         raise InvalidInputError(f"{spelling!r} is the only spelling of {name.name!r}, so it cannot be split off.")
     left = name.name if name.name not in going else next(text for text in keys if text not in going)
     made = NameDecision("split", going, (keys[spelling],), left)
-    return _decide(tenant, made, lambda decisions: [*decisions, made], spelling)
+    return _decide(tenant, made, spelling)
 
 
 def undo_decision(tenant: Tenant, reference: str) -> Decided:
@@ -256,24 +255,22 @@ def undo_decision(tenant: Tenant, reference: str) -> Decided:
     made = next((each for each in read_name_decisions(tenant.state) if each.id == reference), None)
     if made is None:
         raise NotFoundError(f"There is no decision {reference} about names; it may have been taken back already.")
-    taken_back = _decide(tenant, made, lambda decisions: [each for each in decisions if each.id != reference], made.names[0])
-    return taken_back.model_copy(update={"undone": True})
+    return _decide(tenant, made, made.names[0], undone=True)
 
 
-def _decide(
-    tenant: Tenant, made: "NameDecision", change: "Callable[[Sequence[NameDecision]], Sequence[NameDecision]]", spelling: str
-) -> Decided:
-    """Keep the decisions, bring the graph to them, and find the name that a spelling means then."""
+def _decide(tenant: Tenant, made: "NameDecision", spelling: str, *, undone: bool = False) -> Decided:
+    """Add a decision, or take it back, bring the graph to it, and find the name that a spelling means then."""
     from memory_assets.graph.decided_names import change_name_decisions, spellings_of
     from memory_assets.graph.edges import refresh_graph
 
-    change_name_decisions(tenant.state, change)
+    added = () if undone else (made,)
+    change_name_decisions(tenant.state, lambda decisions: [*(each for each in decisions if each.id != made.id), *added])
     refresh_graph(tenant.catalog, tenant.memories, tenant.relations, spellings_of(tenant))
     with tenant.catalog.interactive.read() as connection:
         found = connection.execute(
             'SELECT entity_id FROM graph_aliases WHERE "text" = $1 ORDER BY type LIMIT 1', [spelling]
         ).fetchone()
-    return Decided(decision=DecisionView.model_validate(made), name=found[0] if found else None)
+    return Decided(decision=DecisionView.model_validate(made), name=found[0] if found else None, undone=undone)
 
 
 def _read(connection: "DuckDBPyConnection", number: int) -> tuple[NameView, list[tuple[str, str, str, int]]]:
