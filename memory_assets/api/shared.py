@@ -27,10 +27,6 @@ class SharedRecords:
         self._lock_file = TemporaryFile()  # noqa: SIM115 - as long as this object
         self._threads = Lock()
 
-    def find(self, name: str) -> bytes:
-        """The value of a record; empty if there is none."""
-        return self.change(name, lambda value: value)
-
     def change(self, name: str, change: Callable[[bytes], bytes]) -> bytes:
         """Put `change` of the value in its place, while no other thread or process changes one; an empty value removes the record."""
         digest = np.void(blake2b(name.encode(), digest_size=_NAME_BYTES).digest())
