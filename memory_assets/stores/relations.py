@@ -51,24 +51,22 @@ class RelationStore(TableStore):
         super().__init__(place, DEFINITION, freshness, data_dir)
         self.upkeep = Upkeep(self.stored, lambda: None)
 
-    def state(self, relation: StatedRelation) -> int:
-        """Record a relation that passes `check`; stating it again replaces its confidence and note. Returns its id."""
+    def state(self, relation: StatedRelation) -> None:
+        """Record a relation that passes `check`; stating it again replaces its confidence and note."""
         relation.check()
         row = {"id": relation.id, **asdict(relation), "created_at": datetime.now(UTC)}
         lance.upsert(self.stored.writing, pa.Table.from_pylist([row], schema=SCHEMA))
-        return relation.id
 
     def withdraw(self, number: int) -> None:
         table = self.stored.writing
         lance.commit(table, lambda: table.delete(f"id = {number}"), f"The relation {number} could not be removed")
 
-    def insert(self, relations: Mapping[StatedRelation, datetime]) -> int:
-        """Record relations that were stated elsewhere at a time; those that are there stay. Returns how many were new."""
+    def insert(self, relations: Mapping[StatedRelation, datetime]) -> None:
+        """Record relations that were stated elsewhere at a time; those that are there stay."""
         there = set(self.scan()["id"].to_pylist()) if relations else set()
         rows = [{"id": each.id, **asdict(each), "created_at": at} for each, at in relations.items() if each.id not in there]
         if rows:
             lance.insert(self.stored.writing, pa.Table.from_pylist(rows, schema=SCHEMA))
-        return len(rows)
 
     @reading
     def scan(self) -> pa.Table:
