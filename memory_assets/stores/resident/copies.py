@@ -10,7 +10,6 @@ import secrets
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
@@ -21,21 +20,14 @@ from memory_assets.stores.feed import Position
 from memory_assets.stores.files import replace_file
 from memory_assets.stores.locks import locked
 from memory_assets.stores.resident.segment import Segment
+from memory_assets.stores.resident.snapshot import Snapshot
+from memory_assets.stores.resident.words import Stem
 
 _LIST = "copy.json"
 _DRAFT = "draft-"
 _SEGMENT = "segment-"
 _ATTEMPTS = 100
 """How often a folder is emptied in which somebody writes."""
-
-
-@dataclass(frozen=True, slots=True)
-class Copy:
-    """A version of the table in files."""
-
-    position: Position
-    column: str
-    segments: tuple[Segment, ...]
 
 
 class Copies:
@@ -83,11 +75,13 @@ class Copies:
         segment.save(part)
         return Segment.open(part.rename(self._folder / f"{_SEGMENT}{part.name}"))
 
-    def publish(self, copy: Copy) -> None:
-        """Let all processes use a copy, whose segments are saved; files that it does not need are removed."""
-        segments = [{"file": each.file, "gone": np.flatnonzero(~each.current).tolist()} for each in copy.segments if each.file]
-        position = {"version": copy.position.version, "read_at": copy.position.read_at.isoformat()}
-        listed = {"run": self._run, "column": copy.column, "position": position, "segments": segments}
+    def publish(self, snapshot: Snapshot) -> None:
+        """Let all processes use a snapshot, whose segments are saved; files that it does not need are removed."""
+        segments = [
+            {"file": each.file, "gone": np.flatnonzero(~each.current).tolist()} for each in snapshot.segments if each.file
+        ]
+        position = {"version": snapshot.position.version, "read_at": snapshot.position.read_at.isoformat()}
+        listed = {"run": self._run, "column": snapshot.column, "position": position, "segments": segments}
         replace_file(self._folder / _LIST, json.dumps(listed))
         self._seen = self._stamp()
         kept = {each["file"] for each in segments}
@@ -100,15 +94,15 @@ class Copies:
         """Whether another process published a copy."""
         return self._stamp() not in (None, self._seen)
 
-    def read(self) -> Copy | None:
-        """The newest copy of another process of this run; None if there is none."""
+    def read(self, terms: Stem) -> Snapshot | None:
+        """The newest snapshot of another process of this run; None if there is none."""
         self._seen = self._stamp()
         try:
             listed = json.loads((self._folder / _LIST).read_bytes())
             if listed["run"] != self._run:
                 return None
             position = Position(listed["position"]["version"], datetime.fromisoformat(listed["position"]["read_at"]))
-            return Copy(position, listed["column"], tuple(self._opened(**each) for each in listed["segments"]))
+            return Snapshot(position, listed["column"], tuple(self._opened(**each) for each in listed["segments"]), terms)
         except (OSError, ValueError, KeyError):  # it was removed, or replaced, this moment
             return None
 

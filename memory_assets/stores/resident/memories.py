@@ -24,7 +24,7 @@ from memory_assets.stores import feed, lance
 from memory_assets.stores.embedding_columns import meaning_column
 from memory_assets.stores.feed import Position, read_changes
 from memory_assets.stores.resident.appends import Appends
-from memory_assets.stores.resident.copies import Copies, Copy
+from memory_assets.stores.resident.copies import Copies
 from memory_assets.stores.resident.segment import ROW_ID, Segment
 from memory_assets.stores.resident.snapshot import Snapshot
 from memory_assets.stores.resident.words import Terms
@@ -157,10 +157,8 @@ class ResidentMemories:
 
     def _adopt(self, column: str | None) -> None:
         """Use the copy of another process, if there is one that was not seen yet, and what was committed since."""
-        if not self._copies.has_unseen or (copy := self._copies.read()) is None or copy.column != column:
-            return
-        snapshot = Snapshot(copy.position, copy.column, copy.segments, self._terms)
-        if not self._allowance.grant(self, snapshot.nbytes):
+        snapshot = self._copies.read(self._terms) if self._copies.has_unseen else None
+        if snapshot is None or snapshot.column != column or not self._allowance.grant(self, snapshot.nbytes):
             return
         with self._writing:
             self._snapshot = snapshot
@@ -235,10 +233,10 @@ class ResidentMemories:
             self._row_nbytes = segment.nbytes / max(1, len(segment))
             if not self._allowance.grant(self, segment.nbytes):
                 return
+            snapshot = Snapshot(here, column, (self._copies.save(segment, draft) if draft else segment,), self._terms)
             if draft:
-                segment = self._copies.save(segment, draft)
-                self._copies.publish(Copy(here, column, (segment,)))
-            self._snapshot = Snapshot(here, column, (segment,), self._terms)
+                self._copies.publish(snapshot)
+            self._snapshot = snapshot
 
     def _estimate(self, column: str) -> int:
         """Bytes of memory that the whole table would take, by an even sample of its rows, or at least what it took before.
@@ -324,7 +322,7 @@ class ResidentMemories:
             segments = sorted([joined, *now.values()], key=len, reverse=True)
             segments = tuple(self._saved(each, draft) for each in segments)
             self._snapshot = replace(present, segments=segments)
-            self._copies.publish(Copy(self._snapshot.position, present.column, segments))
+            self._copies.publish(self._snapshot)
 
     def _joined(self, segments: Sequence[Segment]) -> Segment:
         return Segment.joined(segments, self._terms, self._snapshot.mean_length if self._snapshot else None)
