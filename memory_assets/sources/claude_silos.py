@@ -9,7 +9,6 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache, partial
 from itertools import pairwise
 from pathlib import Path
@@ -60,14 +59,6 @@ class Pointer(NamedTuple):
     """Whether it is `[[name]]`, which may mean a memory of that name and not a file."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Section:
-    title: str
-    """Its heading, behind the one above it."""
-    heading: str
-    lines: list[str]
-
-
 def parse_index(data: bytes, *, prefix: str, path: str, dating: Dating, project: str, metadata: dict[str, Any]) -> Parsed:
     """Return the sections of an index as items, and its pointers as hooks.
 
@@ -78,9 +69,9 @@ def parse_index(data: bytes, *, prefix: str, path: str, dating: Dating, project:
     items: list[SourceItem] = []
     hooks: list[Hook] = []
     seen: Counter[str] = Counter()
-    for section in _sections(parse(text)[1]):
+    for title, heading, lines in _sections(parse(text)[1]):
         said: list[str] = []
-        for line in section.lines:
+        for line in lines:
             pointed = pointer(line)
             if pointed and not pointed.is_wiki:
                 hooks.append(Hook(prefix + pointed.name, pointed.hook))
@@ -92,23 +83,23 @@ def parse_index(data: bytes, *, prefix: str, path: str, dating: Dating, project:
         if not said:
             continue
         body = "\n".join(said)
-        found = dating.date(path, data, [section.heading])
-        name = " ".join(section.heading.casefold().split())[:120]
+        found = dating.date(path, data, [heading])
+        name = " ".join(heading.casefold().split())[:120]
         seen[name] += 1
         items.append(
             SourceItem(
                 source=Source.CLAUDE_SILO,
                 key=f"{prefix}{INDEX_NAME}#{name}" + (f"~{seen[name]}" if seen[name] > 1 else ""),
-                kind=guess_kind(section.title, body),
+                kind=guess_kind(title, body),
                 body=body,
-                title=section.title,
+                title=title,
                 created_at=found[0] if found else None,
                 links=link_targets(body),
                 project=project,
                 metadata={
                     "path": path,
                     **metadata,
-                    "section": section.heading,
+                    "section": heading,
                     "guessed": ["kind"],
                     **({"dated_by": found[1]} if found else {}),
                     **({"decoding": note} if note else {}),
@@ -147,8 +138,10 @@ def _pointer(found: re.Match[str], hook: str) -> Pointer:
     return Pointer(unquote(found["linked"] or found["bare"]), hook)
 
 
-def _sections(text: str) -> Iterator[_Section]:
+def _sections(text: str) -> Iterator[tuple[str, str, list[str]]]:
     """Yield what stands before the first heading and below each heading, without what stands below a deeper one.
+
+    Each comes as its title, which is the heading behind the one above it, the heading alone, and its lines.
 
     Headings are those with `#`: an underline is more often a rule below a paragraph. A quotation has none of the index's own, and
     is not parsed: fences in quotations cost markdown-it quadratic time.
@@ -166,7 +159,7 @@ def _sections(text: str) -> Iterator[_Section]:
     above: dict[int, str] = {}
     for (_, begin, depth, heading), end in zip(headings, ends, strict=True):
         above = {level: name for level, name in above.items() if level < depth and name.casefold() not in _OF_THE_INDEX}
-        yield _Section(": ".join([*list(above.values())[-1:], heading]), heading, lines[begin:end])
+        yield ": ".join([*list(above.values())[-1:], heading]), heading, lines[begin:end]
         above[depth] = heading
 
 
