@@ -12,7 +12,7 @@ import re
 import shlex
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -128,19 +128,6 @@ class Change:
     path: Path
 
 
-@dataclass(frozen=True, slots=True)
-class _Installed:
-    """What the list beside the plugin tells."""
-
-    files: Mapping[str, str]
-    """Digest of each file that was written, by its path in the folder."""
-    merged: str = ""
-    """What was inserted into the user's settings."""
-
-    def write(self, folder: Path) -> None:
-        replace_file(folder / _LIST, json.dumps(asdict(self), indent=2) + "\n")
-
-
 def plugin_folder() -> Path:
     """Where the plugin goes: in Claude Code's configuration folder, which CLAUDE_CONFIG_DIR may move."""
     configured = os.environ.get("CLAUDE_CONFIG_DIR")
@@ -170,11 +157,10 @@ def install(folder: Path, tenant: str | None, *, status_line: bool, dry_run: boo
     merging = [Change("merge" if merged else "keep", settings)] if status_line else []
     if not dry_run:
         _clear_remains(folder, files)
-    installed = _written(folder) if _holds_files(folder) else _Installed({})
-    ours = installed.files
+    ours, merged_before = _written(folder) if _holds_files(folder) else ({}, "")
     written = {name: _digest_of(text.encode()) for name, text in files.items()}
     if not dry_run:  # before the files, so that a kill leaves none that the list lacks
-        _Installed(written | dict(ours), installed.merged).write(folder)
+        _write_list(folder, written | ours, merged_before)
     changes: list[Change] = []
     for name, text in files.items():
         path = folder / name
@@ -187,10 +173,8 @@ def install(folder: Path, tenant: str | None, *, status_line: bool, dry_run: boo
             replace_file(free_path(path.with_name(path.name + _KEPT)), path.read_bytes())
         replace_file(path, text)
     if not dry_run:
-        _Installed(written, merged or installed.merged).write(
-            folder
-        )  # first: killed in between, `remove` finds nothing to take out
-        if merged:
+        _write_list(folder, written, merged or merged_before)
+        if merged:  # last: killed in between, `remove` finds nothing to take out
             insert(settings, merged)
     return [*changes, *merging]
 
@@ -198,19 +182,18 @@ def install(folder: Path, tenant: str | None, *, status_line: bool, dry_run: boo
 def remove(folder: Path, *, dry_run: bool) -> list[Change]:
     """Delete what was written into `folder`; a file that its owner changed or added stays."""
     if not dry_run:
-        _clear_remains(folder, _written(folder).files if (folder / _LIST).exists() else ())
+        _clear_remains(folder, _written(folder)[0] if (folder / _LIST).exists() else ())
     if not _holds_files(folder):
         return []
-    installed, settings = _written(folder), settings_file(folder)
-    ours = installed.files
+    (ours, merged), settings = _written(folder), settings_file(folder)
     changes = [Change("delete" if _digest(folder / name) == digest else "leave", folder / name) for name, digest in ours.items()]
     changes = [change for change in changes if change.path.exists()]
-    separable = can_take_out(settings, installed.merged)
-    if installed.merged:
+    separable = can_take_out(settings, merged)
+    if merged:
         changes.append(Change("unmerge" if separable else "leave", settings))
     if not dry_run:
         if separable:
-            take_out(settings, installed.merged)
+            take_out(settings, merged)
         for change in changes:
             if change.action == "delete":
                 change.path.unlink()
@@ -231,8 +214,12 @@ def _clear_remains(folder: Path, names: Iterable[str]) -> None:
         clear_remains(path)
 
 
-def _written(folder: Path) -> _Installed:
-    """What was written into `folder`."""
+def _write_list(folder: Path, files: Mapping[str, str], merged: str) -> None:
+    replace_file(folder / _LIST, json.dumps({"files": files, "merged": merged}, indent=2) + "\n")
+
+
+def _written(folder: Path) -> tuple[dict[str, str], str]:
+    """What was written into `folder`: the digest of each file by its path there, and what was inserted into the user's settings."""
     try:
         held = json.loads((folder / _LIST).read_bytes())
         listed = {str(name): str(digest) for name, digest in held["files"].items()}
@@ -241,7 +228,7 @@ def _written(folder: Path) -> _Installed:
         raise ConflictError(f"{folder} holds something that `memory install` did not write; move it away first.") from error
     if any(not (folder / name).resolve().is_relative_to(folder.resolve()) for name in listed):
         raise ConflictError(f"{folder / _LIST} names files outside of it; move the folder away first.")
-    return _Installed(listed, merged)
+    return listed, merged
 
 
 def _digest_of(data: bytes) -> str:
