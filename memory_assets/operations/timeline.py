@@ -19,7 +19,9 @@ _MOST_COLUMNS = 60
 """Columns up to which a finer unit is chosen."""
 _SPAN = "SELECT min(created_at), max(created_at) FROM stored"
 _LEARNED = """
-    SELECT date_trunc($1, created_at AT TIME ZONE 'UTC')::DATE AS begins, source, count(*) FROM stored GROUP BY ALL ORDER BY ALL
+    WITH learned AS (SELECT date_trunc('{0}', created_at AT TIME ZONE 'UTC')::DATE AS begins, source FROM stored),
+    all_columns AS (SELECT unnest(generate_series(min(begins), max(begins), INTERVAL 1 {0}))::DATE AS begins FROM learned)
+    SELECT begins, source, count(source) FROM all_columns LEFT JOIN learned USING (begins) GROUP BY ALL ORDER BY ALL
 """
 _HELD = """
     WITH newer AS (
@@ -96,14 +98,10 @@ def learned(tenant: Tenant, narrowed: Narrowing) -> Learned:
         days = (last - first).days
         fitting: list[Unit] = [name for name, length in _UNITS.items() if days // length < _MOST_COLUMNS]
         unit: Unit = fitting[0] if fitting else "year"
-        counts: dict[date, dict[Source, int]] = {}
-        for begins, source, count in connection.execute(_LEARNED, [unit]).fetchall():
-            counts.setdefault(begins, {})[Source(source)] = count
-    begins, end, columns = min(counts), max(counts), []
-    while begins <= end:
-        columns.append(ColumnView(begins=begins, sources=counts.get(begins, {})))
-        begins = _following(begins, unit)
-    return Learned(unit=unit, columns=tuple(columns))
+        columns: dict[date, dict[Source, int]] = {}
+        for begins, source, count in connection.execute(_LEARNED.format(unit)).fetchall():
+            columns.setdefault(begins, {}).update({Source(source): count} if source else {})
+    return Learned(unit=unit, columns=tuple(ColumnView(begins=begins, sources=each) for begins, each in columns.items()))
 
 
 def held_on(tenant: Tenant, day: date, narrowed: Narrowing, *, limit: int = 20, cursor: str | None = None) -> Held:
@@ -130,9 +128,3 @@ def held_on(tenant: Tenant, day: date, narrowed: Narrowing, *, limit: int = 20, 
         ),
         next_cursor=write_cursor(rows[limit - 1][1], [rows[limit - 1][0]]) if len(rows) > limit else None,
     )
-
-
-def _following(begins: date, unit: Unit) -> date:
-    if unit in ("day", "week"):
-        return begins + timedelta(days=1 if unit == "day" else 7)
-    return (begins.replace(day=1) + timedelta(days=32 if unit == "month" else 366)).replace(day=1)
