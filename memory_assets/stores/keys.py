@@ -106,26 +106,24 @@ class KeyStore:
         self._state.put(f"keys/{key.id}.json", _to_bytes(key))
 
 
-class OneTimeLinks:
-    """Links that open one tenant's pages once: the digest of a link's token names when it was made, and is removed by its use."""
+def create_link(state: TenantState) -> str:
+    """Make a link that opens the tenant's pages once, and remove those that nobody used in time; returns its token.
 
-    def __init__(self, state: TenantState) -> None:
-        self._state = state
+    The digest of the token names when it was made.
+    """
+    for entry in state.list("links/"):
+        if _is_old(state.get(entry.name)):
+            state.remove(entry.name)
+    token = secrets.token_urlsafe(32)
+    state.put(f"links/{_digest(token)}", str(time.time()).encode())
+    return token
 
-    def create(self) -> str:
-        """Make a link, and remove those that nobody used in time; returns its token."""
-        for entry in self._state.list("links/"):
-            if _is_old(self._state.get(entry.name)):
-                self._state.remove(entry.name)
-        token = secrets.token_urlsafe(32)
-        self._state.put(f"links/{_digest(token)}", str(time.time()).encode())
-        return token
 
-    def use(self, token: str) -> bool:
-        """Whether the token opens the pages now. Of several attempts one succeeds; an old link opens nothing."""
-        name = f"links/{_digest(token)}"
-        made_at = self._state.get(name)
-        return made_at is not None and self._state.put(name, None, made_at) and not _is_old(made_at)
+def use_link(state: TenantState, token: str) -> bool:
+    """Whether the token opens the pages now. Of several attempts one succeeds; an old link opens nothing."""
+    name = f"links/{_digest(token)}"
+    made_at = state.get(name)
+    return made_at is not None and state.put(name, None, made_at) and not _is_old(made_at)
 
 
 def _is_old(made_at: bytes | None) -> bool:

@@ -17,7 +17,7 @@ from memory_assets.api.errors import describe_error, request_id, status_of
 from memory_assets.api.middleware import authorised
 from memory_assets.errors import ChangedMeanwhileError, InvalidInputError, MemoryAssetsError, NotFoundError
 from memory_assets.stores.access_log import recalled_by
-from memory_assets.stores.keys import OneTimeLinks
+from memory_assets.stores.keys import create_link, use_link
 from memory_assets.tenants import Tenant, open_states, validate_tenant
 from memory_assets.ui.page import LARGEST_ID, VIEWS, FormFields, Page, View
 from memory_assets.ui.rendering import assets, render
@@ -77,7 +77,7 @@ def mount_pages(app: FastAPI) -> None:
 def one_time_address(tenant: Tenant, service: str) -> str:
     """An address that opens a tenant's pages once, at the service of that address; a tenant without a store gets one."""
     tenant.state.claim()
-    return f"{service}{PATH}/open/{tenant.name}/{OneTimeLinks(tenant.state).create()}"
+    return f"{service}{PATH}/open/{tenant.name}/{create_link(tenant.state)}"
 
 
 async def _to_pages() -> RedirectResponse:
@@ -141,7 +141,7 @@ class Pages:
             tenant = validate_tenant(request.path_params["tenant"])
         except InvalidInputError:
             tenant = ""
-        if not tenant or not OneTimeLinks(open_states(self._state.settings).open(tenant)).use(request.path_params["token"]):
+        if not tenant or not use_link(open_states(self._state.settings).open(tenant), request.path_params["token"]):
             message = "This link was used already, or is too old; run `memory ui` for another one, or log in with a key."
             return self._logged_out(request, _token_of(request) or new_token(), message)
         self._sessions.end(_token_of(request))

@@ -33,7 +33,7 @@ from memory_assets.operations.status import status
 from memory_assets.operations.store import store
 from memory_assets.operations.take_in import take_in
 from memory_assets.settings import Settings, load_settings
-from memory_assets.stores.keys import KeyStore, OneTimeLinks
+from memory_assets.stores.keys import KeyStore, create_link, use_link
 from memory_assets.stores.postgres import Database, PostgresStates
 from memory_assets.stores.schema import CATALOG_TABLES, duplicate_keys
 from memory_assets.stores.state import FileStates, TenantStates
@@ -351,9 +351,9 @@ def test_a_state_of_a_deleted_tenant_takes_nothing(states: TenantStates) -> None
 
 
 def test_a_link_opens_once(states: TenantStates) -> None:
-    links = OneTimeLinks(states.open("ann"))
-    token = links.create()
-    assert [links.use(token), links.use(token), links.use("another")] == [True, False, False]
+    state = states.open("ann")
+    token = create_link(state)
+    assert [use_link(state, each) for each in (token, token, "another")] == [True, False, False]
 
 
 def test_no_request_lists_the_bucket(elsewhere: Settings, servers: tuple[ObjectStorage, PostgreSQL]) -> None:

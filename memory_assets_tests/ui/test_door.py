@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from memory_assets.stores.keys import KeyStore, OneTimeLinks
+from memory_assets.stores.keys import KeyStore, create_link, use_link
 from memory_assets.tenants import Tenant, delete_tenant
 from memory_assets.ui.app import one_time_address
 from memory_assets.ui.page import VIEWS
@@ -90,11 +90,11 @@ def test_a_link_opens_once_and_not_when_it_is_old(site: Site, tenant: Tenant, mo
     again = site.visitor().http.get(address)
     assert again.status_code == 403
     assert "was used already" in again.text
-    old = OneTimeLinks(tenant.state).create()
+    old = create_link(tenant.state)
     now = time.time()
     monkeypatch.setattr("memory_assets.stores.keys.time.time", lambda: now + 301)
-    assert not OneTimeLinks(tenant.state).use(old)
-    OneTimeLinks(tenant.state).create()
+    assert not use_link(tenant.state, old)
+    create_link(tenant.state)
     assert len(list((tenant.folder / "links").iterdir())) == 1
     for path in ("/open/nobody/x", "/open/..%2F..%2Fx/y", "/open/main/..%2F..%2Fkeys"):
         assert site.visitor().get(path).status_code in (403, 404)
