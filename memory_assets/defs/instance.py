@@ -53,7 +53,7 @@ def open_instance(settings: Settings) -> Iterator[dg.DagsterInstance]:
                 f"Dagster's folder {home} cannot be made ({error.strerror}); let DAGSTER_HOME name another."
             ) from error
     close_to_others(home)
-    with _explained(home):
+    try:
         os.environ["DAGSTER_HOME"] = str(home)  # which its configuration names
         try:
             opened = dg.DagsterInstance.from_config(str(home))
@@ -63,12 +63,6 @@ def open_instance(settings: Settings) -> Iterator[dg.DagsterInstance]:
                 os.environ["DAGSTER_HOME"] = named
         with opened as instance:
             yield instance
-
-
-@contextmanager
-def _explained(home: Path) -> Iterator[None]:
-    try:
-        yield
     except (DBAPIError, sqlite3.DatabaseError) as error:
         cause = error.orig if isinstance(error, DBAPIError) else error
         raise StoreError(explain_failure(home, cause)) from error
