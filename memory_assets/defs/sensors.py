@@ -94,16 +94,18 @@ def _source_sensor(
         if not changed:
             return dg.SkipReason(f"Nothing changed in {', '.join(str(paths[source]) for source in sources.values())}.")
         step = next_run(context.instance, tenant.name, changed)
-        match step:
-            case dg.RunRequest():
-                add = TENANTS.build_add_request([tenant.name])
-                return dg.SensorResult(run_requests=[step], dynamic_partitions_requests=[add])
-            case None:
-                cursor = json.dumps({"tenant": tenant.name, **stamps})
-                return dg.SensorResult(skip_reason="What changed is taken in.", cursor=cursor)
-        return step
+        return _answer(step, tenant.name, "What changed is taken in.", json.dumps({"tenant": tenant.name, **stamps}))
 
     return evaluate
+
+
+def _answer(step: dg.RunRequest | dg.SkipReason | None, tenant: str, done: str, cursor: str) -> dg.SensorResult | dg.SkipReason:
+    """Request the run of a tenant, or wait; where nothing is to do, say so and keep the cursor."""
+    if step is None:
+        return dg.SensorResult(skip_reason=done, cursor=cursor)
+    if isinstance(step, dg.SkipReason):
+        return step
+    return dg.SensorResult(run_requests=[step], dynamic_partitions_requests=[TENANTS.build_add_request([tenant])])
 
 
 def _stored_memories_sensor(memory: MemoryResource) -> dg.SensorDefinition:
@@ -194,16 +196,12 @@ def _tana_sensor(memory: MemoryResource) -> dg.SensorDefinition:
             return dg.SkipReason("Nothing waits for Tana.")
         wanted = hashlib.sha256(json.dumps([stamp, waiting]).encode()).hexdigest()[:32]
         step = next_run(context.instance, tenant.name, {tana_learnings.key.to_user_string(): wanted})
-        if step is None:
-            return dg.SensorResult(skip_reason="What waited is in Tana.", cursor=stamp)
-        if isinstance(step, dg.SkipReason):
-            return step
         try:
-            TanaClient.open(settings).health(timeout=_TANA_PATIENCE_S)
+            if isinstance(step, dg.RunRequest):
+                TanaClient.open(settings).health(timeout=_TANA_PATIENCE_S)
         except TanaError as error:
             return dg.SkipReason(str(error))
-        add = TENANTS.build_add_request([tenant.name])
-        return dg.SensorResult(run_requests=[step], dynamic_partitions_requests=[add])
+        return _answer(step, tenant.name, "What waited is in Tana.", stamp)
 
     return evaluate
 
