@@ -103,7 +103,7 @@ class ProcessLauncher(ResumingLauncher, DefaultRunLauncher):
 
     def _cancel(self, run: dg.DagsterRun) -> None:
         if is_alive(self._instance, run.run_id):
-            os.kill(int(_lock(self._instance, run.run_id).read_bytes()), signal.SIGTERM)
+            os.kill(int(lock_of(self._instance, run.run_id).read_bytes()), signal.SIGTERM)
         else:
             self._instance.report_run_canceled(run, _ENDED)
 
@@ -131,13 +131,13 @@ def shown_alive(instance: dg.DagsterInstance, run_id: str) -> Iterator[None]:
         try:
             yield
         finally:
-            _lock(instance, run_id).unlink(missing_ok=True)
+            lock_of(instance, run_id).unlink(missing_ok=True)
 
 
 def is_alive(instance: dg.DagsterInstance, run_id: str) -> bool | None:
     """Whether a process works on a run; None if none has begun."""
     try:
-        probe = os.open(_lock(instance, run_id), os.O_RDWR)
+        probe = os.open(lock_of(instance, run_id), os.O_RDWR)
     except FileNotFoundError:
         return None
     try:
@@ -169,23 +169,19 @@ def end_dead_runs(instance: dg.DagsterInstance) -> int:
     return ended
 
 
-def forget_lock(instance: dg.DagsterInstance, run_id: str) -> None:
-    """Delete the lock's file of a run that is deleted."""
-    _lock(instance, run_id).unlink(missing_ok=True)
-
-
 def _locks(instance: dg.DagsterInstance) -> Path:
     return Path(instance.root_directory) / "running"
 
 
-def _lock(instance: dg.DagsterInstance, run_id: str) -> Path:
+def lock_of(instance: dg.DagsterInstance, run_id: str) -> Path:
+    """The file that the process of a run holds a lock on."""
     return _locks(instance) / run_id
 
 
 @contextmanager
 def _locked(instance: dg.DagsterInstance, run_id: str) -> Iterator[int]:
     """A descriptor of the lock's file. The lock ends when the last process has closed it."""
-    lock = _lock(instance, run_id)
+    lock = lock_of(instance, run_id)
     lock.parent.mkdir(exist_ok=True, mode=0o700)
     unlocked = lock.with_name(f".{run_id}")
     held = os.open(unlocked, os.O_RDWR | os.O_CREAT, 0o600)

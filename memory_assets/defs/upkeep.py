@@ -16,7 +16,7 @@ from dagster._core.storage.runs import SqlRunStorage
 from dagster._core.storage.runs.schema import KeyValueStoreTable
 from sqlalchemy import ColumnElement
 
-from memory_assets.defs.launcher import forget_lock, is_alive
+from memory_assets.defs.launcher import is_alive, lock_of
 from memory_assets.defs.partitions import PARTITION_SET
 from memory_assets.defs.workers import WorkerLauncher
 
@@ -103,7 +103,7 @@ def forget_tenant(instance: dg.DagsterInstance, tenant: str) -> None:
 def delete_run(instance: dg.DagsterInstance, run_id: str) -> None:
     """Delete a run with its files and its results of checks, which Dagster's own deletion leaves behind."""
     instance.delete_run(run_id)
-    forget_lock(instance, run_id)
+    lock_of(instance, run_id).unlink(missing_ok=True)
     _forget_values(instance, lambda key: key.endswith(f":seen:{run_id}"))
     events = instance.event_log_storage
     if isinstance(events, SqlEventLogStorage):
