@@ -10,13 +10,13 @@ import pyarrow as pa
 from memory_assets.ingest.scans import NEW_HOOKS
 from memory_assets.language.workers import Workers, outcomes_of_many
 from memory_assets.models import Features
-from memory_assets.stores.catalog import Catalog
+from memory_assets.stores.layout import read_moves
 from memory_assets.stores.schema import table
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-    from memory_assets.language.pipeline import Analyzer
+    from memory_assets.tenants import Tenant
 
 
 _CHUNK = 512
@@ -37,12 +37,7 @@ class FeaturesOutcome:
     data_version: str
 
 
-def extract_features(
-    catalog: Catalog,
-    analyzer: "Analyzer",
-    on_progress: Callable[[int, int], None],
-    ready: Workers | None = None,
-) -> FeaturesOutcome:
+def extract_features(tenant: "Tenant", on_progress: Callable[[int, int], None], ready: Workers | None = None) -> FeaturesOutcome:
     """Analyse every entry's text that this pipeline has not seen, and drop what no entry needs. Finished chunks stay.
 
     A text that cannot be analysed is recorded with its fault, and not tried again before it or the pipeline changes.
@@ -50,6 +45,7 @@ def extract_features(
     The analyser loads its pipeline only if there is something to analyse. `on_progress` gets (done, total) every two seconds and after
     every chunk; `ready` is a process started for the texts.
     """
+    catalog, analyzer = tenant.catalog, tenant.analyzer
     with catalog.read() as connection:
         todo = connection.execute(
             """
@@ -130,13 +126,11 @@ class EntriesOutcome:
     data_version: str
 
 
-def refresh_entries(catalog: Catalog, moves: Mapping[str, str] | None = None) -> EntriesOutcome:
-    """Bring `memory_entries` to what the source items say, in one transaction, and only where something differs.
-
-    `moves` are the canonical keys that curated silo memories have now.
-    """
-    with catalog.write() as connection:
-        connection.register("moves", moves_table(moves or {}))
+def refresh_entries(tenant: "Tenant") -> EntriesOutcome:
+    """Bring `memory_entries` to what the source items say, in one transaction, and only where something differs."""
+    moves = moves_table(read_moves(tenant.folder))
+    with tenant.catalog.write() as connection:
+        connection.register("moves", moves)
         added, changed, removed = connection.execute(f"""
             SELECT count(*) FILTER (e.key IS NULL),
                    count(*) FILTER (e.entry_hash <> w.entry_hash),

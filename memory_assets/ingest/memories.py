@@ -21,6 +21,7 @@ from memory_assets.language.embedders.context import embed_in_context
 from memory_assets.models import MACHINE, Memory, State
 from memory_assets.stores.catalog import Catalog
 from memory_assets.stores.lance import ids_in, quoted
+from memory_assets.stores.layout import read_moves
 from memory_assets.stores.memories import SUPERSEDABLE, MemoryStore
 from memory_assets.stores.rows import DERIVED, SCHEMA, derived_id, from_arrow, headed, rows_of, to_arrow
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
     from memory_assets.language.embedders.protocol import Embedder
+    from memory_assets.tenants import Tenant
 
 _CHUNK = 512
 """Memories per commit."""
@@ -58,23 +60,18 @@ class MemoriesOutcome:
         return self.added + self.updated + self.superseded + self.vanished + self.returned
 
 
-def sync_memories(
-    catalog: Catalog,
-    store: MemoryStore,
-    open_embedder: "Callable[[], Embedder]",
-    on_progress: Callable[[int, int], None],
-    moves: Mapping[str, str] | None = None,
-) -> MemoriesOutcome:
+def sync_memories(tenant: "Tenant", on_progress: Callable[[int, int], None]) -> MemoriesOutcome:
     """Bring the `memories` table to what `memory_entries` and `extracted_features` say.
 
     A changed text becomes a new memory that supersedes the old one; a changed attribute updates its memory; what vanished from a
     source is deactivated until it returns. What was restored or imported from elsewhere and never read here stays, also beside a
     file of the same key. What a person forgot or archived stays so. Finished commits stay.
-    The embedder is opened only if there is something to embed. `moves` are the canonical keys that curated silo memories have now.
+    The embedder is opened only if there is something to embed.
     """
+    catalog, store, moves = tenant.catalog, tenant.memories, read_moves(tenant.folder)
     existing = store.scan(_COMPARED, "source_key <> ''")
     with catalog.read() as connection:
-        _find_own(connection, store, existing, moves or {})
+        _find_own(connection, store, existing, moves)
         keys, said_already = _moved(connection)
         plan = None if keys else _plan(connection, said_already)
     if plan is None:
@@ -82,11 +79,11 @@ def sync_memories(
         store.update(rows_of(id=list(keys), source_key=list(keys.values())), read_at)
         existing = store.scan(_COMPARED, "source_key <> ''")
         with catalog.read() as connection:
-            _find_own(connection, store, existing, moves or {})
+            _find_own(connection, store, existing, moves)
             plan = _plan(connection, said_already)
     to_write, to_return, to_supersede, vanished = plan
     outcome = MemoriesOutcome()
-    embedder = open_embedder() if to_write.num_rows else None
+    embedder = tenant.embedder if to_write.num_rows else None
     done = 0
     for batch in to_write.to_batches(max_chunksize=_CHUNK):
         assert embedder is not None

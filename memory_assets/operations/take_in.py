@@ -48,7 +48,6 @@ def take_in(tenant: Tenant) -> TakenIn:
     from memory_assets.learn.briefing import renew_brief
     from memory_assets.learn.sessions import remember_sessions
     from memory_assets.sources.readers import source_paths
-    from memory_assets.stores.layout import read_moves
     from memory_assets.stores.locks import locked
 
     tenant.memories.prepare()
@@ -56,10 +55,9 @@ def take_in(tenant: Tenant) -> TakenIn:
     lock.mkdir(mode=0o700, parents=not tenant.location.is_folder, exist_ok=True)
     with locked(lock):
         scans = [refresh_source(tenant, source) for source in source_paths(tenant.settings) if tenant.is_sources_tenant]
-        moves = read_moves(tenant.folder)
-        refresh_entries(tenant.catalog, moves)
-        extract_features(tenant.catalog, tenant.analyzer, lambda *_: None)
-        outcome = sync_memories(tenant.catalog, tenant.memories, lambda: tenant.embedder, lambda *_: None, moves)
+        refresh_entries(tenant)
+        extract_features(tenant, lambda *_: None)
+        outcome = sync_memories(tenant, lambda *_: None)
     if remember_sessions(tenant) or outcome.changed:
         renew_brief(tenant)
     refused = sum(len(scan.refusals) for scan in scans)

@@ -209,7 +209,7 @@ def test_memories_of_files_stay_in_a_tenant_that_has_no_sources(tenant: Tenant, 
         tenant.catalog.path.unlink()
     elsewhere = Tenant(tenant.settings.model_copy(update={"tenant": "somebody-else"}), tenant.name)
     refresh_source(elsewhere, Source.CLAUDE_SILO)
-    refresh_entries(elsewhere.catalog)
+    refresh_entries(elsewhere)
     assert ingest(elsewhere).vanished == 0
     assert "owner" in by_title(elsewhere)
 
@@ -342,7 +342,7 @@ def test_a_lost_catalog_is_rebuilt_without_touching_the_memories(tenant: Tenant,
     ingest(tenant)
     before = by_title(tenant)
     tenant.catalog.path.unlink()
-    sync_memories(tenant.catalog, tenant.memories, lambda: tenant.embedder, ignore)
+    sync_memories(tenant, ignore)
     assert by_title(tenant) == before
     assert changed(tenant) == 0
     assert by_title(tenant) == before
@@ -411,9 +411,9 @@ def test_a_run_that_did_not_finish_is_told_from_one_that_did(tenant: Tenant, wri
     write_silo("owner", "Priya owns the billing export.")
     known = known_stamps(tenant.catalog, Source.CLAUDE_SILO)
     record_scan(tenant.catalog, claude_silos.scan(tenant.settings.claude_projects_dir, known), known)
-    refresh_entries(tenant.catalog)
+    refresh_entries(tenant)
     assert tenant_status(tenant).unfinished == 1
-    extract_features(tenant.catalog, tenant.analyzer, ignore)
+    extract_features(tenant, ignore)
     assert tenant_status(tenant).unfinished == 1
     ingest(tenant)
     assert tenant_status(tenant).unfinished == 0

@@ -52,7 +52,6 @@ def memories(context: dg.AssetExecutionContext, memory: MemoryResource, config: 
     """
     from memory_assets.ingest.backfill import catch_up, reanalyse, reembed
     from memory_assets.ingest.memories import sync_memories
-    from memory_assets.stores.layout import read_moves
 
     started = perf_counter()
     tenant = memory.open_for(context)
@@ -62,14 +61,13 @@ def memories(context: dg.AssetExecutionContext, memory: MemoryResource, config: 
     if config.move and tenant.memories.exists:
         reanalyse(tenant.memories, tenant.analyzer, report_progress(context, "analysed {} of {} memories"))
         embedded_anew += reembed(tenant.memories, tenant.open_embedder(tenant.settings.embedder), embedded)
-    moves = read_moves(tenant.folder)
     compared = tenant.memories.version
-    outcome = sync_memories(tenant.catalog, tenant.memories, lambda: tenant.embedder, embedded, moves)
+    outcome = sync_memories(tenant, embedded)
     for _ in range(_COMPARED_AGAIN):
         if tenant.memories.version == compared:
             break
         compared = tenant.memories.version
-        sync_memories(tenant.catalog, tenant.memories, lambda: tenant.embedder, embedded, moves)
+        sync_memories(tenant, embedded)
     seconds = perf_counter() - started
     return dg.MaterializeResult(
         data_version=dg.DataVersion(str(compared)),

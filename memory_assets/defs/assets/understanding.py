@@ -29,10 +29,8 @@ _FEATURES = Page(
 def memory_entries(context: dg.AssetExecutionContext, memory: MemoryResource) -> dg.MaterializeResult:
     """The items of all sources in one shape: a text with its kind, times, tags and provenance."""
     from memory_assets.ingest.features import refresh_entries
-    from memory_assets.stores.layout import read_moves
 
-    tenant = memory.open_for(context)
-    outcome = refresh_entries(tenant.catalog, read_moves(tenant.folder))
+    outcome = refresh_entries(memory.open_for(context))
     return dg.MaterializeResult(
         data_version=dg.DataVersion(outcome.data_version),
         metadata={
@@ -60,12 +58,7 @@ def extracted_features(context: dg.AssetExecutionContext, memory: MemoryResource
 
     started = perf_counter()
     tenant = memory.open_for(context)
-    outcome = extract_features(
-        tenant.catalog,
-        tenant.analyzer,
-        report_progress(context, "analysed {} of {} texts"),
-        memory.reader(tenant),
-    )
+    outcome = extract_features(tenant, report_progress(context, "analysed {} of {} texts"), memory.reader(tenant))
     seconds = perf_counter() - started
     return dg.MaterializeResult(
         data_version=dg.DataVersion(outcome.data_version),
