@@ -123,16 +123,12 @@ def from_arrow(rows: pa.Table) -> list[Memory]:
     return [Memory(*each) for each in zip(*columns, strict=True)]
 
 
-def memory_json(memory: Memory) -> dict[str, Any]:
-    """A memory as one JSON object, as the faces print it and files exchange it; times are still `datetime`."""
-    values = asdict(memory)
-    for internal in ("revision", "content_hash"):
-        del values[internal]
-    return values | {"active": memory.state is State.ACTIVE}
-
-
 def to_jsonl(memories: Iterable[Memory], relations: Mapping[int, Sequence[Mapping[str, Any]]] | None = None) -> str:
     """Memories as JSON Lines, one a line, each with the relations that were stated from it; `memory import` takes them in again."""
     stated = {number: {"relations": rows} for number, rows in (relations or {}).items()}
-    lines = (json.dumps(memory_json(each) | stated.get(each.id, {}), ensure_ascii=False, default=str) for each in memories)
-    return "".join(f"{line}\n" for line in lines)
+    lines = []
+    for memory in memories:
+        values = {name: value for name, value in asdict(memory).items() if name not in ("revision", "content_hash")}
+        values |= {"active": memory.state is State.ACTIVE, **stated.get(memory.id, {})}
+        lines.append(json.dumps(values, ensure_ascii=False, default=str) + "\n")
+    return "".join(lines)
