@@ -28,6 +28,7 @@ from memory_assets.models import Memory
 from memory_assets.operations.answers import Answer, LocalTime, View, listed, remaining
 from memory_assets.stores.files import replace_file
 from memory_assets.stores.keys import KeyStore
+from memory_assets.stores.lance import aligned
 from memory_assets.stores.rows import COLUMNS, content_hash, from_arrow, to_arrow
 from memory_assets.tenants import Tenant
 
@@ -164,13 +165,9 @@ def _without_secrets(rows: pa.Table) -> pa.Table:
         for memory in _memories(rows.select(list(COLUMNS)).to_batches(_BATCH))
         if secrets_of(memory)
     ]
-    changed = to_arrow(masked)
-    unmade = {
-        field.name: pa.nulls(changed.num_rows, field.type) for field in rows.schema if field.name not in changed.column_names
-    }
-    changed = pa.table({name: changed[name] if name in changed.column_names else unmade[name] for name in rows.column_names})
+    changed = aligned(to_arrow(masked), rows.schema)
     kept = rows.filter(pa.array(~np.isin(rows["id"].to_numpy(), changed["id"].to_numpy())))
-    return pa.concat_tables([kept, changed.cast(kept.schema)])
+    return pa.concat_tables([kept, changed])
 
 
 def _forgetful(memory: Memory, masked: Memory, now: datetime) -> Memory:
