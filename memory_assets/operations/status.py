@@ -1,7 +1,6 @@
 """What a tenant holds, what became of every source file, and what waits to be taken in."""
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import PurePath
 
 from pydantic import Field
@@ -30,18 +29,22 @@ _REMARKS = rf"""
     ORDER BY ALL
 """
 _MASKED = r"""
-    SELECT path, kind, count(*)
+    SELECT path, histogram(kind)
     FROM (SELECT path, unnest(regexp_extract_all(held, '\[secret: ([a-z0-9 ]{1,30})\]', 1)) AS kind
           FROM (SELECT path, i::VARCHAR AS held FROM source_items i UNION ALL SELECT path, hook FROM source_hooks)
           WHERE contains(held, '[secret: '))
-    GROUP BY ALL ORDER BY ALL
+    GROUP BY path ORDER BY path
 """
-_UNFINISHED = """
-    SELECT count(*) FROM memory_entries e LEFT JOIN extracted_features f USING (content_hash)
-    WHERE f.fault IS NULL AND NOT EXISTS (FROM stored s WHERE s.source_key = e.key AND s.content_hash = e.content_hash)
+_ITEMS = "SELECT source, histogram(kind) FROM source_items GROUP BY source ORDER BY source"
+_COUNTS = """
+    SELECT (SELECT count(*) FROM graph_nodes WHERE kind = 'entity') AS entities, (SELECT count(*) FROM graph_edges) AS edges,
+           (SELECT count(*) FROM stored ANTI JOIN graph_memories USING (id) WHERE state = 'active') AS unconnected,
+           (SELECT count(*) FROM memory_entries e LEFT JOIN extracted_features f USING (content_hash)
+            WHERE f.fault IS NULL AND NOT EXISTS
+                  (FROM stored s WHERE s.source_key = e.key AND s.content_hash = e.content_hash)) AS unfinished
 """
-
-_UNCONNECTED = "SELECT count(*) FROM stored ANTI JOIN graph_memories USING (id) WHERE state = 'active'"
+_BY_STATE = "SELECT state, count(*) FROM stored GROUP BY state ORDER BY state"
+_BY_KIND = "SELECT kind, count(*) FROM stored WHERE state = 'active' GROUP BY kind ORDER BY kind"
 
 
 class ServiceView(View):
@@ -130,35 +133,19 @@ def status(tenant: Tenant) -> Status:
     catalog = tenant.catalog.interactive
     scans, refused = scan_sources(tenant), refusals(catalog)
     with catalog.read() as connection:
-        items = _nested(
-            connection.execute("SELECT source, kind, count(*) FROM source_items GROUP BY ALL ORDER BY ALL").fetchall()
-        )
-        masked = _nested(connection.execute(_MASKED).fetchall())
-        entities, edges = connection.execute(
-            "SELECT (SELECT count(*) FROM graph_nodes WHERE kind = 'entity'), (SELECT count(*) FROM graph_edges)"
-        ).fetchone() or (0, 0)
         connection.register("stored", rows)
-        by_state = connection.execute("SELECT state, count(*) FROM stored GROUP BY state ORDER BY state").fetchall()
-        by_kind = connection.execute(
-            "SELECT kind, count(*) FROM stored WHERE state = 'active' GROUP BY kind ORDER BY kind"
-        ).fetchall()
-        (unfinished,) = connection.execute(_UNFINISHED).fetchone() or (0,)
-        (unconnected,) = connection.execute(_UNCONNECTED).fetchone() or (0,)
         guessed = {path: tuple(fields) for path, fields in connection.execute(_GUESSED).fetchall()}
         return Status(
             tenant=tenant.name,
-            memories_by_state=dict(by_state),
-            memories_by_kind=dict(by_kind),
-            items_by_source=items,
+            **connection.execute(_COUNTS).to_arrow_table().to_pylist()[0],
+            memories_by_state=dict(connection.execute(_BY_STATE).fetchall()),
+            memories_by_kind=dict(connection.execute(_BY_KIND).fetchall()),
+            items_by_source=dict(connection.execute(_ITEMS).fetchall()),
             folders=tuple(folder_counts(connection, scans, guessed)),
-            entities=entities,
-            edges=edges,
-            unconnected=unconnected,
-            unfinished=unfinished,
             refusals=refused,
             guessed=guessed,
             remarks=tuple(remark for (remark,) in connection.execute(_REMARKS).fetchall()),
-            masked=masked,
+            masked=dict(connection.execute(_MASKED).fetchall()),
             services=services(tenant.settings),
             chat_model=read_failures(connection, tenant.settings.chat_model) if tenant.settings.chat_model else None,
         )
@@ -168,13 +155,6 @@ def services(settings: Settings) -> tuple[ServiceView, ...]:
     """What `memory up` keeps running."""
     running = find_running(settings)
     return tuple(ServiceView.model_validate(part) for part in running.parts) if running else ()
-
-
-def _nested(counts: Iterable[tuple[str, str, int]]) -> dict[str, dict[str, int]]:
-    nested: defaultdict[str, dict[str, int]] = defaultdict(dict)
-    for name, kind, count in counts:
-        nested[name][kind] = count
-    return dict(nested)
 
 
 def _named(counts: dict[str, int]) -> str:
