@@ -11,7 +11,7 @@ from memory_assets.errors import NotFoundError
 from memory_assets.graph.relevance import Factors, explain
 from memory_assets.language.times import format_local
 from memory_assets.language.tokens import truncate_tokens
-from memory_assets.models import REVISES, State
+from memory_assets.models import REVISES, Memory, State
 from memory_assets.operations.answers import Answer, Instant, LocalTime, MemoryView, View, listed_within, name_of
 from memory_assets.operations.changes import guess_change, last_change
 from memory_assets.operations.fields import Cursor, Limit, given_as
@@ -304,32 +304,14 @@ def show(tenant: Tenant, reference: str | int) -> ShownMemory:
     return ShownMemory.of(memory, relevance=relevance, contradicted_by=sorted(ends - {memory.id}), outdated=outdated)
 
 
-class RecallView(View):
-    """That a memory was recalled."""
-
-    at: Instant
-    by: str = Field(description="The face: cli, http, mcp or page; empty if unknown.")
-
-
-def recalls(tenant: Tenant, reference: str | int) -> tuple[RecallView, ...]:
-    """The recalls of one memory in the last 30 days, newest first."""
+def recalls(tenant: Tenant, reference: str | int) -> list[tuple[datetime, str]]:
+    """When one memory was recalled in the last 30 days, newest first, and by which face: cli, http, mcp or page; empty if unknown."""
     from memory_assets.stores.access_log import AccessLog
 
-    memory = find_memory(tenant, reference)
-    return tuple(RecallView(at=at, by=by) for at, by in AccessLog(tenant.state).recalls_of(memory.id)[:_MOST_RECALLS])
+    return AccessLog(tenant.state).recalls_of(find_memory(tenant, reference).id)[:_MOST_RECALLS]
 
 
-class VersionView(View):
-    """A text as it stood at a time."""
-
-    id: int
-    content: str
-    created_at: Instant
-    updated_at: Instant
-    state: State
-
-
-def history(tenant: Tenant, reference: str | int) -> tuple[VersionView, ...]:
+def history(tenant: Tenant, reference: str | int) -> list[Memory]:
     """All versions of the memory of this id, oldest first: those that it replaced, itself, and those that took its place."""
     first = find_memory(tenant, reference)
     known, wanted = {first.id: first}, [first]
@@ -340,5 +322,4 @@ def history(tenant: Tenant, reference: str | int) -> tuple[VersionView, ...]:
         new = {number for number in (*older, *linked) if isinstance(number, int) and number not in known}
         wanted = tenant.memories.get(new) if new else []
         known |= {each.id: each for each in wanted}
-    in_order = sorted(known.values(), key=lambda each: (each.created_at, each.id))
-    return tuple(map(VersionView.model_validate, in_order))
+    return sorted(known.values(), key=lambda each: (each.created_at, each.id))

@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from memory_assets import operations
 from memory_assets.errors import ChangedMeanwhileError, ConflictError, InvalidInputError
-from memory_assets.models import MACHINE, RelationType, Source
+from memory_assets.models import MACHINE, Memory, RelationType, Source
 from memory_assets.ui.page import Page, change, view
 from memory_assets.ui.rendering import difference
 
@@ -157,7 +157,7 @@ def show_changed(page: Page, numbers: Sequence[int], content: str | None = None)
     return page.render("changed.html", status=409, present=present, content=content, compared=compared)
 
 
-def _present(page: Page, number: int) -> "operations.show.VersionView":
+def _present(page: Page, number: int) -> Memory:
     """The version of a memory that is in recall, else the memory itself."""
     versions = operations.show.history(page.tenant, number)
     in_recall = (each for each in reversed(versions) if each.state == "active")
