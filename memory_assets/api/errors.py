@@ -14,14 +14,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
-from memory_assets.errors import (
-    ConflictError,
-    InvalidInputError,
-    MemoryAssetsError,
-    NotFoundError,
-    StoreBusyError,
-    StoreError,
-)
+from memory_assets.errors import ConflictError, InvalidInputError, MemoryAssetsError, NotFoundError, StoreError
 from memory_assets.language.embedders import EmbedderError
 from memory_assets.language.process import ProcessingError, Step
 from memory_assets.tana.errors import TanaError
@@ -95,7 +88,7 @@ def status_of(error: Exception) -> HTTPStatus:
             return HTTPStatus.NOT_FOUND
         case ConflictError():
             return HTTPStatus.CONFLICT
-        case StoreBusyError() | StoreError() | EmbedderError() | TanaError() | ProcessingError(step=Step.EMBEDDING):
+        case StoreError() | EmbedderError() | TanaError() | ProcessingError(step=Step.EMBEDDING):
             return HTTPStatus.SERVICE_UNAVAILABLE
         case _:
             return HTTPStatus.INTERNAL_SERVER_ERROR
