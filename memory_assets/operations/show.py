@@ -14,10 +14,12 @@ from memory_assets.language.tokens import truncate_tokens
 from memory_assets.models import REVISES, Memory, State
 from memory_assets.operations.answers import Answer, Instant, LocalTime, MemoryView, View, listed_within, name_of
 from memory_assets.operations.changes import guess_change, last_change
+from memory_assets.operations.conflicts import conflicts
 from memory_assets.operations.fields import Cursor, Limit, given_as
 from memory_assets.operations.given import Narrowing, find_memory, read_cursor, write_cursor
 from memory_assets.recall.view import find_outdated_of
 from memory_assets.sources.projects import Project
+from memory_assets.stores.access_log import AccessLog
 from memory_assets.stores.lance import timestamp
 from memory_assets.tenants import Tenant
 
@@ -292,9 +294,6 @@ def look_up(tenant: Tenant, reference: str) -> "ShownMemory | ShownThing":
 
 def show(tenant: Tenant, reference: str | int) -> ShownMemory:
     """Everything about one memory, in whatever state it is."""
-    from memory_assets.operations.conflicts import conflicts
-    from memory_assets.stores.access_log import AccessLog
-
     memory = find_memory(tenant, reference)
     AccessLog(tenant.state).record([memory.id], datetime.now(UTC))
     factors = explain(tenant.catalog, memory.id)
@@ -306,8 +305,6 @@ def show(tenant: Tenant, reference: str | int) -> ShownMemory:
 
 def recalls(tenant: Tenant, reference: str | int) -> list[tuple[datetime, str]]:
     """When one memory was recalled in the last 30 days, newest first, and by which face: cli, http, mcp or page; empty if unknown."""
-    from memory_assets.stores.access_log import AccessLog
-
     return AccessLog(tenant.state).recalls_of(find_memory(tenant, reference).id)[:_MOST_RECALLS]
 
 
