@@ -166,7 +166,7 @@ class Pages:
                 answered = RedirectResponse(f"{PATH}/login", HTTPStatus.SEE_OTHER)
                 if "HX-Request" in request.headers:
                     answered = Response(status_code=HTTPStatus.NO_CONTENT, headers={"HX-Redirect": f"{PATH}/login"})
-                elif view.method == "POST" and _is_from_here(request):
+                elif view.method == "POST" and request.headers.get("Sec-Fetch-Site") == "same-origin":
                     form, message = await _read_form(request), "Your session has ended, and nothing was changed; log in again."
                     answered = self._logged_out(request, token or new_token(), message, written=_written(form))
                 return answered
@@ -224,11 +224,6 @@ async def _read_form(request: Request) -> FormFields:
     except ValueError as error:
         raise HTTPException(HTTPStatus.BAD_REQUEST, "This form cannot be read; open the page again.") from error
     return FormFields(fields)
-
-
-def _is_from_here(request: Request) -> bool:
-    """Whether the browser says that the form stood on a page of this service."""
-    return request.headers.get("Sec-Fetch-Site") == "same-origin"
 
 
 def _written(form: FormFields) -> list[str]:
