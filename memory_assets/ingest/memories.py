@@ -51,8 +51,6 @@ class MemoriesOutcome:
     superseded: int = 0
     vanished: int = 0
     returned: int = 0
-    version: int = 0
-    """LanceDB's version of the table afterwards."""
 
     @property
     def changed(self) -> int:
@@ -96,7 +94,6 @@ def sync_memories(tenant: "Tenant", on_progress: Callable[[int, int], None]) -> 
     outcome.superseded += len(store.transition(old, SUPERSEDABLE, State.SUPERSEDED, superseded_by=new))
     outcome.vanished = len(store.transition(vanished, (State.ACTIVE,), State.VANISHED))
     store.upkeep.after_commit()
-    outcome.version = store.version
     return outcome
 
 

@@ -1,5 +1,6 @@
 """The memory group: the tables in LanceDB, written from files and by the faces."""
 
+from dataclasses import asdict
 from time import perf_counter
 
 import dagster as dg
@@ -73,11 +74,7 @@ def memories(context: dg.AssetExecutionContext, memory: MemoryResource, config: 
         data_version=dg.DataVersion(str(compared)),
         metadata={
             "dagster/partition_row_count": len(tenant.memories),
-            "added": outcome.added,
-            "updated": outcome.updated,
-            "superseded": outcome.superseded,
-            "vanished": outcome.vanished,
-            "returned": outcome.returned,
+            **asdict(outcome),
             "lance_version": compared,
             "embedder": tenant.memories.columns.embedder or "none yet",
             "embedded_anew": embedded_anew,
