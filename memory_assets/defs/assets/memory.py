@@ -1,7 +1,6 @@
 """The memory group: the tables in LanceDB, written from files and by the faces."""
 
 from dataclasses import asdict
-from time import perf_counter
 
 import dagster as dg
 from pydantic import Field
@@ -54,7 +53,6 @@ def memories(context: dg.AssetExecutionContext, memory: MemoryResource, config: 
     from memory_assets.ingest.backfill import catch_up, reanalyse, reembed
     from memory_assets.ingest.memories import sync_memories
 
-    started = perf_counter()
     tenant = memory.open_for(context)
 
     embedded = report_progress(context, "embedded {} of {} memories")
@@ -69,7 +67,6 @@ def memories(context: dg.AssetExecutionContext, memory: MemoryResource, config: 
             break
         compared = tenant.memories.version
         sync_memories(tenant, embedded)
-    seconds = perf_counter() - started
     return dg.MaterializeResult(
         data_version=dg.DataVersion(str(compared)),
         metadata={
@@ -78,7 +75,6 @@ def memories(context: dg.AssetExecutionContext, memory: MemoryResource, config: 
             "lance_version": compared,
             "embedder": tenant.memories.columns.embedder or "none yet",
             "embedded_anew": embedded_anew,
-            "memories_per_second": round(outcome.changed / seconds, 1),
             "shown_by": "memory recent",
         },
     )

@@ -1,7 +1,5 @@
 """The understanding group: one text for each memory, and its features."""
 
-from time import perf_counter
-
 import dagster as dg
 
 from memory_assets.defs.assets.sources import learning_entries, seed_entries, silo_files
@@ -56,10 +54,8 @@ def extracted_features(context: dg.AssetExecutionContext, memory: MemoryResource
     """Entities, actions and auto-tags of every text, extracted once per text and pipeline."""
     from memory_assets.ingest.features import extract_features
 
-    started = perf_counter()
     tenant = memory.open_for(context)
     outcome = extract_features(tenant, report_progress(context, "analysed {} of {} texts"), memory.reader(tenant))
-    seconds = perf_counter() - started
     return dg.MaterializeResult(
         data_version=dg.DataVersion(outcome.data_version),
         metadata={
@@ -67,6 +63,5 @@ def extracted_features(context: dg.AssetExecutionContext, memory: MemoryResource
             "analysed": outcome.analysed,
             "failed": outcome.failed,
             "pipeline": outcome.pipeline,
-            "texts_per_second": round(outcome.analysed / seconds, 1),
         },
     )
