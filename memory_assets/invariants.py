@@ -74,8 +74,8 @@ def _unregistered_catalog(tenant: Tenant) -> list[str]:
         return catalog_differences(connection)
 
 
-def _drop_twins(tenant: Tenant) -> None:
-    for name in _broken(tenant, "every_key_is_unique"):
+def _drop_twins(tenant: Tenant, broken: Sequence[str]) -> None:
+    for name in broken:
         table, number = name.split()
         stored = (tenant.memories if table == MEMORIES.name else tenant.relations).stored
         time = "updated_at" if table == MEMORIES.name else "created_at"
@@ -99,14 +99,14 @@ def _without_unit_embedding(tenant: Tenant) -> list[str]:
     return [f"memory {number}" for number in found["id"].to_numpy()[~whole]]
 
 
-def _embed_again(tenant: Tenant) -> None:
+def _embed_again(tenant: Tenant, broken: Sequence[str]) -> None:
     if column := tenant.memories.columns.live:
         empty = (column, meaning_column(column))
-        _set(tenant, _without_unit_embedding(tenant), dict.fromkeys(empty))
+        _set(dict.fromkeys(empty), tenant, broken)
     reembed(tenant.memories, tenant.embedder, lambda _done, _total: None)
 
 
-def _set(tenant: Tenant, names: Sequence[str], values: dict[str, Any]) -> None:
+def _set(values: dict[str, Any], tenant: Tenant, names: Sequence[str]) -> None:
     """Give the memories of these names the same values."""
     if not names:
         return
@@ -122,23 +122,23 @@ def _numbers(names: Iterable[str]) -> list[int]:
     return [int(name.split()[1]) for name in names]
 
 
-def _supersede_older(tenant: Tenant) -> None:
-    for name in _broken(tenant, "one_memory_per_source_key"):
+def _supersede_older(tenant: Tenant, broken: Sequence[str]) -> None:
+    for name in broken:
         newest, *older = map(int, name.removeprefix("memories ").split(", "))
         tenant.memories.transition(older, SUPERSEDABLE, State.SUPERSEDED, superseded_by=[newest] * len(older))
 
 
-def _drop_relations(tenant: Tenant) -> None:
-    if dangling := _broken(tenant, "no_relation_dangles"):
-        tenant.relations.stored.writing.delete(lance.ids_in(_numbers(dangling)))
+def _drop_relations(tenant: Tenant, broken: Sequence[str]) -> None:
+    if broken:
+        tenant.relations.stored.writing.delete(lance.ids_in(_numbers(broken)))
 
 
-def _rebuild_graph(tenant: Tenant) -> None:
+def _rebuild_graph(tenant: Tenant, _broken: Sequence[str]) -> None:
     _empty(tenant, _GRAPH)
     refresh_graph(tenant.catalog, tenant.memories, tenant.relations, spellings_of(tenant))
 
 
-def _score_again(tenant: Tenant) -> None:
+def _score_again(tenant: Tenant, _broken: Sequence[str]) -> None:
     _empty(tenant, _SCORES)
     decay_cycle(tenant, datetime.now(UTC))
 
@@ -149,12 +149,7 @@ def _empty(tenant: Tenant, tables: Sequence[str]) -> None:
             connection.execute(f"DELETE FROM {table}")
 
 
-def _broken(tenant: Tenant, name: str) -> list[str]:
-    """What breaks the invariant of this name."""
-    return next(each for each in INVARIANTS if each.name == name).find(tenant)
-
-
-def _delete_dangling(tables: Sequence[str], tenant: Tenant) -> None:
+def _delete_dangling(tables: Sequence[str], tenant: Tenant, _broken: Sequence[str]) -> None:
     with tenant.catalog.write() as connection:
         for table in tables:
             connection.execute(f"DELETE FROM {table} WHERE {_DANGLES[table]}")
@@ -321,20 +316,16 @@ _BROKEN = {
     "no_name_twice_in_a_home": "Entries of one home have the name of an earlier one",
     "no_index_line_without_a_file": "Lines of a silo's MEMORY.md point to files that are not there",
 }
-_REPAIRS: dict[str, Repair] = {
+_REPAIRS: dict[str, Callable[[Tenant, Sequence[str]], None]] = {
     "every_memory_is_scored": _score_again,
     "every_memory_is_a_node": _rebuild_graph,
     "edges_within_bounds": _rebuild_graph,
-    "catalog_is_as_registered": lambda tenant: tenant.catalog.set_aside(),
+    "catalog_is_as_registered": lambda tenant, _broken: tenant.catalog.set_aside(),
     "every_key_is_unique": _drop_twins,
     "every_memory_has_a_unit_embedding": _embed_again,
     "one_memory_per_source_key": _supersede_older,
-    "no_active_memory_is_superseded": lambda tenant: _set(
-        tenant, _broken(tenant, "no_active_memory_is_superseded"), {"superseded_by": None}
-    ),
-    "importance_and_confidence_within_bounds": lambda tenant: _set(
-        tenant, _broken(tenant, "importance_and_confidence_within_bounds"), {"importance": 0.5, "confidence": 1.0}
-    ),
+    "no_active_memory_is_superseded": partial(_set, {"superseded_by": None}),
+    "importance_and_confidence_within_bounds": partial(_set, {"importance": 0.5, "confidence": 1.0}),
     "no_relation_dangles": _drop_relations,
     "no_edge_dangles": _rebuild_graph,
     "no_creative_link_dangles": partial(_delete_dangling, ["creative_links"]),
@@ -347,14 +338,15 @@ _REPAIRS: dict[str, Repair] = {
 def _parsed(paragraph: str) -> Invariant:
     found = _PARAGRAPH.fullmatch(paragraph)
     assert found, paragraph
-    name, query, mark = found["name"], found["query"], found["mark"]
+    name, query, mark, repair = found["name"], found["query"], found["mark"], _REPAIRS.get(found["name"])
+    find = partial(_select, query) if query else _FINDS[name]
     return Invariant(
         name,
         found["asset"],
         " ".join(found["promise"].split()),
-        partial(_select, query) if query else _FINDS[name],
+        find,
         _MENDS.get(name, _DOCTOR),
-        _REPAIRS.get(name),
+        (lambda tenant: repair(tenant, find(tenant))) if repair else None,
         is_blocking=mark == "blocking",
         is_warning=mark == "warning",
         broken=_BROKEN.get(name, ""),
