@@ -98,6 +98,5 @@ def claude_code(take_out: bool, dry_run: bool, status_line: bool, name: str | No
 def completion(context: click.Context, shell: str) -> None:
     """Print the script that completes commands and options of `memory` in a shell."""
     complete = get_completion_class(shell)
-    if complete is None:
-        raise click.UsageError(f"This release of click has no completion for {shell}.")
+    assert complete, shell
     say(complete(context.find_root().command, {}, "memory", "_MEMORY_COMPLETE").source())
