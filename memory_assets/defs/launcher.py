@@ -149,12 +149,11 @@ def is_alive(instance: dg.DagsterInstance, run_id: str) -> bool | None:
     return False
 
 
-def end_dead_runs(instance: dg.DagsterInstance) -> int:
-    """Mark runs of `memory run` as failed whose process has ended, and return how many.
+def end_dead_runs(instance: dg.DagsterInstance) -> None:
+    """Mark runs of `memory run` as failed whose process has ended.
 
     The slots in pools of every dead run are freed. The daemon resumes the runs that it started.
     """
-    ended = 0
     for lock in _locks(instance).glob("[!.]*"):
         if is_alive(instance, lock.name):
             continue
@@ -164,9 +163,7 @@ def end_dead_runs(instance: dg.DagsterInstance) -> int:
             if run.job_code_origin:
                 continue
             instance.report_run_failed(run, _ENDED)
-            ended += 1
         lock.unlink(missing_ok=True)
-    return ended
 
 
 def _locks(instance: dg.DagsterInstance) -> Path:
