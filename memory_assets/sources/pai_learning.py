@@ -26,9 +26,7 @@ MAX_JSONL_BYTES = 32 << 20
 _INFERRED_CONFIDENCE = 0.5
 
 
-def scan(
-    root: Path, known: Mapping[str, FileStamp] | None, *, max_bytes: int = MAX_BYTES, max_jsonl_bytes: int = MAX_JSONL_BYTES
-) -> Scan:
+def scan(root: Path, known: Mapping[str, FileStamp] | None, *, max_bytes: int = MAX_BYTES) -> Scan:
     """Read every file of the LEARNING store whose stamp is not the known one.
 
     The homes hold one memory a `.md` file; `ratings.jsonl` and `algorithm-reflections.jsonl`, at the root or
@@ -61,7 +59,7 @@ def scan(
             except OSError as error:
                 builder.cannot_list(folder, error)
                 continue
-            builder.read(path, partial(_parse_lines, path=path, relative=os.path.relpath(path, builder.root)), max_jsonl_bytes)
+            builder.read(path, partial(_parse_lines, path=path, relative=os.path.relpath(path, builder.root)), MAX_JSONL_BYTES)
     return builder.scan()
 
 
