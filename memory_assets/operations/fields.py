@@ -65,12 +65,8 @@ def _day(value: object) -> object:
     raise ValueError("is not a day; write it like 2026-03-14")
 
 
-def _integer(value: object) -> object:
-    """JSON has one kind of number: 16.0 is an integer."""
-    return int(value) if isinstance(value, float) and value.is_integer() else value
-
-
-Whole = BeforeValidator(_integer)
+Whole = BeforeValidator(lambda value: int(value) if isinstance(value, float) and value.is_integer() else value)
+"""JSON has one kind of number: 16.0 is an integer."""
 Content = Annotated[str, Field(min_length=1, max_length=MAX_CONTENT_LENGTH)]
 Tag = Annotated[str, Field(min_length=1, max_length=MAX_TAG_LENGTH), _refusing(validate_line), AfterValidator(_visible)]
 Tags = Annotated[Sequence[Tag], Field(max_length=20)]

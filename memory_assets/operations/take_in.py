@@ -31,8 +31,7 @@ class TakenIn(Answer):
     refused: int
 
     def text(self, local: LocalTime) -> str:
-        fields = ("added", "updated", "superseded", "vanished", "returned", "refused")
-        return ", ".join(f"{getattr(self, name)} {name}" for name in fields if getattr(self, name)) or "Nothing changed."
+        return ", ".join(f"{count} {name}" for name, count in self if count) or "Nothing changed."
 
 
 def take_in(tenant: Tenant) -> TakenIn:
