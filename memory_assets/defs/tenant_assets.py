@@ -58,16 +58,11 @@ def tenant_asset(
     def decorate(step: Step) -> dg.AssetsDefinition:
         @translate_errors
         @wraps(step)
-        def take(context: dg.AssetExecutionContext, memory: MemoryResource, **named: Any) -> Any:
-            is_empty = is_of_sources and not memory.open_for(context).is_sources_tenant
-            return {"dagster/partition_row_count": 0} if is_empty else step(context, memory, **named)
-
-        @wraps(step)
         def timed(context: dg.AssetExecutionContext, memory: MemoryResource, **named: Any) -> dg.MaterializeResult:
-            started = perf_counter()
-            taken = take(context, memory, **named)
+            started, tenant = perf_counter(), memory.open_for(context)
+            is_empty = is_of_sources and not tenant.is_sources_tenant
+            taken = {"dagster/partition_row_count": 0} if is_empty else step(context, memory, **named)
             result = taken if isinstance(taken, dg.MaterializeResult) else dg.MaterializeResult(metadata=taken)
-            tenant = memory.open_for(context)
             found = dict(result.metadata or {})
             if page:
                 found = {**_last_change(context, tenant, found, page), **found}
