@@ -30,9 +30,7 @@ from memory_assets.stores.rows import content_hash, derived_id, headed, new_id, 
 from memory_assets.stores.tombstones import Tombstones
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
+    from memory_assets.arrays import Floats
     from memory_assets.language.embedders import Embedder
     from memory_assets.language.pipeline import Analyzer
     from memory_assets.tenants import Tenant
@@ -48,7 +46,7 @@ class Stored:
     """A memory that was committed, and the unit vector of what it says, shape (dimension,)."""
 
     memory: Memory
-    meaning: "npt.NDArray[np.float32]"
+    meaning: "Floats"
 
 
 def store_memories(tenant: "Tenant", given: Sequence[NewMemory]) -> list[Stored]:

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from memory_assets.arrays import Ids, Mask, Times
 from memory_assets.keeping.repository import Pack, TableCopy, canonical
 from memory_assets.stores import lance
 from memory_assets.stores.tables import StoredTable
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
-
     from memory_assets.keeping.copying import Writer
 
 PACK_ROWS = 4_096
@@ -33,8 +32,8 @@ class _Known:
     """A pack of the last backup that can be used again, and what it holds."""
 
     pack: Pack
-    ids: "npt.NDArray[np.int64]"
-    stamps: "npt.NDArray[np.int64]"
+    ids: Ids
+    stamps: Times
 
 
 def index_of(rows: pa.Table) -> pa.Table:
@@ -128,13 +127,11 @@ def _known(writer: "Writer", last: TableCopy | None, schema: pa.Schema) -> Itera
             yield _Known(pack, held["id"].to_numpy(), held["stamp"].to_numpy())
 
 
-def _kept(
-    known: list[_Known], ids: "npt.NDArray[np.int64]", stamps: "npt.NDArray[np.int64]"
-) -> "list[tuple[_Known, npt.NDArray[np.bool_]]]":
+def _kept(known: list[_Known], ids: Ids, stamps: Times) -> list[tuple[_Known, Mask]]:
     """The packs to use again, with the rows of each that the table still holds: not those that are mostly dead, or small and many."""
     order = np.argsort(ids)
     sorted_ids, sorted_stamps = ids[order], stamps[order]
-    kept: list[tuple[_Known, npt.NDArray[np.bool_]]] = []
+    kept: list[tuple[_Known, Mask]] = []
     for each in known:
         place = np.minimum(np.searchsorted(sorted_ids, each.ids), max(0, len(ids) - 1))
         live = each.pack.live
@@ -145,7 +142,7 @@ def _kept(
     return kept if len(small) < _MOST_SMALL else [pair for pair in kept if pair[1].sum() >= _SMALL_ROWS]
 
 
-def _rows(table: Any, todo: "npt.NDArray[np.int64]", ids: "npt.NDArray[np.int64]") -> Iterator[pa.Table]:
+def _rows(table: Any, todo: Ids, ids: Ids) -> Iterator[pa.Table]:
     """The rows of some ids, so many at a time as a pack holds."""
     if not len(todo):
         return

@@ -2,8 +2,9 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
+import pyarrow as pa
 from pydantic import Field
 
 from memory_assets.display import counted, shortened
@@ -22,9 +23,6 @@ from memory_assets.sources.projects import Project
 from memory_assets.stores.access_log import AccessLog
 from memory_assets.stores.lance import timestamp
 from memory_assets.tenants import Tenant
-
-if TYPE_CHECKING:
-    from pyarrow import ChunkedArray
 
 _NOTHING_YET = "Nothing is remembered yet; `memory store TEXT` keeps a text, `memory run` takes in what Claude Code wrote down."
 _MOST_VERSIONS = 100
@@ -170,7 +168,7 @@ def changed_since(tenant: Tenant, moment: datetime, *, limit: int = 10) -> Recen
     return RecentMemories(memories=tuple(map(MemoryView.of, memories)), count=len(found))
 
 
-def _ids_by_change(tenant: Tenant, where: str = "true") -> "ChunkedArray":
+def _ids_by_change(tenant: Tenant, where: str = "true") -> pa.ChunkedArray:
     rows = tenant.memories.scan(("id", "updated_at"), where)
     return rows.sort_by([("updated_at", "descending"), ("id", "descending")])["id"]
 

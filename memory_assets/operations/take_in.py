@@ -1,15 +1,12 @@
 """Make what changed in the sources searchable at once, without Dagster: the graph and the scores follow with the next run."""
 
 import logging
+from collections.abc import Callable
 from pathlib import Path
 from threading import Event, Thread
-from typing import TYPE_CHECKING
 
 from memory_assets.operations.answers import Answer, LocalTime
 from memory_assets.tenants import Tenant
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _log = logging.getLogger(__name__)
 _LOCK = "taking_in"
@@ -66,7 +63,7 @@ def take_in(tenant: Tenant) -> TakenIn:
 class SourceWatch:
     """Watches the folders of the sources, and takes in what changes there: one thread, in the background, a change at a time."""
 
-    def __init__(self, tenant: Tenant, work: "Callable[[Tenant], object]" = take_in) -> None:
+    def __init__(self, tenant: Tenant, work: Callable[[Tenant], object] = take_in) -> None:
         self._tenant = tenant
         self._work = work
         self._due = Event()
