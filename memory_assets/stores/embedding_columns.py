@@ -71,9 +71,7 @@ class EmbeddingColumns:
 
     def keep_scale(self, column: str, measure: Callable[[], Sequence[float]]) -> None:
         if self._fact(meaning_column(column), SCALE_FACT) is None:
-            kept = {"path": meaning_column(column), "metadata": {SCALE_FACT: json.dumps(list(measure()))}}
-            failure = f"The scale of the vectors in {self.stored.uri} cannot be kept"
-            lance.commit(self.stored.writing, lambda: self.stored.writing.update_field_metadata(kept), failure)
+            lance.set_facts(self.stored.writing, {SCALE_FACT: json.dumps(list(measure()))}, meaning_column(column))
             self._seen = None
 
     @property
@@ -130,8 +128,7 @@ class EmbeddingColumns:
         table = self.stored.writing
         failure = f"The vector columns of {embedder} cannot be added to {self.stored.uri}"
         lance.ensure(table, lambda: column in table.schema.names, lambda: table.add_columns(fields), failure)
-        made_by = {"path": column, "metadata": {EMBEDDER_FACT: embedder}}
-        lance.commit(table, lambda: table.update_field_metadata(made_by), failure)
+        lance.set_facts(table, {EMBEDDER_FACT: embedder}, column)
         self._seen = None
         return column
 

@@ -44,9 +44,9 @@ def facts_of(schema: pa.Schema) -> dict[str, str]:
     return {key.decode(): value.decode() for key, value in metadata.items()}
 
 
-def set_facts(table: "Table", changes: Mapping[str, str | None]) -> None:
-    """Change table-wide facts in one commit; None removes one."""
-    change = {"path": "id", "metadata": dict(changes)}
+def set_facts(table: "Table", changes: Mapping[str, str | None], column: str = "id") -> None:
+    """Change table-wide facts, or those of another column, in one commit; None removes one."""
+    change = {"path": column, "metadata": dict(changes)}
     commit(table, lambda: table.update_field_metadata(change), f"The facts of {table.name!r} could not be set")
 
 
