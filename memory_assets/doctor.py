@@ -48,11 +48,6 @@ class Finding:
     repair: Callable[[], None] | None = None
     """Does what `mend` says, if the program can; `memory doctor --mend` calls it."""
 
-    @property
-    def is_mendable(self) -> bool:
-        """Whether the program can do what `mend` says."""
-        return self.repair is not None
-
 
 def examine(tenant: Tenant) -> list[Finding]:
     """Look at the data folder, the sources, the language pipeline and the stores of a tenant; each finding comes once."""
