@@ -1,8 +1,8 @@
 """What a text names: known names, what spelling shows, and what a statistical model and capitals make likely.
 
 What is certain wins over every guess that it touches, except that a guess of an organisation or an event may take in a known name that is
-a part of it ("Redis Labs", "Kafka Summit"). A single unknown name that stands where places or things do is a NAME, whatever type a model
-gives it: a missing type can be mended later, a wrong one misleads.
+a part of it ("Redis Labs", "Kafka Summit"). A single unknown name that a model takes for a place or an organisation is a NAME: a missing
+type can be mended later, a wrong one misleads.
 """
 
 import re
@@ -19,7 +19,7 @@ from memory_assets.language.verbs import COMMON, is_helped, is_used_as_name
 from memory_assets.models import Entity
 
 if TYPE_CHECKING:
-    from spacy.tokens import Doc, Span, Token
+    from spacy.tokens import Doc, Span
 
 _CAPITALISED_RUN = re.compile(r"(?<![\w@#/.$-])[A-Z][\w'’-]*(?: [A-Z][\w'’-]*){1,3}(?![\w/(]|\.\w)")
 _QUOTED = re.compile(r"(?<!\w)([\"'“‘])([A-Z][^\"'“”‘’\n]{2,50})[\"'”’](?!\w)")
@@ -30,7 +30,6 @@ _PROJECT = re.compile(
 )
 _PLACE_OF = re.compile(r"\b(?:in|near|from|to|at) (?P<place>[A-Z][\w.-]+(?: [A-Z][\w.-]+)?), (?=[A-Z])")
 _FAMILIES = frozenset({EntityType.TOOL, EntityType.SERVICE, EntityType.DATABASE})
-_BEFORE_THINGS = frozenset({"at", "for", "in", "into", "near", "on", "to", "via"})
 _CODE_NAME = re.compile(r"_|\(|=|^[a-z]+[A-Z]|\d{3,}|(?:Error|Exception|Warning)$")
 
 _CAMEL_CASE = re.compile(r"^(?!Mc|Mac|De|Di|La|Le|O')[A-Z][a-z]+[A-Z]")
@@ -182,17 +181,9 @@ def _statistical(doc: "Doc", gazetteer: Gazetteer) -> Iterator[Mention]:
         elif _opens_sentence(doc, span.start):
             if not is_used_as_name(span) or kind == EntityType.LOC:
                 continue
-        elif kind in {EntityType.LOC, EntityType.ORG} or (kind == EntityType.PERSON and _may_be_thing(span[0])):
+        elif kind in {EntityType.LOC, EntityType.ORG}:
             kind = EntityType.NAME
         yield Mention(span.start_char, span.end_char, span.text, kind, certain=False)
-
-
-def _may_be_thing(token: "Token") -> bool:
-    """Whether a single name stands where places and things do: "sail to Bornholm", "plain Markdown", "the system Kontora"."""
-    before = token.nbor(-1)
-    follower = token.nbor() if token.i + 1 < len(token.doc) else None
-    acts = follower is not None and (follower.pos_ in {"VERB", "AUX"} or follower.text in {"'s", "’s"})
-    return not acts and (before.lower_ in _BEFORE_THINGS or before.pos_ in {"ADJ", "DET", "NOUN"})
 
 
 def _beside_what_they_are(doc: "Doc", gazetteer: Gazetteer) -> Iterator[Mention]:

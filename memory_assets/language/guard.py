@@ -91,14 +91,11 @@ def with_safe_names(scan: Scan, known: Mapping[str, FileStamp], policy: SecretPo
 
 
 def _masked_path(path: str) -> str:
-    *folders, name = path.split("/")
-    return "/".join((*map(_masked_folder, folders), mask(name)))
+    return "/".join(map(_masked_part, path.split("/")))
 
 
-@lru_cache(1_000)
-def _masked_folder(name: str) -> str:
-    """A folder's name, which many paths share."""
-    return mask(name)
+_masked_part = lru_cache(1_000)(mask)
+"""Many paths share a folder's name."""
 
 
 def guarded(scan: Scan, policy: SecretPolicy) -> Scan:

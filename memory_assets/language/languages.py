@@ -67,17 +67,10 @@ def words_of(text: str, language: str) -> Iterator[str]:
 
     German nouns come before other words. A script without spaces gives none.
     """
-    found: Counter[str] = Counter()
-    for word in _candidates(text, language):
-        if tag := normalise_tag(word, inflect=False):
-            found[tag] += 1
-    for tag, _ in found.most_common():
-        yield tag
-
-
-def _candidates(text: str, language: str) -> list[str]:
     stop_words = function_words(language) if language in _VOTING else frozenset[str]()
     words = [word for word in _WORD.findall(text) if len(word) > 3 and word.lower() not in stop_words and not is_unspaced(word)]
     if language == "de":
         words = [word for word in words if word[0].isupper()] + [word for word in words if word[0].islower() and len(word) > 5]
-    return words
+    found = Counter(tag for word in words if (tag := normalise_tag(word, inflect=False)))
+    for tag, _ in found.most_common():
+        yield tag

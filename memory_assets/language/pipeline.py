@@ -31,7 +31,7 @@ Item = TypeVar("Item")
 BUNDLED_MODEL = "bundled"
 BUNDLED_PATH = Path(__file__).with_name("pipeline_en")
 
-RULES_VERSION = 9
+RULES_VERSION = 10
 """Counts up whenever entities, actions or automatic tags of an unchanged text may come out differently."""
 
 _NEEDED = {

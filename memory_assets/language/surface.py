@@ -58,7 +58,9 @@ def find_surface(text: str) -> Iterator[Mention]:
                 continue
         elif match["ENV_VAR"]:
             kind, name = EntityType.ENV_VAR, match["dollar"] or match["shout"]
-            if match["shout"] and not _is_environment_variable(name, text[match.end() :], text):
+            is_assigned = text.startswith("=", match.end())
+            # Else an upper-case name is a constant in code.
+            if match["shout"] and not (is_assigned or _ENV_SUFFIX.search(name) or _ENV_CONTEXT.search(text)):
                 continue
         elif match["PERSON"]:
             kind, name = EntityType.PERSON, match["handle"]
@@ -87,9 +89,3 @@ def _is_path(path: str, *, anchored: bool) -> bool:
         return True
     capitals = all(segment[0].isupper() for segment in segments)
     return bool(_HAS_EXTENSION.search(path)) and not capitals
-
-
-def _is_environment_variable(name: str, following: str, text: str) -> bool:
-    """Whether an upper-case name is a variable of the environment, rather than a constant in code."""
-    assigned = following.startswith("=")
-    return assigned or bool(_ENV_SUFFIX.search(name)) or bool(_ENV_CONTEXT.search(text))

@@ -44,7 +44,6 @@ def mend_verbs(doc: "Doc", opaque: AbstractSet[int]) -> None:
                 token.nbor(-1).pos_, token.nbor(-1).dep_ = "PROPN", "dobj"
             if token.pos_ not in {"VERB", "AUX"} and (
                 _is_past(token, has_verb)
-                or _is_past_after_name(token, has_verb)
                 or _is_present(token, has_verb)
                 or (token.i == sentence.start and _opens_as_verb(token, opaque))
             ):
@@ -179,13 +178,6 @@ def _is_present(token: "Token", has_verb: bool) -> bool:
     if base in _NEVER_NOUNS:
         return not has_verb or _is_followed_by_verb(token)
     return not has_verb and token.i + 1 < len(token.doc) and token.nbor().lower_ in _PLACING
-
-
-def _is_past_after_name(token: "Token", has_verb: bool) -> bool:
-    """Whether a regular past tense stands between a name and what was done to it: "Oona baked bread"."""
-    if has_verb or not token.is_lower or not token.lower_.endswith("ed") or token.i == 0 or token.i + 1 == len(token.doc):
-        return False
-    return token.nbor(-1).pos_ in {"PROPN", "PRON"} and token.nbor().pos_ in _NOMINAL | {"DET", "ADP", "NUM"}
 
 
 def _is_followed_by_verb(token: "Token") -> bool:
