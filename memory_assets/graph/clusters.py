@@ -223,13 +223,13 @@ def _summaries(tenant: "Tenant", chosen: Mapping[int, Sequence[int]], sizes: Map
     found = {}
     for cluster, numbers in chosen.items():
         known = [rows[number] for number in numbers if number in rows]
-        made = summarise(
+        label, text = summarise(
             [memory.content for memory in known],
             [names[memory.id] for memory in known],
             [memory.created_at for memory in known],
             [[tag for tag in memory.tags if tag not in people] for memory in known],
         )
-        found[cluster] = made.label, made.text.replace(f"{len(known)} memories", f"{sizes[cluster]} memories", 1)
+        found[cluster] = label, text.replace(f"{len(known)} memories", f"{sizes[cluster]} memories", 1)
     return found
 
 

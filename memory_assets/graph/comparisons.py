@@ -37,7 +37,8 @@ def compare_neighbours(store: "MemoryStore", changed: Sequence[Memory]) -> pa.Ta
     asked = [
         (*sorted((known[number] for number in ids), key=lambda memory: (memory.created_at, memory.id)), similarity)
         for ids, similarity in pairs.items()
-        if all(number in known and _is_read(known[number].content) for number in ids)
+        # The network reads short texts whole, and knows little of scripts without spaces.
+        if all(number in known and is_short(known[number].content) and not is_unspaced(known[number].content) for number in ids)
     ]
     asked = [(old, new, similarity) for old, new, similarity in asked if old.content_hash != new.content_hash]
     same = says_the_same([(old.content, new.content) for old, new, _ in asked])
@@ -49,8 +50,3 @@ def compare_neighbours(store: "MemoryStore", changed: Sequence[Memory]) -> pa.Ta
         ],
         schema=SCHEMA,
     )
-
-
-def _is_read(text: str) -> bool:
-    """Whether the network reads a text whole; of scripts without spaces it knows little."""
-    return is_short(text) and not is_unspaced(text)

@@ -219,13 +219,11 @@ def _replacement(old: StatementRow, new: StatementRow, change: Change) -> dict[s
     else:
         kind, confidence, note = RelationType.CONTRADICTS, _OPEN, differs
     return {
-        **{f"{age}_{name}": each[source] for age, each in (("old", old), ("new", new)) for name, source in _COPIED.items()},
+        **{f"{age}_id": each["memory_id"] for age, each in (("old", old), ("new", new))},
+        **{f"{age}_{name}": each[name] for age, each in (("old", old), ("new", new)) for name in ("place", "text")},
         "said_at": new["said_at"] or new["created_at"],
         "type": kind,
         "probability": change.probability,
         "confidence": confidence,
         "note": note,
     }
-
-
-_COPIED = {"id": "memory_id", "place": "place", "text": "text"}

@@ -3,7 +3,6 @@
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
 import numpy as np
@@ -25,24 +24,16 @@ _TOPICS_IN_LABEL = 2
 _MARKUP = re.compile(r"\*\*|__|`|^[\s>#-]+|\[\[|\]\]", re.MULTILINE)
 
 
-@dataclass(frozen=True, slots=True)
-class Summary:
-    """A cluster in words."""
-
-    label: str
-    """What it is about: the topics, else the entities, else the terms that most members share."""
-    text: str
-
-
 def summarise(
     texts: Sequence[str],
     names: Sequence[Sequence[str]],
     dates: Sequence[datetime],
     topics: Sequence[Sequence[str]] = (),
-) -> Summary:
-    """Summarise the members of a cluster by the sentences whose TF-IDF vectors lie closest to the mean, by date, without repetitions.
+) -> tuple[str, str]:
+    """A cluster's label, its topics, else its entities, else its commonest terms, and a text that summarises its members.
 
-    Each member has a text, the entities that it mentions, a date, and its tags (`topics`) without those that are people.
+    The text has the sentences whose TF-IDF vectors lie closest to the mean, by date, without repetitions. Each
+    member has a text, the entities that it mentions, a date, and its tags (`topics`) without those that are people.
     """
     from sklearn.feature_extraction.text import TfidfVectorizer
 
@@ -53,7 +44,7 @@ def summarise(
         vectors = matrix.transform([s for s, _ in candidates])
     except ValueError:  # nothing but stop words
         chosen = [candidate for candidate, _ in candidates[:1]]
-        return Summary(_label(label_names) or (chosen[0][:60] if chosen else "cluster"), " ".join(chosen))
+        return _label(label_names) or (chosen[0][:60] if chosen else "cluster"), " ".join(chosen)
     mean = np.asarray(vectors.mean(axis=0)).ravel()
     scores = vectors @ mean / (np.linalg.norm(mean) or 1.0) + np.array([_LEAD_BONUS * leads for _, leads in candidates])
     picked: list[int] = []
@@ -70,7 +61,7 @@ def summarise(
     first, last = min(dates), max(dates)
     span = f"{first:%B %Y}" if (first.year, first.month) == (last.year, last.month) else f"{first:%B %Y} to {last:%B %Y}"
     about = ", ".join(label_names)
-    return Summary(_label(label_names), f"{len(texts)} memories of {span} about {about}. {said}")
+    return _label(label_names), f"{len(texts)} memories of {span} about {about}. {said}"
 
 
 def _candidates(texts: Sequence[str]) -> list[tuple[str, bool]]:

@@ -274,24 +274,22 @@ class TestClusters:
             "The billing export failed again because the disk was full.",
             "Kontora imports invoices on Mondays since July.",
         ]
-        made = summarise(texts, [["Kontora"], ["Kontora"], []], [DAY, DAY + timedelta(days=1), DAY + timedelta(days=40)])
-        assert made.label == "Kontora"
-        assert made.text.startswith("3 memories of June 2026 to July 2026 about Kontora.")
-        assert "Coffee" not in made.text
-        assert made.text.index("failed") < made.text.index("Mondays")
+        label, text = summarise(texts, [["Kontora"], ["Kontora"], []], [DAY, DAY + timedelta(days=1), DAY + timedelta(days=40)])
+        assert label == "Kontora"
+        assert text.startswith("3 memories of June 2026 to July 2026 about Kontora.")
+        assert "Coffee" not in text
+        assert text.index("failed") < text.index("Mondays")
 
     def test_a_label_is_what_most_members_are_about_as_it_is_spelled(self):
         texts = ["It failed at 3 in the night, 42 times.", "It failed again, 42 times.", "It imports on Mondays."]
         topics = [["billing-export", "export", "postgresql"], ["billing-export", "postgresql"], ["export", "monday"]]
-        made = summarise(texts, [["PostgreSQL"], [], []], [DAY] * 3, topics)
-        assert made.label == "Billing export, PostgreSQL"
-        unnamed = summarise(texts, [[], [], []], [DAY] * 3, [[], [], []])
-        assert unnamed.label == "Failed, times, imports"
+        assert summarise(texts, [["PostgreSQL"], [], []], [DAY] * 3, topics)[0] == "Billing export, PostgreSQL"
+        assert summarise(texts, [[], [], []], [DAY] * 3, [[], [], []])[0] == "Failed, times, imports"
 
     def test_kinds_of_one_thing_are_labelled_with_the_thing(self):
         texts = ["Explicit rating of 2 out of 10: slow.", "Inferred rating of 9 out of 10: relieved."] * 2
         topics = [["explicit-rating", "query"], ["inferred-rating"]] * 2
-        assert summarise(texts, [[], [], [], []], [DAY] * 4, topics).label == "Rating, query"
+        assert summarise(texts, [[], [], [], []], [DAY] * 4, topics)[0] == "Rating, query"
 
     def test_a_label_leaves_out_what_less_than_half_are_about(self):
         texts = [f"Explicit rating of {number} out of 10." for number in range(8)]
@@ -301,11 +299,11 @@ class TestClusters:
             ["explicit-rating"],
             ["inferred-rating"],
         ] * 2
-        assert summarise(texts, [[]] * 8, [DAY] * 8, topics).label == "Rating, terraform"
-        assert summarise(texts, [[]] * 8, [DAY] * 8, [*topics[:2], *topics[2:4] * 3]).label == "Rating"
+        assert summarise(texts, [[]] * 8, [DAY] * 8, topics)[0] == "Rating, terraform"
+        assert summarise(texts, [[]] * 8, [DAY] * 8, [*topics[:2], *topics[2:4] * 3])[0] == "Rating"
 
     def test_texts_of_nothing_but_stop_words_are_still_summarised(self):
-        assert summarise(["it is what it is"] * 3, [[], [], []], [DAY] * 3).text
+        assert summarise(["it is what it is"] * 3, [[], [], []], [DAY] * 3)[1]
 
 
 class TestForget:
