@@ -97,20 +97,18 @@ class Question:
         """Which of the terms occur in a text as whole words; "C" does not where only "C++" does."""
         text = fold(text)
         found: set[str] = set()
-        for term in self._longest_first:
+        for term, is_longer in self._longest_first:
             if term in text and _occurs(term, text):
                 found.add(term)
-                if term in self._longer:
+                if is_longer:
                     text = re.sub(rf"(?<![^\W_]){re.escape(term)}(?![^\W_])", "\0", text)
         return found
 
     @cached_property
-    def _longest_first(self) -> list[str]:
-        return sorted(self.terms, key=len, reverse=True)
-
-    @cached_property
-    def _longer(self) -> set[str]:
-        return {term for term in self.terms if any(other in term and other != term for other in self.terms)}
+    def _longest_first(self) -> list[tuple[str, bool]]:
+        """The terms, each with whether another one is within it."""
+        ordered = sorted(self.terms, key=len, reverse=True)
+        return [(term, any(other in term and other != term for other in ordered)) for term in ordered]
 
 
 def _occurs(term: str, text: str) -> bool:

@@ -5,8 +5,9 @@ more. Case, marks, articles and "is" make no difference; a number, a negation or
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from memory_assets.language.english import word_set
 from memory_assets.language.words import words
@@ -30,44 +31,28 @@ class Repeated:
     others: list[Memory] = field(default_factory=list)
 
 
-class Distinct:
-    """Memories, each beside the first that said the same."""
+def join(memory: Memory, distinct: Sequence[Repeated]) -> bool:
+    """Put a memory beside the first that says the same; whether there is one."""
+    same = next((each for each in distinct[:_COMPARED] if _are_same(each.first, memory)), None)
+    if same:
+        same.others.append(memory)
+    return same is not None
 
-    def __init__(self) -> None:
-        self._groups: list[Repeated] = []
-        self._words: dict[int, list[str]] = {}
 
-    def __iter__(self) -> Iterator[Repeated]:
-        return iter(self._groups)
-
-    def __len__(self) -> int:
-        return len(self._groups)
-
-    def join(self, memory: Memory) -> bool:
-        """Put a memory beside the one that says the same; whether there is one."""
-        for group in self._groups[:_COMPARED]:
-            if self._same(group.first, memory):
-                group.others.append(memory)
-                return True
+def _are_same(one: Memory, other: Memory) -> bool:
+    if (one.author, one.state) != (other.author, other.state):
         return False
+    shorter, longer = sorted((one.content, other.content), key=len)
+    if shorter == longer:
+        return True
+    if len(longer) > _LONGEST or len(shorter) < _SHARE / 2 * len(longer):
+        return False
+    return _says(_words_of(longer), _words_of(shorter)) or _says(_words_of(shorter), _words_of(longer))
 
-    def add(self, memory: Memory) -> None:
-        self._groups.append(Repeated(memory))
 
-    def _same(self, one: Memory, other: Memory) -> bool:
-        if (one.author, one.state) != (other.author, other.state):
-            return False
-        shorter, longer = sorted((one, other), key=lambda memory: len(memory.content))
-        if shorter.content == longer.content:
-            return True
-        if len(longer.content) > _LONGEST or len(shorter.content) < _SHARE / 2 * len(longer.content):
-            return False
-        return _says(self._words_of(longer), self._words_of(shorter)) or _says(self._words_of(shorter), self._words_of(longer))
-
-    def _words_of(self, memory: Memory) -> list[str]:
-        if memory.id not in self._words:
-            self._words[memory.id] = [word for word in words(memory.content) if word not in word_set("repetitions.empty")]
-        return self._words[memory.id]
+@lru_cache(maxsize=1 << 10)
+def _words_of(text: str) -> list[str]:
+    return [word for word in words(text) if word not in word_set("repetitions.empty")]
 
 
 def _says(more: list[str], less: list[str]) -> bool:

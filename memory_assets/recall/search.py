@@ -25,7 +25,7 @@ from memory_assets.recall.candidates import PREFERENCE_RANKS, Candidates, gather
 from memory_assets.recall.likelihood import Fit, beside_the_best, finds_something, likelihoods
 from memory_assets.recall.question import Question, understand
 from memory_assets.recall.reading import MOST_READ, read
-from memory_assets.recall.repeats import Distinct
+from memory_assets.recall.repeats import Repeated, join
 from memory_assets.recall.scoring import Scores, Weights, scaled_cosine, scaled_logits, score
 from memory_assets.recall.view import View, current_view
 from memory_assets.stores.lance import ids_in
@@ -255,7 +255,7 @@ def _hits(tenant: "Tenant", ranked: Ranked, limit: int, filters: Filters) -> lis
     scores = ranked.scores
     order = np.argsort(-scores, kind="stable")
     order = order[ranked.shown[order]]
-    distinct, places, end = Distinct(), {}, 0
+    distinct, places, end = list[Repeated](), {}, 0
     while len(distinct) < limit and end < len(order):
         next_best, end = order[end : 2 * end or limit], 2 * end or limit
         ids = ranked.found.ids[next_best].tolist()
@@ -263,8 +263,8 @@ def _hits(tenant: "Tenant", ranked: Ranked, limit: int, filters: Filters) -> lis
         memories = tenant.memories.take(ids, ranked.found.row_ids[next_best].tolist())
         for memory in (memories[number] for number in ids if number in memories):
             wanted = not filters.states or memory.state in filters.states
-            if wanted and not distinct.join(memory) and len(distinct) < limit:
-                distinct.add(memory)
+            if wanted and not join(memory, distinct) and len(distinct) < limit:
+                distinct.append(Repeated(memory))
     is_judged = has_floor(ranked)
     hits = [
         Hit(

@@ -112,13 +112,9 @@ def _judge(old: str, new: str) -> list[tuple[tuple[str, str], Relation]]:
 def _repeat(one: Neighbour, other: Neighbour) -> bool:
     """Whether two neighbours say the same."""
     texts = one.memory.content, other.memory.content
-    return _share_words(one, other) and _statements(*texts) == [texts] and says_the_same([texts])[0]
-
-
-def _share_words(one: Neighbour, other: Neighbour) -> bool:
-    """Whether two texts may say the same: two thirds of the words of the one with fewer are the other's."""
-    own, others = stems(one.memory.content), stems(other.memory.content)
-    return 3 * len(own & others) >= 2 * min(len(own), len(others))
+    own, others = map(stems, texts)
+    share_words = 3 * len(own & others) >= 2 * min(len(own), len(others))
+    return share_words and _statements(*texts) == [texts] and says_the_same([texts])[0]
 
 
 def _statements(old: str, new: str) -> list[tuple[str, str]]:

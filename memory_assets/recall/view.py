@@ -247,21 +247,17 @@ class View:
 class _Keeper:
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._view: View | None = None
+        self.known: View | None = None
         self._checked = -math.inf
 
-    @property
-    def is_filled(self) -> bool:
-        return self._view is not None
-
     def view(self, tenant: "Tenant", *, fresh: bool) -> View:
-        known = self._view
+        known = self.known
         if known is not None and not fresh:
             patience = _REFRESH_SECONDS * max(1.0, len(known.timeline) / _REFRESHED_FAST)
             if time.monotonic() - self._checked < patience or self._lock.locked():
                 return known
         with self._lock:
-            known = self._view
+            known = self.known
             with ThreadPoolExecutor(1) as beside:
                 graph = beside.submit(read_graph, tenant.catalog, known.graph if known else None)
                 timeline = read_timeline(tenant.memories, known.timeline if known else None)
@@ -272,9 +268,9 @@ class _Keeper:
                 column = tenant.memories.columns.live if tenant.memories.exists else None
                 if background is None or background.column != (column or ""):
                     background = _read_background(tenant.memories, column, size)
-            self._view = View(timeline, graph.result(), terms, background)
+            self.known = View(timeline, graph.result(), terms, background)
             self._checked = time.monotonic()
-            return self._view
+            return self.known
 
 
 _keepers: "WeakKeyDictionary[Tenant, _Keeper]" = WeakKeyDictionary()
@@ -296,7 +292,7 @@ def find_outdated_of(tenant: "Tenant", shown: "Iterable[Memory]") -> dict[int, t
     """
     with _keepers_lock:
         keeper = _keepers.get(tenant)
-    if keeper and keeper.is_filled:
+    if keeper and keeper.known:
         view = keeper.view(tenant, fresh=False)
         return find_outdated(
             view.graph.replaced, view.graph.doubted, shown, lambda numbers: view.take(tenant.memories, numbers).values()

@@ -4,7 +4,7 @@ import pytest
 
 from memory_assets.operations.answers import LocalTime
 from memory_assets.operations.search import search as answer_search
-from memory_assets.recall.repeats import Distinct
+from memory_assets.recall.repeats import Repeated, join
 from memory_assets.recall.search import search
 from memory_assets.tenants import Tenant
 
@@ -12,9 +12,7 @@ from memory_assets.tenants import Tenant
 @pytest.fixture
 def says_the_same(remember):
     def compared(one: str, other: str, **more: str) -> bool:
-        distinct = Distinct()
-        distinct.add(remember.made(one))
-        return distinct.join(remember.made(other, **more))
+        return join(remember.made(other, **more), [Repeated(remember.made(one))])
 
     return compared
 
