@@ -151,7 +151,9 @@ def _write(tenant: "Tenant", make: "Callable[[Brief | None], Brief]") -> None:
 
 def _made(tenant: "Tenant", held: Brief | None) -> Brief:
     known = {each.text: (each.tokens, each.more) for each in held.lines} if held else {}
-    tellable = _tellable(tenant)
+    kinds = ", ".join(f"'{kind}'" for kind in _TOLD)
+    where = f"state = '{State.ACTIVE}' AND kind IN ({kinds})"
+    tellable = tenant.memories.scan(("id", "kind", "source", "project", "importance", "created_at", "metadata"), where)
     with tenant.catalog.read() as connection:
         replaced, undecided, changes, changed = _doubts(connection)
         best = _chosen(connection, tellable)
@@ -207,13 +209,6 @@ def _last(number: int, replaced: "Mapping[int, int]") -> int:
 def _name(memory: "Memory") -> tuple[str, str, str]:
     """Of memories with the same kind, title and, except for feedback, project, the newest is told if one of them is curated."""
     return memory.kind, memory.title.casefold(), "" if memory.kind is Kind.FEEDBACK else slug_of(memory.project)
-
-
-def _tellable(tenant: "Tenant") -> "pa.Table":
-    """Return what chooses among the memories that a session may be told."""
-    kinds = ", ".join(f"'{kind}'" for kind in _TOLD)
-    where = f"state = '{State.ACTIVE}' AND kind IN ({kinds})"
-    return tenant.memories.scan(("id", "kind", "source", "project", "importance", "created_at", "metadata"), where)
 
 
 def _chosen(connection: "DuckDBPyConnection", tellable: "pa.Table") -> Sequence[int]:

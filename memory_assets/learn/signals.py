@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from memory_assets.ingest.scans import read_items, refusals
+from memory_assets.language.embedders.calibration import unrelated_notes
 from memory_assets.learn.journal import Evidence
 from memory_assets.learn.memory_files import MemoryFile
 from memory_assets.models import Kind, Refusal, Source, SourceItem
@@ -153,21 +154,11 @@ def _score(fields: dict[str, Any], name: str) -> float | None:
 Embed = Callable[[Sequence[str]], "Vectors"]
 """Texts to unit vectors, one row each."""
 
-SAME_RULE = 0.78
-"""Likeness, 0 for unrelated and 1 for equal, from which two feedback files state one rule. The same rule in other words lies from 0.69
-to 0.79, its opposite at 0.57: rather two proposals for one rule than one for two."""
-SAME_THEME = 0.4
-"""Likeness from which a signal belongs to a theme. Over the sample home's signals 0.35 to 0.5 give the same themes."""
-_UNRELATED = (
-    "The bakery at the corner opens at six and sells rye bread.",
-    "A query is slow because the index on the orders table is missing.",
-    "My sister plays the violin in a small orchestra.",
-    "Whales sleep with one half of their brain at a time.",
-    "Please answer in short sentences without a summary.",
-    "The invoice was paid twice, so the bank sent half of it back.",
-    "Snow fell on the pass and the road to the valley is closed.",
-    "Rotate the keys of the staging cluster before the release.",
-)
+SAME_RULE = 0.76
+"""Likeness, 0 for unrelated and 1 for equal, from which two feedback files state one rule. The same rule in other words lies from 0.67
+to 0.77, its opposite at 0.54: rather two proposals for one rule than one for two."""
+SAME_THEME = 0.35
+"""Likeness from which a signal belongs to a theme. Over the sample home's signals 0.3 to 0.46 give the same themes."""
 
 
 def group(signals: Sequence[Signal], embed: Embed) -> list[list[Signal]]:
@@ -178,8 +169,9 @@ def group(signals: Sequence[Signal], embed: Embed) -> list[list[Signal]]:
     """
     if not signals:
         return []
-    vectors = embed([*_UNRELATED, *(signal.text for signal in signals)])
-    reference, vectors = vectors[: len(_UNRELATED)], vectors[len(_UNRELATED) :]
+    unrelated = unrelated_notes()
+    vectors = embed([*unrelated, *(signal.text for signal in signals)])
+    reference, vectors = vectors[: len(unrelated)], vectors[len(unrelated) :]
     pairs = np.triu_indices(len(reference), 1)
     floor = float((reference @ reference.T)[pairs].mean())
     order = sorted(range(len(signals)), key=lambda place: (signals[place].evidence.at, signals[place].evidence.key))

@@ -212,15 +212,9 @@ def _from_evidence(theme: Sequence[Signal], embed: Embed) -> Wording:
     ]
     lead = "Keep" if theme[0].praise else "Mind"
     newest = sorted((signal.evidence for signal in theme), key=lambda each: each.at, reverse=True)[:_QUOTES]
-    reasons = "\n".join(f"- {_quoted(each)}" for each in newest)
+    reasons = "\n".join(f"- {each.line()}" for each in newest)
     description = rule if telling.origin == "reflection" else f"{lead}: {rule}"
     return Wording("-".join(words) or "learned", description, f"**Why:**\n{reasons}")
-
-
-def _quoted(evidence: Evidence) -> str:
-    score = "" if evidence.score is None else f", {evidence.score:g}/10"
-    inferred = ", inferred" if evidence.origin == "rating" and evidence.weight < 1 else ""
-    return f"{' '.join(evidence.quote.split())} ({evidence.origin} of {evidence.at[:10]}{score}{inferred})"
 
 
 def _plain(text: str) -> str:
