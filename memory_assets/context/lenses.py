@@ -63,7 +63,7 @@ class Lens(BaseModel):
         return not self.follows or link.relation in self.follows or link.relation in CONTRADICTING
 
     def prefers(self, node: Node) -> bool:
-        if not {node.type.casefold(), *map(str.casefold, node.tags)}.isdisjoint(self._types):
+        if not {node.type.casefold(), *map(str.casefold, node.tags)}.isdisjoint(map(str.casefold, self.types)):
             return True
         if self._pattern is None:
             return False
@@ -71,10 +71,6 @@ class Lens(BaseModel):
             return True
         said = {found[0].casefold() for found in self._pattern.finditer(node.content)}
         return len(said) >= _TELLING_WORDS
-
-    @cached_property
-    def _types(self) -> frozenset[str]:
-        return frozenset(map(str.casefold, self.types))
 
     @cached_property
     def _pattern(self) -> "re.Pattern[str] | None":

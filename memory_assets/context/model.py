@@ -96,7 +96,7 @@ class Ranked:
     """Whether its name is all there is to tell: a person or thing that is not itself the topic."""
     fields: Fields = ()
     replaced_by: str = ""
-    """Id of a later memory that seems to replace what it says; see `memory_assets.context.replacements`."""
+    """Id of a later memory that seems to replace what it says."""
     outdated: tuple[Outdated, ...] = ()
     """Its sentences that other memories replace."""
     history: tuple[Node, ...] = ()

@@ -9,7 +9,8 @@ _LONGEST_TOKEN = 16
 """Characters of a text that one token of a budget is read for: what is longer is cut before it is counted."""
 _BESIDE = 0.25
 """Share of a sentence's weight that the one before and after it gets: an answer often stands next to the words that are asked for."""
-_WORDS_OF_SENTENCE = 6
+_FEW_WORDS = 6
+"""Words of a sentence below which the next one says what it is about."""
 _OPENING = 0.1
 """What the first sentence gets for saying what the text is about."""
 
@@ -65,13 +66,12 @@ def _ranked(parts: list[str], asked: frozenset[str], *, focused: bool) -> list[i
     ]
     places = range(len(parts))
     if focused and any(weights):
-        places = [place for place in places if weights[place] or (place and weights[place - 1] and _leads_on(parts[place - 1]))]
+        places = [
+            place
+            for place in places
+            if weights[place] or (place and weights[place - 1] and len(parts[place - 1].split()) < _FEW_WORDS)
+        ]
     return sorted(places, key=lambda place: (-worth[place], place))
-
-
-def _leads_on(sentence: str) -> bool:
-    """Whether a sentence is so short that the next one says what it is about."""
-    return len(sentence.split()) < _WORDS_OF_SENTENCE
 
 
 def _joined(kept: dict[int, str], total: int) -> str:

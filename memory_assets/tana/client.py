@@ -323,13 +323,10 @@ class TanaClient:
         """Rename a node. A node in the trash is renamed too, without a word."""
         self._set(f"/nodes/{_part(node)}/update", {"name": name})
 
-    def trash(self, node: str) -> bool:
-        """Move a node to the trash; False where it was gone already."""
-        try:
+    def trash(self, node: str) -> None:
+        """Move a node to the trash, unless it was gone already."""
+        with suppress(TanaRefusedError):  # 400 or 404: it is there no more
             self._set(f"/nodes/{_part(node)}/trash", {})
-        except TanaRefusedError:  # 400 or 404: it is there no more
-            return False
-        return True
 
     def _set(self, path: str, body: dict[str, object]) -> None:
         """Change what is the same after a second time; what Tana says of it does not matter."""

@@ -243,7 +243,7 @@ def _table(workspace: Workspace, nodes: Iterable[tuple[Node, datetime | None]], 
         {
             "id": node.id,
             "workspace": workspace.id,
-            "name": erased.replaced(_plain_name(node.name)),
+            "name": erased.replaced(" ".join(INLINE.sub(r"\2", node.name).split())),
             "description": erased.replaced(node.description),
             "tags": [tag.name for tag in node.tags],
             "created": node.created,
@@ -253,11 +253,6 @@ def _table(workspace: Workspace, nodes: Iterable[tuple[Node, datetime | None]], 
         for node, modified in nodes
     ]
     return pa.Table.from_pylist(rows, schema=_NODES)
-
-
-def _plain_name(name: str) -> str:
-    """A node's name without the marks of what it refers to."""
-    return " ".join(INLINE.sub(r"\2", name).split())
 
 
 def _wanted(catalog: "Catalog", workspace: Workspace, most: int, again: int) -> list[str]:
