@@ -72,8 +72,7 @@ def _embedding_threads() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(max_workers=2, thread_name_prefix="embedding")
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_embedding_threads.cache_clear)
+os.register_at_fork(after_in_child=_embedding_threads.cache_clear)
 
 
 @contextmanager

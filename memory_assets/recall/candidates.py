@@ -87,7 +87,9 @@ def gather(store: MemoryStore, embedder: Embedder, question: Question, own: str,
     wanted = max(FEWEST, limit * _OVERFETCH)
     scopes = [filters]
     if question.interval:
-        scopes.append(_within(filters, question.interval.start, question.interval.end))
+        start, end = question.interval.start, question.interval.end
+        since, until = max(start, filters.since or start), min(end, filters.until or end)
+        scopes.append(replace(filters, since=since, until=until))
     look_up = partial(store.matching, question.keywords, wanted, columns=("indexed_text", "tags"))
     waiting = [] if store.is_resident else [_threads().submit(look_up, scope) for scope in scopes]
     vector = _meaning(embedder, question.text, own)
@@ -106,14 +108,6 @@ def _meaning(embedder: Embedder, text: str, own: str) -> Floats:
     first_person, as_asked = embedder.embed([own, text], "query")
     both = first_person + _AS_ASKED * as_asked
     return both / np.linalg.norm(both)
-
-
-def _within(filters: Filters, start, end) -> Filters:
-    return replace(
-        filters,
-        since=max(start, filters.since) if filters.since else start,
-        until=min(end, filters.until) if filters.until else end,
-    )
 
 
 def _joined(by_meaning: list[pa.Table], by_words: list[pa.Table], vector: Floats) -> Candidates:
