@@ -50,7 +50,7 @@ def _are_same(one: Memory, other: Memory) -> bool:
     return _says(_words_of(longer), _words_of(shorter)) or _says(_words_of(shorter), _words_of(longer))
 
 
-@lru_cache(maxsize=1 << 10)
+@lru_cache(maxsize=1 << 8)
 def _words_of(text: str) -> list[str]:
     return [word for word in words(text) if word not in word_set("repetitions.empty")]
 
