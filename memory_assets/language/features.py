@@ -27,6 +27,8 @@ _CHUNK_PARTS = frozenset({"NOUN", "PROPN", "ADJ", "VERB"})
 _BEFORE_HEAD = frozenset({"det", "amod", "compound", "nummod", "nmod", "poss", "flat", "goeswith"})
 _INSIDE_PHRASE = frozenset({"compound", "flat", "fixed", "goeswith", "det", "amod", "nummod", "case", "discourse", "dep"})
 """Labels of words before the head of a phrase, and of words that head none."""
+_KIND_NOUNS = frozenset({"project", "repository", "repo", "team", "database", "language", "file"})
+"""Beside a name they say only what its type says."""
 
 _VAGUE = word_set("tags.vague_nouns") | word_set("tags.vague_adjectives")
 _NO_ACTIONS = frozenset({"be", "stdin", "stdout", "stderr", "localhost"})
@@ -128,7 +130,9 @@ def _phrases(doc: "Doc", named: set[int], opaque: set[int]) -> Iterator[str]:
         words = [token for token in doc[begin:end] if token.pos_ in _CHUNK_PARTS and _is_telling(token)]
         if not 2 <= len(words) <= 3 or words[-1].i != head.i or words[0].i != head.i + 1 - len(words):
             continue
-        if not any(token.i in opaque for token in words) and any(token.i not in named for token in words):
+        if not any(token.i in opaque for token in words) and any(
+            token.i not in named and token.lower_ not in _KIND_NOUNS for token in words
+        ):
             yield normalise_tag(doc[words[0].i : end].text)
 
 
