@@ -1,11 +1,8 @@
 """Runs as processes: which of them live, what becomes of those that died, and how a person ends one."""
 
-import multiprocessing
-import os
 import signal
 import time
 from collections.abc import Iterator
-from multiprocessing.process import BaseProcess
 from pathlib import Path
 from uuid import uuid4
 
@@ -17,6 +14,7 @@ from dagster._core.workspace.context import WorkspaceRequestContext
 from memory_assets.defs.instance import open_instance
 from memory_assets.defs.launcher import end_dead_runs, shown_alive
 from memory_assets.settings import Settings, load_settings
+from memory_assets_tests.torture import zygote
 
 
 @pytest.fixture
@@ -26,9 +24,7 @@ def home(settings: Settings) -> Iterator[dg.DagsterInstance]:
 
 
 def _work(data_dir: Path, run_id: str) -> None:
-    signal.signal(
-        signal.SIGTERM, signal.SIG_DFL
-    )  # Dagster ignores it in this process's parent if a shell started the tests with `&`
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # a shell that started the tests with `&` may have let it be ignored
     with open_instance(load_settings(data_dir=data_dir)) as instance, shown_alive(instance, run_id):
         storage = instance.event_log_storage
         storage.initialize_concurrency_limit_to_default("models")
@@ -37,21 +33,18 @@ def _work(data_dir: Path, run_id: str) -> None:
         time.sleep(600)
 
 
-def _begin(home: dg.DagsterInstance, settings: Settings) -> tuple[dg.DagsterRun, BaseProcess]:
+def _begin(home: dg.DagsterInstance, settings: Settings) -> tuple[dg.DagsterRun, zygote.Command]:
     """A run of `memory run` with a process that works on it and holds a slot."""
     started = home.add_run(dg.DagsterRun("remember", run_id=str(uuid4()), status=dg.DagsterRunStatus.STARTED))
-    worker = multiprocessing.get_context("spawn").Process(target=_work, args=(settings.data_dir, started.run_id))
-    worker.start()
+    worker = zygote.shared().call(_work, settings.data_dir, started.run_id)
     while "at work" not in [each.message for each in home.all_logs(started.run_id)]:
-        assert worker.is_alive()
-        time.sleep(0.05)
+        assert not worker.ends_within(0.05), worker.written("err")
     return started, worker
 
 
-def _end(worker: BaseProcess, number: int) -> None:
-    assert worker.pid
-    os.kill(worker.pid, number)
-    worker.join()
+def _kill(worker: zygote.Command) -> None:
+    worker.kill()
+    assert worker.wait().killed
 
 
 def test_a_run_lives_as_long_as_its_process_and_then_monitoring_ends_it(home: dg.DagsterInstance, settings: Settings) -> None:
@@ -60,7 +53,7 @@ def test_a_run_lives_as_long_as_its_process_and_then_monitoring_ends_it(home: dg
     end_dead_runs(home)
     living = home.get_run_by_id(begun.run_id)
     assert living and not living.is_finished
-    _end(worker, signal.SIGKILL)
+    _kill(worker)
     assert home.run_launcher.check_run_worker_health(begun).status is WorkerStatus.FAILED
     home.resume_run(begun.run_id, WorkspaceRequestContext.__new__(WorkspaceRequestContext), 1)
     ended = home.get_run_by_id(begun.run_id)
@@ -71,7 +64,7 @@ def test_a_run_lives_as_long_as_its_process_and_then_monitoring_ends_it(home: dg
 def test_the_next_memory_run_ends_one_that_was_killed_and_frees_its_slot(home: dg.DagsterInstance, settings: Settings) -> None:
     begun, worker = _begin(home, settings)
     unknown = home.add_run(dg.DagsterRun("remember", run_id=str(uuid4()), status=dg.DagsterRunStatus.STARTED))
-    _end(worker, signal.SIGKILL)
+    _kill(worker)
     assert home.event_log_storage.get_concurrency_info("models").active_slot_count == 1
     end_dead_runs(home)
     end_dead_runs(home)
@@ -83,8 +76,7 @@ def test_the_next_memory_run_ends_one_that_was_killed_and_frees_its_slot(home: d
 def test_a_person_ends_a_run_through_its_process(home: dg.DagsterInstance, settings: Settings) -> None:
     begun, worker = _begin(home, settings)
     assert home.run_launcher.terminate(begun.run_id)
-    worker.join()
-    assert worker.exitcode == -signal.SIGTERM
+    assert worker.wait().code == -signal.SIGTERM
     asked = home.get_run_by_id(begun.run_id)
     assert asked and asked.status is dg.DagsterRunStatus.CANCELING
     assert home.run_launcher.terminate(begun.run_id), "its process ended before it could say so"
