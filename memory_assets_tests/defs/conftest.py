@@ -1,6 +1,7 @@
 """An instance that knows the tenant `main`, and the definitions over the test's stores."""
 
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -37,8 +38,15 @@ def disk_instance(tmp_path: Path) -> Iterator[dg.DagsterInstance]:
 
 def run(instance: dg.DagsterInstance, job: str = "remember", tenant: str = "main", **given: Any) -> dg.ExecuteInProcessResult:
     """Run a job for a tenant, in this process."""
-    resolved = build_defs(MemoryResource()).resolve_job_def(job)
+    models = MemoryResource().settings()
+    resolved = _resolved(job, models.spacy_model, models.embedder)
     return resolved.execute_in_process(instance=instance, partition_key=tenant, raise_on_error=False, **given)
+
+
+@cache
+def _resolved(job: str, *_models: str) -> dg.JobDefinition:
+    """A job, built once for all runs of these models; its stores are opened by the settings of each run."""
+    return build_defs(MemoryResource()).resolve_job_def(job)
 
 
 def metadata(result: dg.ExecuteInProcessResult, asset: str) -> dict[str, Any]:

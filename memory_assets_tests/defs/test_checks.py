@@ -45,6 +45,10 @@ def test_a_check_of_one_tenant_says_nothing_about_another(tenant: Tenant, instan
     for each in (tenant, Tenant(tenant.settings, "bob")):
         store(each, NewMemory("Alice debugged the DuckDB lock in Atlas.", Source.CLI))
     spoil_vectors(tenant)
-    assert all(each.passed for each in run(instance, tenant="bob").get_asset_check_evaluations())
-    failed = [each.check_name for each in run(instance).get_asset_check_evaluations() if not each.passed]
-    assert failed == ["every_memory_has_a_unit_embedding"]
+
+    def failed(name: str) -> list[str]:
+        checked = run(instance, tenant=name, asset_selection=[dg.AssetKey("memories")]).get_asset_check_evaluations()
+        assert len(checked) > 1
+        return [each.check_name for each in checked if not each.passed]
+
+    assert (failed("bob"), failed("main")) == ([], ["every_memory_has_a_unit_embedding"])

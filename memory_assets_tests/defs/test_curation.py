@@ -6,6 +6,7 @@ from memory_assets.learn.curation import Curation
 from memory_assets.tenants import Tenant
 from memory_assets_tests.conftest import WriteSilo
 from memory_assets_tests.defs.conftest import metadata, run
+from memory_assets_tests.ingest.runs import ingest
 from memory_assets_tests.learn.conftest import tree
 
 
@@ -33,12 +34,10 @@ def test_the_queue_is_counted_and_proposals_wait_for_a_person(
     assert all(check.passed for check in again.get_asset_check_evaluations())
 
 
-def test_what_a_check_has_read_is_remembered_by_the_next_run(
-    write_silo: WriteSilo, tenant: Tenant, instance: dg.DagsterInstance
-) -> None:
+def test_what_a_check_has_read_is_remembered_by_the_next_run(write_silo: WriteSilo, tenant: Tenant) -> None:
     write_silo("owner", "Priya owns the billing export.")
-    assert run(instance).success
+    ingest(tenant)
     write_silo("port", "The service listens on 8931.")
     Curation(tenant).check()
-    assert run(instance).success
+    ingest(tenant)
     assert {memory["title"] for memory in tenant.memories.scan(("title",)).to_pylist()} == {"owner", "port"}
