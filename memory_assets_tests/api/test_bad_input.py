@@ -24,9 +24,8 @@ INJECTIONS = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("body", "named"),
-    [
+def test_a_store_of_bad_fields_is_refused_by_name_and_keeps_nothing(client: TenantClient) -> None:
+    for body, named in [
         ({}, "content"),
         ({"content": ""}, "content"),
         ({"content": " \t\n\u200b"}, "content"),
@@ -51,18 +50,15 @@ INJECTIONS = [
         ({"content": "a", "author": "Mallory\r"}, "author"),
         ({"content": "a", "project": "a\tb"}, "project"),
         ({"content": "a", "session": "a\u2028b"}, "session"),
-    ],
-)
-def test_a_store_of_bad_fields_is_refused_by_name_and_keeps_nothing(client: TenantClient, body: object, named: str) -> None:
-    answer = client.post("/store", body)
-    assert answer.status_code == 400
-    assert named in answer.json()["error"]
-    assert len(client.tenant.memories) == 0
+    ]:
+        answer = client.post("/store", body)
+        assert answer.status_code == 400, (body, named)
+        assert named in answer.json()["error"], (body, named)
+        assert len(client.tenant.memories) == 0, (body, named)
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
+def test_a_body_that_is_no_memory_is_refused(client: TenantClient) -> None:
+    for body in [
         b"",
         b"{",
         b"[]",
@@ -77,13 +73,11 @@ def test_a_store_of_bad_fields_is_refused_by_name_and_keeps_nothing(client: Tena
         b'{"content": "\xed\xa0\x80"}',
         b"[" * 100_000,
         b'{"content": "a", "importance": ' + b"9" * 5_000 + b"}",
-    ],
-)
-def test_a_body_that_is_no_memory_is_refused(client: TenantClient, body: bytes) -> None:
-    answer = client.http.post("/store", content=body, headers=JSON)
-    assert answer.status_code == 400
-    assert answer.json().keys() == {"error", "request_id"}
-    assert len(client.tenant.memories) == 0
+    ]:
+        answer = client.http.post("/store", content=body, headers=JSON)
+        assert answer.status_code == 400, body
+        assert answer.json().keys() == {"error", "request_id"}, body
+        assert len(client.tenant.memories) == 0, body
 
 
 def test_a_body_without_its_content_type_is_told_which_to_send(client: TenantClient) -> None:
@@ -92,9 +86,8 @@ def test_a_body_without_its_content_type_is_told_which_to_send(client: TenantCli
     assert "application/json" in answer.json()["error"]
 
 
-@pytest.mark.parametrize(
-    ("path", "body"),
-    [
+def test_other_routes_refuse_what_they_do_not_understand(client: TenantClient) -> None:
+    for path, body in [
         ("/search", {"query": "x" * 501}),
         ("/search", {"query": None}),
         ("/search", {"limit": 0}),
@@ -118,12 +111,10 @@ def test_a_body_without_its_content_type_is_told_which_to_send(client: TenantCli
         ("/memories/9007199254740992/forget", {}),
         ("/memories/abc/restore", {}),
         ("/memories/1%20OR%201=1/forget", {}),
-    ],
-)
-def test_other_routes_refuse_what_they_do_not_understand(client: TenantClient, path: str, body: object) -> None:
-    answer = client.post(path, body)
-    assert answer.status_code == 400
-    assert answer.json().keys() == {"error", "request_id"}
+    ]:
+        answer = client.post(path, body)
+        assert answer.status_code == 400, (path, body)
+        assert answer.json().keys() == {"error", "request_id"}, (path, body)
 
 
 def test_an_erasure_of_nothing_is_answered_with_the_fields_and_no_options(client: TenantClient) -> None:
@@ -151,9 +142,9 @@ def test_a_text_is_no_id_even_if_it_begins_one(client: TenantClient) -> None:
     assert client.post(f"/memories/{old}/supersede", {"new_id": new}).status_code == 200
 
 
-@pytest.mark.parametrize("path", ["/search", "/memories/1/tags"])
-def test_what_needs_a_body_is_refused_without_one(client: TenantClient, path: str) -> None:
-    assert client.http.post(path).status_code == 400
+def test_what_needs_a_body_is_refused_without_one(client: TenantClient) -> None:
+    for path in ["/search", "/memories/1/tags"]:
+        assert client.http.post(path).status_code == 400, path
 
 
 def test_a_memory_that_does_not_exist_is_not_found(client: TenantClient) -> None:

@@ -87,11 +87,11 @@ def test_only_the_default_tenant_may_be_absent_in_silence(settings: Settings, mo
     assert "Stored" in run("store", "A note.", "--create")
 
 
-@pytest.mark.parametrize("name", ["../x", "x/y", "Main", "ｍain", "mаin", "con", "health", "a" * 64, "", "x\n", ".x"])
-def test_a_name_that_cannot_be_a_tenants_is_refused(tenant: Tenant, name: str) -> None:
-    with pytest.raises(MemoryAssetsError):
-        run("tenant", "create", name) if name else Tenant(tenant.settings, "/")
-    assert tenant_names(tenant.settings) == []
+def test_a_name_that_cannot_be_a_tenants_is_refused(tenant: Tenant) -> None:
+    for name in ["../x", "x/y", "Main", "ｍain", "mаin", "con", "health", "a" * 64, "", "x\n", ".x"]:
+        with pytest.raises(MemoryAssetsError):
+            run("tenant", "create", name) if name else Tenant(tenant.settings, "/")
+        assert tenant_names(tenant.settings) == [], name
 
 
 def test_two_processes_that_create_keys_at_once_lose_none(tenant: Tenant) -> None:

@@ -2,6 +2,7 @@
 
 import re
 import time
+from itertools import product
 from urllib.parse import urlsplit
 
 import httpx
@@ -61,11 +62,11 @@ def test_a_form_that_is_too_large_is_refused_in_one_sentence(site: Site) -> None
     assert refused.headers["X-Frame-Options"] == "DENY"
 
 
-@pytest.mark.parametrize("note", [b"{", b"[]", b"5", b"{}", b'{"at": "yesterday"}', b'{"at": 5}'])
-def test_a_damaged_note_of_the_last_visit_keeps_nobody_out(site: Site, tenant: Tenant, note: bytes) -> None:
+def test_a_damaged_note_of_the_last_visit_keeps_nobody_out(site: Site, tenant: Tenant) -> None:
     tenant.state.claim()
-    tenant.state.put("visit.json", note)
-    assert site.visitor(tenant).get("/").status_code == 200
+    for note in [b"{", b"[]", b"5", b"{}", b'{"at": "yesterday"}', b'{"at": 5}']:
+        tenant.state.put("visit.json", note)
+        assert site.visitor(tenant).get("/").status_code == 200, note
 
 
 def test_what_was_written_when_a_session_had_ended_is_not_lost(site: Site, tenant: Tenant) -> None:
@@ -151,17 +152,17 @@ def test_another_tenants_memories_are_not_there(site: Site, tenant: Tenant, visi
     assert other.memories.get([number])[0].state == "active"
 
 
-@pytest.mark.parametrize("path", ["/", "/login", "/nowhere", "/memories/1", "/search?kind=nonsense", "/static/0/ui.css"])
-def test_every_answer_forbids_what_it_does_not_need(visitor: Visitor, path: str) -> None:
-    headers = visitor.get(path).headers
-    policy = {part.partition(" ")[0]: part.partition(" ")[2] for part in headers["Content-Security-Policy"].split("; ")}
-    assert policy["default-src"] == "'none'"
-    assert policy["script-src"] == policy["style-src"] == "'self'"
-    assert policy["frame-ancestors"] == policy["base-uri"] == "'none'"
-    assert headers["X-Frame-Options"] == "DENY"
-    assert headers["Referrer-Policy"] == "no-referrer"
-    assert headers["X-Content-Type-Options"] == "nosniff"
-    assert headers["Cache-Control"] == ("no-store" if "static" not in path else "private, max-age=31536000, immutable")
+def test_every_answer_forbids_what_it_does_not_need(visitor: Visitor) -> None:
+    for path in ["/", "/login", "/nowhere", "/memories/1", "/search?kind=nonsense", "/static/0/ui.css"]:
+        headers = visitor.get(path).headers
+        policy = {part.partition(" ")[0]: part.partition(" ")[2] for part in headers["Content-Security-Policy"].split("; ")}
+        assert policy["default-src"] == "'none'", path
+        assert policy["script-src"] == policy["style-src"] == "'self'", path
+        assert policy["frame-ancestors"] == policy["base-uri"] == "'none'", path
+        assert headers["X-Frame-Options"] == "DENY", path
+        assert headers["Referrer-Policy"] == "no-referrer", path
+        assert headers["X-Content-Type-Options"] == "nosniff", path
+        assert headers["Cache-Control"] == ("no-store" if "static" not in path else "private, max-age=31536000, immutable"), path
 
 
 def test_a_page_of_another_name_is_refused(site: Site, visitor: Visitor) -> None:
@@ -181,31 +182,33 @@ def test_script_and_style_stay_below_150_kilobytes(site: Site) -> None:
     assert sum(len(content) for content, _ in assets().values()) <= 150_000
 
 
-@pytest.mark.parametrize("number", ["9" * 19, "9" * 300, "٣", "²", "-1"])
-def test_a_number_that_is_no_id_is_refused(tenant: Tenant, visitor: Visitor, number: str) -> None:
+def test_a_number_that_is_no_id_is_refused(tenant: Tenant, visitor: Visitor) -> None:
     known = remember(tenant, "Alice sails.")
     seen = tenant.memories.get([known])[0].updated_at.isoformat()
     both = {"seen": seen, "seen older": seen, "seen newer": seen, "decision": "both", "type": "LEADS_TO"}
-    for path in (f"/memories/{known}/relate", f"/memories/{known}/supersede", "/conflicts", "/names/1/merge"):
-        answer = visitor.post(path, other=number if "memories" in path else "", older=known, newer=number, into=number, **both)
-        assert answer.status_code == 400, path
-    for path in ("/memories/{}", "/memories/{}/joined", "/memories/{}/found?other_query=x", "/names/{}"):
-        assert visitor.get(path.format(number)).status_code == 404, path
-    assert visitor.post(f"/memories/{number}/forget", seen=seen).status_code == 404
-    assert visitor.post(f"/session/{number}", told="off").status_code == 404
+    for number in ["9" * 19, "9" * 300, "٣", "²", "-1"]:
+        for path in (f"/memories/{known}/relate", f"/memories/{known}/supersede", "/conflicts", "/names/1/merge"):
+            answer = visitor.post(
+                path, other=number if "memories" in path else "", older=known, newer=number, into=number, **both
+            )
+            assert answer.status_code == 400, path
+        for path in ("/memories/{}", "/memories/{}/joined", "/memories/{}/found?other_query=x", "/names/{}"):
+            assert visitor.get(path.format(number)).status_code == 404, path
+        assert visitor.post(f"/memories/{number}/forget", seen=seen).status_code == 404, number
+        assert visitor.post(f"/session/{number}", told="off").status_code == 404, number
 
 
-@pytest.mark.parametrize("path", ["/search?q=x&", "/timeline?", "/timeline?on=2026-03-01&", "/names?"])
-@pytest.mark.parametrize("cursor", ["x", "%3Cscript%3E", "f" * 31, "9" * 5001])
-def test_a_cursor_that_no_page_gave_is_refused(tenant: Tenant, visitor: Visitor, path: str, cursor: str) -> None:
+def test_a_cursor_that_no_page_gave_is_refused(tenant: Tenant, visitor: Visitor) -> None:
     remember(tenant, "Alice sails.")
-    refused = visitor.get(f"{path}cursor={cursor}")
-    assert (refused.status_code, "This cursor is not valid" in refused.text) == (400, True)
+    paths = ("/search?q=x&", "/timeline?", "/timeline?on=2026-03-01&", "/names?")
+    for path, cursor in product(paths, ("x", "%3Cscript%3E", "f" * 31, "9" * 5001)):
+        refused = visitor.get(f"{path}cursor={cursor}")
+        assert (refused.status_code, "This cursor is not valid" in refused.text) == (400, True), (path, cursor)
 
 
-@pytest.mark.parametrize("day", ["0001-01-01", "9999-12-31"])
-def test_no_time_is_too_far_away(tenant: Tenant, visitor: Visitor, day: str) -> None:
+def test_no_time_is_too_far_away(tenant: Tenant, visitor: Visitor) -> None:
     remember(tenant, "Alice sails.")
-    for path in ("/search?q=x&since=", "/search?q=x&until=", "/timeline?since=", "/timeline?on="):
-        assert visitor.get(f"{path}{day}").status_code == 200, path
-    assert visitor.get("/context?lens=nonsense").status_code == 400
+    for day in ["0001-01-01", "9999-12-31"]:
+        for path in ("/search?q=x&since=", "/search?q=x&until=", "/timeline?since=", "/timeline?on="):
+            assert visitor.get(f"{path}{day}").status_code == 200, path
+        assert visitor.get("/context?lens=nonsense").status_code == 400, day

@@ -2,25 +2,23 @@
 
 from datetime import UTC, datetime
 
-import pytest
-
 from memory_assets.models import State
 from memory_assets.tenants import Tenant
 from memory_assets_tests.ui.site import Visitor, remember
 
 
-@pytest.mark.parametrize("cycle", ["decay", "creative", "cluster", "forget"])
-def test_a_dry_run_is_shown_and_writes_nothing(tenant: Tenant, visitor: Visitor, cycle: str) -> None:
+def test_a_dry_run_is_shown_and_writes_nothing(tenant: Tenant, visitor: Visitor) -> None:
     for number in range(6):
         remember(tenant, f"Alice tuned the retry loop of the billing export, round {number}.")
     before = tenant.memories.version
-    page = visitor.get(f"/sleep?cycle={cycle}")
-    assert page.status_code == 200
-    assert f"What {cycle} would do now" in page.text
-    assert tenant.memories.version == before
-    if tenant.catalog.exists:
-        with tenant.catalog.read() as connection:
-            assert connection.execute("SELECT count(*) FROM relevance_scores").fetchone() == (0,)
+    for cycle in ["decay", "creative", "cluster", "forget"]:
+        page = visitor.get(f"/sleep?cycle={cycle}")
+        assert page.status_code == 200, cycle
+        assert f"What {cycle} would do now" in page.text, cycle
+        assert tenant.memories.version == before, cycle
+        if tenant.catalog.exists:
+            with tenant.catalog.read() as connection:
+                assert connection.execute("SELECT count(*) FROM relevance_scores").fetchone() == (0,), cycle
 
 
 def test_a_cycle_runs_and_tells_what_it_did(tenant: Tenant, visitor: Visitor) -> None:
