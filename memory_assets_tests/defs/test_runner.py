@@ -149,7 +149,7 @@ def test_a_locked_catalog_delays_a_run_and_does_not_fail_it(
             return is_transient(error)
 
         monkeypatch.setattr(failures, "_is_transient", let_go)
-        result = run(instance)
+        result = run(instance, asset_selection=[dg.AssetKey("silo_files")])
     assert result.success
     assert any(event.is_step_up_for_retry for event in result.all_events)
 
