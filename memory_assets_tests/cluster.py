@@ -2,6 +2,7 @@
 
 import json
 import os
+import pickle
 import shutil
 import signal
 import subprocess
@@ -15,8 +16,12 @@ from typing import TYPE_CHECKING, Self
 
 import httpx
 
+from memory_assets.settings import load_settings
+from memory_assets.stores.keys import KeyStore
+from memory_assets.tenants import Tenant, create_tenant
 from memory_assets_tests.ports import free_ports
 from memory_assets_tests.services import ObjectStorage, PostgreSQL, Redis, die_with_parent
+from memory_assets_tests.torture import zygote
 
 if TYPE_CHECKING:
     import dagster as dg
@@ -67,19 +72,6 @@ class Host:
             with suppress(ProcessLookupError):
                 os.killpg(self._process.pid, number)
             self._process.wait()
-
-    def run(self, *command: str, given: str = "") -> str:
-        """What a command prints there.
-
-        Raises:
-            RuntimeError: it failed.
-        """
-        done = subprocess.run(
-            [sys.executable, *command], env=self.environment, input=given, capture_output=True, text=True, cwd=ROOT, timeout=600
-        )
-        if done.returncode:
-            raise RuntimeError(f"{' '.join(command)[:200]} fails on {self.name}: {done.stderr[-2000:]}")
-        return done.stdout
 
     def log_text(self) -> str:
         """What its part said."""
@@ -156,20 +148,11 @@ class Cluster:
             time.sleep(0.3)
 
     def create_tenants(self, names: Sequence[str]) -> dict[str, str]:
-        """Make tenants from one of the hosts; their keys by name."""
-        code = (
-            "import json, sys\n"
-            "from memory_assets.settings import load_settings\n"
-            "from memory_assets.stores.keys import KeyStore\n"
-            "from memory_assets.tenants import Tenant, create_tenant\n"
-            "made = {}\n"
-            "for name in json.load(sys.stdin):\n"
-            "    tenant = Tenant(load_settings(), name)\n"
-            "    create_tenant(tenant)\n"
-            "    made[name] = KeyStore(tenant.state).create()[1]\n"
-            "print(json.dumps(made))"
-        )
-        return json.loads(self.replicas[0].run("-c", code, given=json.dumps(names)))
+        """Make tenants as one of the hosts does; their keys by name."""
+        given = pickle.dumps((_create, (list(names),))).hex()
+        done = zygote.shared().start(self.replicas[0].environment, "@call", given).wait()
+        assert done.code == 0, done.err
+        return json.loads(done.out)
 
     @contextmanager
     def instance(self) -> "Iterator[dg.DagsterInstance]":
@@ -234,6 +217,15 @@ class Cluster:
     def _end(self) -> None:
         for host in self.hosts.values():
             host.kill()
+
+
+def _create(names: Sequence[str]) -> None:
+    made: dict[str, str] = {}
+    for name in names:
+        tenant = Tenant(load_settings(), name)
+        create_tenant(tenant)
+        made[name] = KeyStore(tenant.state).create()[1]
+    sys.stdout.write(json.dumps(made))
 
 
 def engine_settings(postgresql: PostgreSQL, storage: ObjectStorage) -> dict[str, str]:
