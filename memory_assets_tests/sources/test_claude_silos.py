@@ -2,6 +2,7 @@
 
 import json
 from datetime import UTC, datetime
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -51,7 +52,6 @@ def test_a_memory_is_taken_in_with_all_that_its_owner_said(write: Write, tmp_pat
     json.dumps(item.metadata)
 
 
-@pytest.mark.parametrize("kind", [Kind.USER, Kind.FEEDBACK, Kind.PROJECT, Kind.REFERENCE])
 @pytest.mark.parametrize(
     ("block", "form"),
     [
@@ -63,15 +63,14 @@ def test_a_memory_is_taken_in_with_all_that_its_owner_said(write: Write, tmp_pat
         ("type: '{kind} '", "top-level"),
     ],
 )
-@pytest.mark.parametrize("description", ["plain", "'quoted: yes'", "broken: by colons: twice", ">\n  folded\n  lines"])
-def test_the_four_types_are_classified_in_every_form(
-    write: Write, tmp_path: Path, kind: Kind, block: str, form: str, description: str
-) -> None:
-    text = f"---\nname: n\ndescription: {description}\n{block.format(kind=kind)}\n---\nbody\n"
-    item = one(write, tmp_path, text)
-    assert (item.kind, item.metadata["type_form"], item.title) == (kind, form, "n")
-    assert item.session == ("s" if "originSessionId" in block else "")
-    assert item.description.replace("'", "").split()[0] in ("plain", "quoted:", "broken:", "folded")
+def test_the_four_types_are_classified_in_every_form(write: Write, tmp_path: Path, block: str, form: str) -> None:
+    descriptions = ("plain", "'quoted: yes'", "broken: by colons: twice", ">\n  folded\n  lines")
+    for kind, description in product((Kind.USER, Kind.FEEDBACK, Kind.PROJECT, Kind.REFERENCE), descriptions):
+        text = f"---\nname: n\ndescription: {description}\n{block.format(kind=kind)}\n---\nbody\n"
+        item = one(write, tmp_path, text)
+        assert (item.kind, item.metadata["type_form"], item.title) == (kind, form, "n"), text
+        assert item.session == ("s" if "originSessionId" in block else "")
+        assert item.description.replace("'", "").split()[0] in ("plain", "quoted:", "broken:", "folded")
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "cp1252"])

@@ -39,10 +39,18 @@ PIECES = [
 SLUG = "/nowhere/-a/memory/"
 
 
-def operations(text: str) -> int:
-    """Calls, of Python's functions and of those in C, that reading a text takes as a memory and as an index."""
-    count = 0
+def read(text: str) -> None:
+    """Read a text as a memory and as an index."""
     dating = Dating(Path("/nowhere"))
+    with suppress(RefusedFileError):
+        memory_item(text.encode(), source=Source.CLAUDE_SILO, key="k", path=f"{SLUG}a.md", dating=dating)
+    with suppress(RefusedFileError):
+        parse_index(text.encode(), prefix="k:", path=f"{SLUG}MEMORY.md", dating=dating, project="", metadata={})
+
+
+def operations(text: str) -> int:
+    """Calls, of Python's functions and of those in C, that reading a text takes."""
+    count = 0
 
     def counting(*_: object) -> None:
         nonlocal count
@@ -50,10 +58,7 @@ def operations(text: str) -> int:
 
     sys.setprofile(counting)
     try:
-        with suppress(RefusedFileError):
-            memory_item(text.encode(), source=Source.CLAUDE_SILO, key="k", path=f"{SLUG}a.md", dating=dating)
-        with suppress(RefusedFileError):
-            parse_index(text.encode(), prefix="k:", path=f"{SLUG}MEMORY.md", dating=dating, project="", metadata={})
+        read(text)
     finally:
         sys.setprofile(None)
     return count
@@ -74,4 +79,4 @@ def test_twice_the_text_takes_twice_the_operations(start: str, unit: str) -> Non
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("unit", ["[[", "[[a|", "[[a#", "`a\n", "[a](", "x.md ", "- [a](b.md) - ", "   ", "2026-01-"])
 def test_a_file_of_half_a_megabyte_of_one_mark_is_read(unit: str) -> None:
-    assert operations(unit * (500_000 // len(unit))) > 0
+    read(unit * (500_000 // len(unit)))
