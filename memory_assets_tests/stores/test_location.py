@@ -17,7 +17,6 @@ from memory_assets.stores import upkeep
 from memory_assets.stores.location import Location
 from memory_assets.stores.memories import MemoryStore
 from memory_assets.stores.rows import new_id
-from memory_assets.stores.state import FileState
 from memory_assets.tenants import Tenant, create_tenant, delete_tenant
 
 VECTOR = np.full((1, 4), 0.5, np.float32)
@@ -89,17 +88,6 @@ def test_a_version_in_a_folder_is_the_one_that_lancedb_counts(settings: Settings
     for _ in range(3):
         add(tenant.memories)
         assert tenant.location.version("memories") == tenant.memories.version
-
-
-def test_of_several_who_compare_and_put_one_does(tmp_path: Path) -> None:
-    states = [FileState(tmp_path / "ann") for _ in range(2)]
-    assert [each.put("names.json", b"1", None) for each in states] == [True, False]
-    assert [each.put("names.json", b"2", b"1") for each in states] == [True, False]
-    assert states[0].get("names.json") == b"2"
-    states[1].append("access/1.log", b"one\n")
-    states[0].append("access/1.log", b"two\n")
-    assert states[0].get("access/1.log", 4) == b"two\n"
-    assert [tuple(entry) for entry in states[0].list("access/")] == [("access/1.log", 8)]
 
 
 def test_a_table_whose_manifests_bear_plain_numbers_is_followed(tmp_path: Path) -> None:
