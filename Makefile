@@ -19,9 +19,10 @@ test: .venv/ready .venv/multilingual browser  ## Run every test.
 	@mkdir -p "$$HOME"
 	$(BIN)/python -m pytest --numprocesses auto --dist worksteal
 
-long: .venv/ready .venv/multilingual  ## Run the tests that wait for minutes: parts that hang, a backfill that is killed.
+long: .venv/ready .venv/multilingual  ## Run the tests that wait for minutes (parts that hang, a backfill that is killed) or take many examples.
 	@mkdir -p "$$HOME"
-	MEMORY_LONG_TESTS=1 $(BIN)/python -m pytest memory_assets_tests/defs/test_supervisor.py memory_assets_tests/defs/test_move_models.py
+	MEMORY_LONG_TESTS=1 $(BIN)/python -m pytest $(addprefix memory_assets_tests/,defs/test_supervisor.py defs/test_move_models.py \
+		context/test_budget.py keeping/test_exchange.py language/test_embedders_bge.py recall/test_view.py stores/test_resident.py)
 
 check: .venv/ready  ## Lint, formatting, the rooms' order, types, whether docs/reference is current and Dagster's definitions load.
 	$(BIN)/ruff check .

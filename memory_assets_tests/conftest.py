@@ -31,6 +31,8 @@ _UNTIMED = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
 hypothesis_settings.register_profile("suite", deadline=None, derandomize=True, suppress_health_check=_UNTIMED)
 hypothesis_settings.register_profile("explore", deadline=None, suppress_health_check=_UNTIMED)
 hypothesis_settings.load_profile("suite")  # the same examples on every machine; `--hypothesis-profile explore` looks for new ones
+IS_LONG = bool(os.environ.get("MEMORY_LONG_TESTS"))
+"""Whether what waits for minutes is waited for: `make long` sets it."""
 COMPUTED = ((BgeEmbedder, "_vectors"), (judge, "_run"))
 """The functions of which each row depends on one text, or one pair of texts, alone: language/ tests that they do."""
 SAMPLE = Path(__file__).parent.parent / "data" / "sample"
@@ -53,6 +55,11 @@ def pytest_configure() -> None:
     with suppress(OSError):
         if shutil.disk_usage(_IN_MEMORY).free > _ROOM_BYTES:
             os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", _IN_MEMORY)
+
+
+def examples(few: int) -> int:
+    """How many examples a test takes of which each is costly; `make long` takes twenty times as many."""
+    return few * 20 if IS_LONG else few
 
 
 def with_known_rows(compute: Callable[..., Any]) -> Callable[..., Any]:

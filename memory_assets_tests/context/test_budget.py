@@ -15,6 +15,7 @@ from memory_assets.context.passages import cut
 from memory_assets.graph.outdated import Outdated
 from memory_assets.language.tokens import count_tokens
 from memory_assets.language.words import stems
+from memory_assets_tests.conftest import examples
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 ANY_TEXT = st.text(st.characters(codec="utf-8"), max_size=60)
@@ -81,7 +82,7 @@ def _fitted(context: Context, form: type[Markdown] | type[Json]) -> Fitted:
     return fit(form(context), context.request.max_tokens)
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(10))
 @given(contexts(), st.sampled_from([Markdown, Json]))
 def test_never_more_tokens_than_allowed_and_none_wasted(context: Context, form: type[Markdown] | type[Json]):
     fitted = _fitted(context, form)
@@ -97,7 +98,7 @@ def test_never_more_tokens_than_allowed_and_none_wasted(context: Context, form: 
         assert not fitted.told
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(15))
 @given(contexts())
 def test_nothing_that_was_recalled_is_structure(context: Context):
     """Headings, fences, lists and breaks are the document's own, and every recalled text stands in a quotation."""

@@ -17,8 +17,6 @@ from memory_assets.settings import load_settings
 from memory_assets.supervisor import Running, find_running
 from memory_assets_tests.ports import free_ports
 
-IS_LONG = bool(os.environ.get("MEMORY_LONG_TESTS"))
-"""Whether what waits for minutes is waited for: `make long` sets it."""
 _PATIENCE_SECONDS = 400.0
 _RUNS = """{ runsOrError(limit: 20) { ... on Runs { results { status tags { key value } } } } }"""
 _AS_IN_THE_BACKGROUND = '"$@" >&2 & echo $!; wait $!'

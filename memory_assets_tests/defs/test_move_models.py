@@ -18,8 +18,9 @@ from memory_assets.operations.search import search
 from memory_assets.settings import load_settings
 from memory_assets.stores.memories import MemoryStore
 from memory_assets.tenants import Tenant
+from memory_assets_tests.conftest import IS_LONG
 from memory_assets_tests.defs.conftest import metadata, run
-from memory_assets_tests.defs.deployment import IS_LONG, Deployment, wait_for
+from memory_assets_tests.defs.deployment import Deployment, wait_for
 
 _LAUNCH = """mutation ($asked: LaunchBackfillParams!) { launchPartitionBackfill(backfillParams: $asked) {
     __typename ... on LaunchBackfillSuccess { backfillId } ... on PythonError { message } } }"""

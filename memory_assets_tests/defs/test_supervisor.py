@@ -13,8 +13,8 @@ from memory_assets.operations.search import search
 from memory_assets.operations.status import status
 from memory_assets.supervisor import find_running
 from memory_assets.tenants import Tenant, create_tenant
-from memory_assets_tests.conftest import WriteSilo
-from memory_assets_tests.defs.deployment import IS_LONG, Deployment, is_alive, wait_for
+from memory_assets_tests.conftest import IS_LONG, WriteSilo
+from memory_assets_tests.defs.deployment import Deployment, is_alive, wait_for
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(1500)]
 _PARTS = ["code location", "daemon", "UI", "HTTP service"]
@@ -79,9 +79,13 @@ def test_a_dropped_file_is_found_after_parts_hung_and_died_and_all_ends_at_a_sig
     assert status(tenant).services == ()
 
 
-def test_no_part_outlives_a_supervisor_that_is_killed_and_down_ends_one(deployment: Deployment, tenant: Tenant) -> None:
-    found = wait_for("the start", deployment.running)
-    deployment.kill()
+def test_no_part_outlives_a_supervisor_that_is_killed_and_down_ends_one(tenant: Tenant) -> None:
+    create_tenant(tenant)
+    killed = Deployment("--no-ui")  # whose process is started as the others are
+    try:
+        found = wait_for("the start", killed.running)
+    finally:
+        killed.kill()
     wait_for("the end of its parts", lambda: not any(is_alive(int(part["pid"] or 0)) for part in found.parts))
     assert find_running(tenant.settings) is None
     memory = [sys.executable, "-m", "memory_assets.cli"]

@@ -21,6 +21,7 @@ from memory_assets.operations.store import store
 from memory_assets.operations.undo import undo
 from memory_assets.stores.relations import StatedRelation
 from memory_assets.tenants import Tenant
+from memory_assets_tests.conftest import examples
 
 WORDS = st.lists(
     st.sampled_from(["Alice", "Straße", "moved", "東京", "export", "DuckDB", "—", "'why'", '"May"', "Bob's"]),
@@ -66,7 +67,7 @@ def moved(tenant: Tenant) -> Tenant:
 
 
 @pytest.mark.long
-@settings(max_examples=12)
+@settings(max_examples=examples(7))
 @given(st.lists(MEMORIES, min_size=1, max_size=6), st.data())
 def test_an_export_that_is_imported_into_a_new_tenant_is_equal(tenant: Tenant, given: list[dict[str, Any]], data: st.DataObject):
     first = Tenant(tenant.settings, f"first-{uuid4().hex[:8]}")

@@ -19,6 +19,7 @@ from scipy.special import erf
 
 from memory_assets.language.embedders import EmbedderError, open_embedder
 from memory_assets.language.embedders.bge import GRAPH, bge_files, read_tensors
+from memory_assets_tests.conftest import examples
 
 BGE_FILES = cast(tuple[Path, Path], bge_files())
 RECIPE = Path(__file__).parents[2] / "tools" / "bge_graph.py"
@@ -115,7 +116,7 @@ def test_the_name_and_dimension_are_those_that_rows_record(embedder):
     assert embedder.embed([]).shape == (0, 384)
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(10))
 @given(st.lists(st.text(min_size=1).filter(lambda text: text.strip()), min_size=1, max_size=20))
 def test_a_texts_vector_is_the_same_alone_and_among_others(embedder, texts):
     together = embedder.embed(texts)

@@ -15,6 +15,7 @@ from memory_assets.settings import load_settings
 from memory_assets.stores.catalog import Catalog
 from memory_assets.stores.resident.memories import Allowance
 from memory_assets.tenants import Tenant
+from memory_assets_tests.conftest import examples
 from memory_assets_tests.recall.conftest import START
 
 FRACTIONS = st.lists(st.one_of(st.floats(-1, 1), st.just(float("nan"))), max_size=30)
@@ -87,7 +88,7 @@ STEPS = st.lists(
 
 
 @pytest.mark.parametrize("in_memory", [False, True])
-@settings(max_examples=6)
+@settings(max_examples=examples(4))
 @given(steps=STEPS)
 def test_a_timeline_that_follows_the_feed_is_the_one_that_is_read_at_once(tmp_path_factory, in_memory, steps):
     tenant = Tenant(load_settings(data_dir=tmp_path_factory.mktemp("followed")), "test")

@@ -21,6 +21,7 @@ from memory_assets.stores.resident.memories import Allowance
 from memory_assets.stores.resident.segment import Segment
 from memory_assets.stores.rows import new_id, to_arrow
 from memory_assets.stores.search import DiskSearch
+from memory_assets_tests.conftest import examples
 from memory_assets_tests.stores.unit_vectors import vectors
 
 START = datetime(2026, 11, 1, 12, tzinfo=UTC)
@@ -141,7 +142,7 @@ def varied(tmp_path_factory: pytest.TempPathFactory) -> MemoryStore:
 
 
 @given(filters=some_filters())
-@settings(max_examples=25)
+@settings(max_examples=examples(15))
 def test_every_filter_means_in_memory_what_it_means_on_disk(varied: MemoryStore, filters: Filters) -> None:
     assert_same_answers(varied, filters)
 
@@ -151,7 +152,7 @@ SCRIPTS = st.characters(codec="utf-8", categories=["Lu", "Ll", "Lo", "Nd", "No",
 
 @given(texts=st.lists(st.text(SCRIPTS, max_size=30), min_size=1, max_size=20))
 @example(texts=["00¹¹¹¹¹İࡀࡀ𐀀𐀀𐀀𐀀𑝀"])
-@settings(max_examples=20)
+@settings(max_examples=examples(10))
 def test_any_text_is_cut_into_the_words_of_the_index_on_disk(texts: list[str]) -> None:
     with TemporaryDirectory() as folder:
         disk = MemoryStore(folder)
