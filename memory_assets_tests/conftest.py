@@ -35,6 +35,8 @@ IS_LONG = bool(os.environ.get("MEMORY_LONG_TESTS"))
 """Whether what waits for minutes is waited for: `make long` sets it."""
 COMPUTED = ((BgeEmbedder, "_vectors"), (judge, "_run"))
 """The functions of which each row depends on one text, or one pair of texts, alone: language/ tests that they do."""
+SHARED = frozenset({"service", "site", "server", "servers"})
+"""Fixtures that start servers for many tests."""
 SAMPLE = Path(__file__).parent.parent / "data" / "sample"
 
 
@@ -92,8 +94,11 @@ def read_migrations_once() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with what takes long, so that no worker is left with it at the end."""
-    items.sort(key=lambda item: item.get_closest_marker("long") is None)
+    """Begin with what takes long, so that no worker is left with it at the end, then with what shares a server or a browser.
+
+    Each worker begins with a part of this order and takes over from the end of another's, so one worker alone starts what is shared.
+    """
+    items.sort(key=lambda item: (item.get_closest_marker("long") is None, SHARED.isdisjoint(getattr(item, "fixturenames", ()))))
 
 
 @pytest.fixture(autouse=True)

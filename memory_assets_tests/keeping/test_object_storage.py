@@ -46,7 +46,6 @@ def repository_of(place: str) -> Repository:
     return Repository.of(load_settings(), place)
 
 
-@pytest.mark.long
 def test_a_backup_in_object_storage_is_listed_verified_pruned_and_restored(
     tenant: Tenant, place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -75,7 +74,6 @@ def test_a_backup_in_object_storage_is_listed_verified_pruned_and_restored(
     assert run(cli, ["backup", "verify", place]).exit_code == 0
 
 
-@pytest.mark.long
 def test_credentials_stand_in_no_file_no_answer_and_no_error(
     tenant: Tenant, place: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):
@@ -148,7 +146,6 @@ def _back_up(data: Path, place: str, objects: int) -> None:
     take_backup(tenant, repository)
 
 
-@pytest.mark.long
 def test_a_backup_that_is_killed_midway_leaves_the_older_ones_and_the_next_one_works(tenant: Tenant, place: str):
     add(tenant, 3_000)
     repository = repository_of(place)
@@ -164,7 +161,6 @@ def test_a_backup_that_is_killed_midway_leaves_the_older_ones_and_the_next_one_w
     assert rows(restored) == rows(tenant)
 
 
-@pytest.mark.long
 @pytest.mark.filterwarnings("ignore:optimize")
 def test_tables_in_object_storage_are_backed_up_while_their_old_versions_are_removed(
     tenant: Tenant, server: ObjectStorage, place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
