@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import cache, wraps
 from pathlib import Path
-from typing import Any
+from tempfile import mkdtemp
+from typing import Any, TypeVar
 
 import numpy as np
 import pytest
@@ -144,6 +145,29 @@ def sample_home(tmp_path: Path, loaded_pipeline: None) -> Path:
     """The sample home, copied to where the settings look."""
     shutil.copytree(SAMPLE, tmp_path / "home", dirs_exist_ok=True)
     return tmp_path / "home"
+
+
+Found = TypeVar("Found")
+_FILLED: dict[str, tuple[str, Any]] = {}
+"""Copies of tenants' folders, and what filled them returned, by name."""
+
+
+def filled_once(tenant: Tenant, name: str, fill: Callable[[], Found]) -> Found:
+    """Fill a new tenant; later ones of this process get a copy of what the first one held then."""
+    if name not in _FILLED:
+        session = next(each for each in tenant.settings.data_dir.parents if each.name.startswith(("pytest-", "popen-")))
+        _FILLED[name] = mkdtemp(prefix="filled-", dir=session), fill()
+        shutil.copytree(tenant.folder, _FILLED[name][0], dirs_exist_ok=True)
+    else:
+        shutil.copytree(_FILLED[name][0], tenant.folder)
+    return _FILLED[name][1]
+
+
+def make_table(tenant: Tenant, embedder: str, dimension: int) -> None:
+    """Make the table of memories with the vector columns of an embedder, as the first memory does, unless something is there."""
+    if not tenant.folder.exists():
+        columns = tenant.memories.columns
+        filled_once(tenant, f"{embedder}, {dimension}", lambda: columns.make_live(columns.add(embedder, dimension)))
 
 
 WriteSilo = Callable[..., Path]

@@ -14,6 +14,7 @@ from memory_assets.operations.store import store
 from memory_assets.settings import Settings, load_settings
 from memory_assets.stores.catalog import Catalog
 from memory_assets.tenants import Tenant
+from memory_assets_tests.conftest import filled_once
 from memory_assets_tests.tana.conftest import tana as tana
 from memory_assets_tests.tana.nodes import Tuple, Value
 from memory_assets_tests.tana.stand_in import StandIn
@@ -31,8 +32,12 @@ def world(tana: StandIn, settings: Settings, monkeypatch: pytest.MonkeyPatch) ->
     heron.tuples.append(Tuple(tana._field(project, "Deadline"), [Value("2026-12-01")]))
     tana.add_node("Move the ferry timetable", parent=heron.id)
     tana.trash(tana.add_node("Heron draft, old", parent=heron.id).id)
-    store(tenant, NewMemory("Priya Vendakar wants minutes in writing.", Source.CLI))
-    refresh_graph(tenant.catalog, tenant.memories, tenant.relations)
+
+    def remember() -> None:
+        store(tenant, NewMemory("Priya Vendakar wants minutes in writing.", Source.CLI))
+        refresh_graph(tenant.catalog, tenant.memories, tenant.relations)
+
+    filled_once(tenant, "context of Tana", remember)
     return tenant
 
 

@@ -17,6 +17,7 @@ from memory_assets.stores.memories import MemoryStore
 from memory_assets.stores.relations import RelationStore
 from memory_assets.stores.rows import content_hash
 from memory_assets.tenants import Tenant
+from memory_assets_tests.conftest import make_table
 
 DAY = datetime(2026, 6, 1, 12, tzinfo=UTC)
 DIMENSION = 16
@@ -37,6 +38,7 @@ class World:
         store, put = self._tenant.memories, self._put
         if put:
             self._put = {}
+            make_table(self._tenant, EMBEDDER, len(next(iter(put.values()))[1]))
             there = {memory.id for memory in store.get(put.keys())}
             now = datetime.now(UTC)
             memories = [replace(each, updated_at=now) if each.id in there else each for each, _ in put.values()]

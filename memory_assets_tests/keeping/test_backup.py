@@ -32,6 +32,7 @@ from memory_assets.stores.relations import StatedRelation
 from memory_assets.stores.rows import new_id
 from memory_assets.tana.state import SyncRecord
 from memory_assets.tenants import Tenant, create_tenant, delete_tenant
+from memory_assets_tests.conftest import filled_once
 from memory_assets_tests.stores.unit_vectors import vectors
 from memory_assets_tests.torture import zygote
 
@@ -52,6 +53,13 @@ def rows(tenant: Tenant) -> list[dict]:
 @pytest.fixture
 def used(tenant: Tenant) -> Tenant:
     """A tenant with something of each kind that no run derives."""
+    filled_once(tenant, "used", lambda: use(tenant))
+    tenant.settings.pai_mapping.parent.mkdir(parents=True)
+    tenant.settings.pai_mapping.write_text('{"version": 1, "mappings": {"seed-1": "node"}}')
+    return tenant
+
+
+def use(tenant: Tenant) -> None:
     first, second, *_ = add(tenant, 30)
     tenant.memories.transition([second], [State.ACTIVE], State.SUPERSEDED, superseded_by=[first])
     tenant.relations.state(StatedRelation(first, second, RelationType.RELATES_TO, note="because"))
@@ -64,9 +72,6 @@ def used(tenant: Tenant) -> Tenant:
     (tenant.folder / "gazetteer.toml").write_text('[project]\n"Halcyon" = []\n')
     (tenant.folder / "learn").mkdir()
     (tenant.folder / "learn" / "proposals.json").write_text("{}")
-    tenant.settings.pai_mapping.parent.mkdir(parents=True)
-    tenant.settings.pai_mapping.write_text('{"version": 1, "mappings": {"seed-1": "node"}}')
-    return tenant
 
 
 @pytest.fixture

@@ -6,12 +6,13 @@ from memory_assets.operations.changes import edit, forget, tag
 from memory_assets.operations.store import store
 from memory_assets.stores.memories import MemoryStore
 from memory_assets.tenants import Tenant
+from memory_assets_tests.conftest import filled_once
 
 
 @pytest.fixture
 def note(tenant: Tenant) -> int:
     given = NewMemory("Priya owns the billing export.", Source.CLI, tags=("Money",), author="Mira", importance=0.9)
-    return store(tenant, given).id
+    return filled_once(tenant, "edit", lambda: store(tenant, given).id)
 
 
 def memory(tenant: Tenant, number: int) -> Memory:
@@ -27,14 +28,14 @@ def test_an_edit_takes_the_place_of_what_it_corrects_and_keeps_it_as_history(ten
     assert (memory(tenant, note).state, memory(tenant, note).superseded_by) == (State.SUPERSEDED, newer.id)
 
 
-@pytest.mark.parametrize("content", ["Priya owns the billing export.", "Priya owns the billing export.\n"])
-def test_an_edit_without_a_change_says_so_and_makes_no_version(tenant: Tenant, note: int, content: str) -> None:
-    before = memory(tenant, note)
-    same = edit(tenant, note, content, source=Source.CLI)
-    assert (same.id, same.replaces) == (note, None)
-    assert same.said.startswith(f"Nothing changed: {note} ")
-    assert memory(tenant, note) == before
-    assert len(tenant.memories) == 1
+def test_an_edit_without_a_change_says_so_and_makes_no_version(tenant: Tenant, note: int) -> None:
+    for content in ["Priya owns the billing export.", "Priya owns the billing export.\n"]:
+        before = memory(tenant, note)
+        same = edit(tenant, note, content, source=Source.CLI)
+        assert (same.id, same.replaces) == (note, None), content
+        assert same.said.startswith(f"Nothing changed: {note} "), content
+        assert memory(tenant, note) == before, content
+        assert len(tenant.memories) == 1, content
 
 
 def test_the_secret_that_was_masked_is_no_change(tenant: Tenant) -> None:

@@ -20,12 +20,18 @@ from memory_assets.operations.prompt import recall_for_prompt
 from memory_assets.operations.store import store
 from memory_assets.sources.projects import Project
 from memory_assets.tenants import Tenant
+from memory_assets_tests.conftest import filled_once
 
 ATLAS = Project("/src/atlas", ("/src/atlas", "-src-atlas"))
 
 
 @pytest.fixture
 def filled(tenant: Tenant) -> Tenant:
+    filled_once(tenant, "prompt", lambda: fill(tenant))
+    return tenant
+
+
+def fill(tenant: Tenant) -> None:
     for text, project in (
         ("The staging database is restored from a dump every Monday; Priya owns the job.", "/src/atlas"),
         ("Customs declarations go to the broker Vandermeer by fax before noon.", "/src/atlas"),
@@ -33,7 +39,6 @@ def filled(tenant: Tenant) -> Tenant:
         ("Mira wants answers in English, without emojis.", ""),
     ):
         store(tenant, NewMemory(text, Source.CLI, Kind.NOTE, project=project))
-    return tenant
 
 
 def test_a_prompt_is_told_what_it_needs_once_in_a_session(filled: Tenant) -> None:
@@ -71,10 +76,10 @@ def test_after_a_compaction_a_prompt_is_told_again_what_it_needs(filled: Tenant)
     assert number in recall_for_prompt(filled, prompt, "s1", ATLAS).ids
 
 
-@pytest.mark.parametrize("prompt", ["ok, go ahead", "thanks!", "yes please", "/memory:learn", "", "run it again"])
-def test_a_prompt_that_needs_nothing_is_told_nothing(filled: Tenant, prompt: str) -> None:
-    assert recall_for_prompt(filled, prompt, session="s1", here=ATLAS).framed == ""
-    assert not (filled.folder / "sessions").exists()
+def test_a_prompt_that_needs_nothing_is_told_nothing(filled: Tenant) -> None:
+    for prompt in ["ok, go ahead", "thanks!", "yes please", "/memory:learn", "", "run it again"]:
+        assert recall_for_prompt(filled, prompt, session="s1", here=ATLAS).framed == "", prompt
+        assert not (filled.folder / "sessions").exists(), prompt
 
 
 def test_another_projects_memory_is_not_told(filled: Tenant) -> None:

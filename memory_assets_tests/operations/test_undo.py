@@ -18,6 +18,7 @@ from memory_assets.settings import load_settings
 from memory_assets.stores.memories import MemoryStore
 from memory_assets.stores.relations import RelationStore
 from memory_assets.tenants import Tenant
+from memory_assets_tests.conftest import filled_once
 from memory_assets_tests.torture import zygote
 
 
@@ -32,7 +33,7 @@ def state(tenant: Tenant, number: int) -> State:
 
 @pytest.fixture
 def old(tenant: Tenant) -> int:
-    return stored(tenant, "Priya owns the billing export.")
+    return filled_once(tenant, "undo", lambda: stored(tenant, "Priya owns the billing export."))
 
 
 def test_a_text_that_an_edit_replaced_is_not_brought_back_beside_the_newer_one(tenant: Tenant, old: int) -> None:

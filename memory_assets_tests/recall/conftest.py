@@ -15,6 +15,7 @@ from memory_assets.settings import load_settings
 from memory_assets.stores.graph_builds import record_build
 from memory_assets.stores.rows import content_hash, indexed_text
 from memory_assets.tenants import Tenant
+from memory_assets_tests.conftest import make_table
 
 START = datetime(2026, 3, 2, 9, tzinfo=UTC)
 
@@ -58,7 +59,9 @@ class Remember:
         """Store many in one commit."""
         memories = [self.made(content, **fields) for content in contents]
         embedder = self._tenant.embedder
-        self._tenant.memories.put(memories, embedder.embed(list(map(indexed_text, memories))), embedder.name)
+        vectors = embedder.embed(list(map(indexed_text, memories)))
+        make_table(self._tenant, embedder.name, vectors.shape[1])
+        self._tenant.memories.put(memories, vectors, embedder.name)
         return memories
 
     def made(self, content: str, **fields: Any) -> Memory:
