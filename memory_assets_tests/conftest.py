@@ -10,6 +10,7 @@ from functools import cache, wraps
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import pytest
@@ -20,7 +21,7 @@ from hypothesis import settings as hypothesis_settings
 
 from memory_assets.language import judge
 from memory_assets.language.embedders.bge import BgeEmbedder
-from memory_assets.language.pipeline import open_analyzer
+from memory_assets.language.pipeline import Analyzer, open_analyzer
 from memory_assets.settings import Settings, load_settings
 from memory_assets.stores.engine import CONFIG
 from memory_assets.tenants import Tenant
@@ -34,8 +35,10 @@ hypothesis_settings.register_profile("explore", deadline=None, suppress_health_c
 hypothesis_settings.load_profile("suite")  # the same examples on every machine; `--hypothesis-profile explore` looks for new ones
 IS_LONG = bool(os.environ.get("MEMORY_LONG_TESTS"))
 """Whether what waits for minutes is waited for: `make long` sets it."""
-COMPUTED = ((BgeEmbedder, "_vectors"), (judge, "_run"))
+COMPUTED = ((BgeEmbedder, "_vectors"), (judge, "_run"), (Analyzer, "_find"))
 """The functions of which each row depends on one text, or one pair of texts, alone: language/ tests that they do."""
+_MADE_OF: WeakKeyDictionary[Analyzer, Any] = WeakKeyDictionary()
+"""What an analyzer's findings depend on, as of its first."""
 SHARED = frozenset({"service", "site", "server", "servers"})
 """Fixtures that start servers for many tests."""
 SAMPLE = Path(__file__).parent.parent / "data" / "sample"
@@ -71,13 +74,23 @@ def with_known_rows(compute: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(compute)
     def rows(model: Any, given: list[Any], *how: Any) -> Any:
-        keys = [(model, each.tobytes() if isinstance(each, np.ndarray) else each) for each in given]
+        made_of = _made_of(model) if isinstance(model, Analyzer) else model
+        keys = [(made_of, each.tobytes() if isinstance(each, np.ndarray) else each) for each in given]
         new = {key: each for key, each in zip(keys, given, strict=True) if key not in known}
         computed = compute(model, list(new.values()), *how) if new or not given else ()
         known.update(zip(new, computed, strict=True))
-        return np.stack([known[key] for key in keys]) if given else computed
+        found = [known[key] for key in keys]
+        return np.stack(found) if found and isinstance(found[0], np.ndarray) else found or computed
 
     return rows
+
+
+def _made_of(analyzer: Analyzer) -> Any:
+    """Its pipeline, and the names that it knows: those that it was given, and those of files as they are at its first text."""
+    if analyzer not in _MADE_OF:
+        files = tuple((path, path.stat().st_mtime_ns) for path in analyzer.gazetteer_paths if path.exists())
+        _MADE_OF[analyzer] = analyzer.location, files, frozenset(analyzer.known_names.items())
+    return _MADE_OF[analyzer]
 
 
 def read_migrations_once() -> None:
