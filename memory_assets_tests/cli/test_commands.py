@@ -20,8 +20,11 @@ from memory_assets.cli.main import COMMANDS, cli
 from memory_assets.errors import MemoryAssetsError
 from memory_assets.language.embedders.e5 import E5_INSTALL_COMMAND, e5_is_installed
 from memory_assets.operations.answers import PASSAGE_LENGTH, begins_with, passage, without_title
+from memory_assets.settings import load_settings
+from memory_assets.tenants import Tenant
 from memory_assets_tests.chat_model import StandIn
 from memory_assets_tests.conftest import WriteSilo
+from memory_assets_tests.ingest.runs import ingest
 from memory_assets_tests.torture import zygote
 
 MEMORY = [sys.executable, "-m", "memory_assets.cli"]
@@ -232,14 +235,6 @@ def test_completion_is_a_script_of_the_shell(shell: str) -> None:
     assert "_MEMORY_COMPLETE" in invoke("completion", shell).output
 
 
-def test_a_bad_setting_is_named_with_its_mend(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MEMORY_DECAY_RATE", "fast")
-    done = memory("recent")
-    assert done.returncode == 1
-    assert "MEMORY_DECAY_RATE" in done.stderr
-    assert "fast" in done.stderr
-
-
 def test_a_settings_file_is_read_and_the_environment_wins(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     file = tmp_path / "memory.toml"
     file.write_text("decay_rate = 0.02\nlock_timeout = 3\n")
@@ -367,7 +362,7 @@ def test_an_import_with_a_bad_line_takes_nothing_and_names_line_and_field(tmp_pa
 
 def test_an_export_with_a_memory_from_a_long_file_restores(tmp_path: Path, write_silo: WriteSilo) -> None:
     write_silo("long", "The billing export runs nightly. " * 400)
-    assert invoke("run").exit_code == 0
+    ingest(Tenant(load_settings()))
     file = tmp_path / "backup.jsonl"
     invoke("export", str(file))
     assert invoke_json("import", str(file), "--tenant", "copy", "--create")["added"] == 1
@@ -486,8 +481,6 @@ def test_names_the_timeline_and_a_session_are_shown_and_decided_on() -> None:
     invoke("store", "Bob Miller said that Lyon is far.")
     invoke("consolidate", "decay")
     from memory_assets.graph.edges import refresh_graph
-    from memory_assets.settings import load_settings
-    from memory_assets.tenants import Tenant
 
     tenant = Tenant(load_settings())
     refresh_graph(tenant.catalog, tenant.memories, tenant.relations)

@@ -77,6 +77,7 @@ def test_an_empty_home_and_a_graph_that_waits_say_what_to_do_next() -> None:
         ("MEMORY_DATA_DIR", "/dev/null", "no folder"),
         ("MEMORY_DATA_DIR", "", "is empty"),
         ("MEMORY_DECAY_RATE", "inf", "finite"),
+        ("MEMORY_DECAY_RATE", "fast", "fast"),
         ("MEMORY_LOCK_TIMEOUT", "nan", "MEMORY_LOCK_TIMEOUT"),
     ],
 )
