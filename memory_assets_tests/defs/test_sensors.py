@@ -3,7 +3,7 @@
 import json
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from uuid import uuid4
 
@@ -49,11 +49,11 @@ class Daemon:
         known = {each.tags.get("dagster/run_key") for each in self.instance.get_runs()}
         return [each for each in outcome.run_requests or [] if each.run_key not in known]
 
-    def obey(self, request: dg.RunRequest, *assets: str) -> dg.ExecuteInProcessResult:
+    def obey(self, request: dg.RunRequest, *, only: Sequence[str] = ()) -> dg.ExecuteInProcessResult:
         """Run the sensor's job, or only some of its assets: what they see is noted for the run by the assets that read it."""
         job = "reflect" if self.sensor is STORED else "backlog" if self.sensor is BACKLOG else "remember"
         tags = {**request.tags, "dagster/run_key": request.run_key or ""}
-        selection = [dg.AssetKey(each) for each in assets] or None
+        selection = [dg.AssetKey(each) for each in only] or None
         return run(self.instance, job, str(request.partition_key), tags=tags, asset_selection=selection)
 
 
@@ -83,11 +83,11 @@ def test_a_source_sensor_asks_for_one_run_a_change_and_what_the_run_saw_is_kept_
     path = write_silo("owner", "Priya owns the billing export.")
     (request,) = silos.tick()
     assert request.partition_key == "main"
-    assert silos.obey(request, *READING).success
+    assert silos.obey(request, only=READING).success
     assert silos.tick() == silos.tick() == []
     path.write_text(path.read_text() + "More.\n")
     (second,) = silos.tick()
-    assert silos.obey(second, *READING).success
+    assert silos.obey(second, only=READING).success
     path.unlink()
     (third,) = silos.tick()
     done = instance.get_run_by_id(silos.obey(third).run_id)
@@ -109,13 +109,13 @@ def test_a_failed_run_is_asked_for_again_after_a_while_and_not_before(
     monkeypatch.setenv("MEMORY_SPACY_MODEL", "no_such_model")
     (request,) = silos.tick()
     until_it_fails = (*READING, "memory_entries", "extracted_features")
-    assert not silos.obey(request, *until_it_fails).success
+    assert not silos.obey(request, only=until_it_fails).success
     assert silos.tick() == []
     hours[0] = 1
     (again,) = silos.tick()
     assert again.run_key != request.run_key
     monkeypatch.delenv("MEMORY_SPACY_MODEL")
-    assert silos.obey(again, *until_it_fails).success
+    assert silos.obey(again, only=until_it_fails).success
     assert silos.tick() == []
 
 
@@ -135,7 +135,7 @@ def test_several_sources_that_change_together_make_one_run(
     (request,) = silos.tick()
     assert request.tags["changed"] == "seed_entries, silo_files"
     assert len(request.run_key or "") < 60
-    assert silos.obey(request, *READING).success
+    assert silos.obey(request, only=READING).success
     assert silos.tick() == []
     settings.pai_seed.write_text('{"version": "1.0.0"}')
     (request,) = silos.tick()
