@@ -62,10 +62,7 @@ def reembed(store: MemoryStore, embedder: "Embedder", on_progress: Callable[[int
 
 
 def catch_up(tenant: "Tenant", on_progress: Callable[[int, int], None]) -> int:
-    """Move the memories to the settings' embedder and to how it makes vectors now.
-
-    Returns how many memories were embedded.
-    """
+    """Move the memories to the settings' embedder and to how it makes vectors now. Returns how many were embedded."""
     if tenant.memories.exists:
         tenant.memories.prepare()
     columns = tenant.memories.columns

@@ -91,24 +91,30 @@ def scan_source(tenant: "Tenant", source: Source, known: Mapping[str, FileStamp]
     if not tenant.is_sources_tenant:
         return Scan(source, "", unchanged=tuple(known), notes=(f"The files belong to the tenant {settings.tenant!r}.",))
     scan = without_moved(with_safe_names(scan_files(settings, source, known), known, settings.secrets), known)
-    return without_namesakes(tenant.catalog, scan) if tenant.catalog.is_shared and scan.changed else scan
+    if tenant.catalog.is_shared and scan.changed:
+        with tenant.catalog.read() as connection:
+            return without_namesakes(connection, scan, known)
+    return scan
 
 
-def without_namesakes(catalog: Catalog, scan: Scan) -> Scan:
-    """The scan without files whose path or key belongs to a file of another machine that shares the catalog; notes name them."""
-    with catalog.read() as connection:
-        rows = connection.execute(
-            """
-            SELECT unnest([path, key]), machine FROM source_files LEFT JOIN source_items USING (source, path)
-            WHERE source = ? AND machine NOT IN ('', ?)
-            """,
-            [scan.source, socket.gethostname()],
-        ).fetchall()
+def without_namesakes(connection: "DuckDBPyConnection", scan: Scan, known: Mapping[str, FileStamp]) -> Scan:
+    """The scan without files whose path or key belongs to a file of another machine that shares the catalog; notes name them.
+
+    Of a known file among them, which says something new of theirs, its last good items stay.
+    """
+    rows = connection.execute(
+        """
+        SELECT unnest([path, key]), machine FROM source_files LEFT JOIN source_items USING (source, path)
+        WHERE source = ? AND machine NOT IN ('', ?)
+        """,
+        [scan.source, socket.gethostname()],
+    ).fetchall()
     theirs: dict[str, str] = dict(rows)
-    changed, notes = [], list(scan.notes)
+    changed, kept, notes = [], list(scan.unchanged), list(scan.notes)
     for file in scan.changed:
         names = (file.path, *(item.key for item in file.items))
         if machine := next((theirs[name] for name in names if name in theirs), ""):
+            kept += {file.path} & known.keys()
             notes.append(
                 f"{file.path} is not read, because {machine} has a file of that name in this store; rename it, or, if {machine} is "
                 f"gone, run `memory run --gone` with the path there."
@@ -116,7 +122,7 @@ def without_namesakes(catalog: Catalog, scan: Scan) -> Scan:
             _log.warning("%s", notes[-1])
         else:
             changed.append(file)
-    return replace(scan, changed=tuple(changed), notes=tuple(notes))
+    return replace(scan, changed=tuple(changed), unchanged=tuple(kept), notes=tuple(notes))
 
 
 def without_moved(scan: Scan, known: Mapping[str, FileStamp]) -> Scan:
@@ -154,9 +160,13 @@ def record_scan(catalog: Catalog, scan: Scan, known: Mapping[str, FileStamp]) ->
             if before == (scan.root, list(scan.notes)):
                 return _outcome(connection, scan, 0)
     with catalog.write() as connection:
+        if catalog.is_shared:  # another machine may have taken a name since the files were read
+            scan = without_namesakes(connection, scan, known)
         for name in _TABLES:
             connection.execute(f"DELETE FROM {name} WHERE source = ? AND list_contains(?, path)", [scan.source, vanished])
-        _replace_files(connection, scan.source, scan.changed, _watched_since(connection, scan.source, known))
+        last_scan = connection.execute("SELECT finished_at FROM source_scans WHERE source = ?", [scan.source]).fetchone()
+        watched = {PurePath(path).parent: last_scan[0] - _LONGEST_SCAN for path in known} if last_scan else {}
+        _replace_files(connection, scan.source, scan.changed, watched)
         connection.execute(
             table("source_scans").merge(
                 "SELECT $1 AS source, $2 AS root, $3::TIMESTAMPTZ AS finished_at, $4::VARCHAR[] AS notes"
@@ -215,14 +225,23 @@ def _stored(row: dict[str, Any]) -> StoredItem:
 
 
 def drop_path(catalog: Catalog, path: Path) -> None:
-    """Drop what was read from a file, or below a folder, that is gone for good; the next run lets its memories rest."""
+    """Drop what was read from a file, or below a folder, that is gone for good; the next run lets its memories rest.
+
+    Of machines that share the catalog, what this one read goes; what others read goes only if this one read nothing there.
+    """
     shown = shown_path(str(path.absolute()))
-    below = "path = $1 OR starts_with(path, rtrim($1, '/') || '/')"
     with catalog.write() as connection:
-        if not connection.execute(f"FROM source_files WHERE {below} LIMIT 1", [shown]).fetchone():
+        rows = connection.execute(
+            """
+            SELECT path, machine IN ('', ?) OR NOT ? AS is_own FROM source_files
+            WHERE path = ? OR starts_with(path, rtrim(?, '/') || '/') QUALIFY is_own = bool_or(is_own) OVER ()
+            """,
+            [socket.gethostname(), catalog.is_shared, shown, shown],
+        ).fetchall()
+        if not rows:
             raise NotFoundError(f"Nothing is known from {shown}; `memory status --refused` names what is gone.")
         for name in _TABLES:
-            connection.execute(f"DELETE FROM {name} WHERE {below}", [shown])
+            connection.execute(f"DELETE FROM {name} WHERE list_contains(?, path)", [[file for file, _ in rows]])
 
 
 def refusals(catalog: Catalog, source: Source | None = None) -> tuple[Refusal, ...]:
@@ -240,9 +259,7 @@ def refusals_of(connection: "DuckDBPyConnection", source: Source | None = None) 
 def _replace_files(
     connection: "DuckDBPyConnection", source: Source, files: Iterable[FileScan], watched: Mapping[PurePath, datetime]
 ) -> None:
-    files = list(files)
-    if not files:
-        return
+    """`watched` are folders of which files are known, each with the time from which a new file's time is when it was written."""
     read: dict[str, list[dict[str, Any]]] = {name: [] for name in _TABLES}
     for file in files:
         here = {"source": source, "path": file.path}
@@ -269,12 +286,6 @@ def _replace_files(
             WHEN NOT MATCHED THEN INSERT BY NAME;
         """
     )
-
-
-def _watched_since(connection: "DuckDBPyConnection", source: Source, known: Iterable[str]) -> dict[PurePath, datetime]:
-    """The folders of which files are known, each with the time from which a new file's time is when it was written."""
-    (scanned_at,) = connection.execute("SELECT finished_at FROM source_scans WHERE source = ?", [source]).fetchone() or (None,)
-    return {PurePath(path).parent: scanned_at - _LONGEST_SCAN for path in known} if scanned_at else {}
 
 
 def _item_row(item: SourceItem, file: FileScan, watched: Mapping[PurePath, datetime]) -> dict[str, Any]:
@@ -309,15 +320,8 @@ def _outcome(connection: "DuckDBPyConnection", scan: Scan, vanished: int) -> Sca
         """,
         [scan.source],
     ).fetchone() or ("",)
-    return ScanOutcome(
-        len(scan.changed),
-        len(scan.unchanged),
-        vanished,
-        dict(kinds),
-        tuple(refusal for refusal in refusals_of(connection, scan.source) if not refusal.passed_over),
-        scan.notes,
-        digest,
-    )
+    refused = tuple(refusal for refusal in refusals_of(connection, scan.source) if not refusal.passed_over)
+    return ScanOutcome(len(scan.changed), len(scan.unchanged), vanished, dict(kinds), refused, scan.notes, digest)
 
 
 _FILES = f"""

@@ -1,6 +1,7 @@
 """Of each memory it is known on which machine its text was first stored, and no row is written for that alone."""
 
 import json
+import shutil
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from memory_assets.ingest.direct import store_once
-from memory_assets.ingest.scans import drop_path
+from memory_assets.ingest.scans import drop_path, read_source, record_scan
 from memory_assets.invariants import INVARIANTS
 from memory_assets.models import MACHINE, Kind, Memory, NewMemory, Source
 from memory_assets.operations.answers import LocalTime
@@ -250,14 +251,21 @@ def test_an_erasure_beside_other_lines_leaves_what_files_say(machines: tuple[Mac
     assert other.texts == {"Priya owns the export.", "Tomasz owns the export."}
 
 
-def test_two_hosts_of_one_store_leave_each_others_files_alone_and_say_so(
-    tenant: Tenant, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, loaded_pipeline: None, caplog: pytest.LogCaptureFixture
-) -> None:
+@pytest.fixture
+def hosts(tenant: Tenant, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, loaded_pipeline: None) -> tuple[Machine, Machine]:
+    """Two machines that share all stores, each with files of its own."""
     monkeypatch.setattr(Catalog, "is_shared", True)
     one, other = (
         Machine(name, Tenant(tenant.settings.model_copy(update={"claude_projects_dir": tmp_path / name})), monkeypatch)
         for name in ("otter", "heron")
     )
+    return one, other
+
+
+def test_two_hosts_of_one_store_leave_each_others_files_alone_and_say_so(
+    hosts: tuple[Machine, Machine], caplog: pytest.LogCaptureFixture
+) -> None:
+    one, other = hosts
     one.write("Priya owns the export.")
     one.write("The portal is due in May.", "deadline")
     other.write("Tomasz owns the import.")
@@ -273,3 +281,49 @@ def test_two_hosts_of_one_store_leave_each_others_files_alone_and_say_so(
     drop_path(other.tenant.catalog, one.file())
     other.run()
     assert other.texts == both - {"Priya owns the export."} | {"Tomasz owns the import."}
+
+
+def test_of_two_hosts_that_read_a_name_at_once_the_later_to_write_leaves_it_and_says_so(hosts: tuple[Machine, Machine]) -> None:
+    one, other = hosts
+    one.file().parent.mkdir(parents=True)
+    one.file().write_text("---\ntype: project\n---\nPriya owns the export.\n", encoding="utf-8")
+    read = read_source(one.tenant, Source.CLAUDE_SILO, {})
+    other.write("Tomasz owns the import.")
+    be_on(one.monkeypatch, one.name)
+    (note,) = record_scan(one.tenant.catalog, read, {}).notes
+    assert note.startswith(f"{one.file()} is not read, because heron has a file of that name in this store")
+    assert [machine.run() for machine in hosts] == [0, 0]
+    assert one.texts == {"Tomasz owns the import."}
+    other.file().unlink()
+    other.run()
+    one.run()
+    assert one.texts == {"Priya owns the export."}
+
+
+def test_a_file_that_names_anew_what_another_hosts_file_names_keeps_what_it_said(hosts: tuple[Machine, Machine]) -> None:
+    one, other = hosts
+    export, portal = "## Export\n\nPriya owns the billing export.\n", "## Portal\n\nThe portal is due in May.\n"
+    for machine, text in ((one, export), (other, portal)):
+        machine.file().parent.mkdir(parents=True)
+        machine.file("MEMORY").write_text(text, encoding="utf-8")
+        assert machine.run() == 1
+    both = one.texts
+    other.file("MEMORY").write_text(portal + export.replace("Priya", "Tomasz"), encoding="utf-8")
+    assert [machine.run() for machine in (other, one, other)] == [0, 0, 0]
+    assert one.texts == both
+
+
+def test_what_is_gone_from_one_host_stays_if_another_read_it_in_a_folder_of_that_path(hosts: tuple[Machine, Machine]) -> None:
+    one, there = hosts
+    other = replace(one, name=there.name)
+    one.write("Priya owns the export.")
+    one.file().rename(there.tenant.settings.claude_projects_dir)
+    other.write("The boiler is in the attic.", "boiler")
+    shutil.rmtree(folder := one.file().parent)
+    be_on(one.monkeypatch, one.name)
+    drop_path(one.tenant.catalog, folder)
+    assert one.run() == 1
+    assert one.texts == {"The boiler is in the attic."}
+    drop_path(one.tenant.catalog, folder)
+    assert one.run() == 1
+    assert one.texts == set()
