@@ -3,7 +3,7 @@
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
 
@@ -15,7 +15,7 @@ from memory_assets.invariants import INVARIANTS, Invariant
 from memory_assets.language.embedders import EmbedderError, describe_choice, spec_in_use
 from memory_assets.language.tokens import count_tokens
 from memory_assets.learn.brief import NAME as BRIEF
-from memory_assets.learn.brief import parse_brief
+from memory_assets.learn.brief import is_of_another_release, parse_brief
 from memory_assets.learn.briefing import renew_brief
 from memory_assets.privacy import close_to_others, open_to_others
 from memory_assets.settings import read_settings_file, unknown_names
@@ -45,7 +45,7 @@ class Finding:
     level: Literal["ok", "note", "fault"]
     what: str
     mend: str = ""
-    repair: Callable[[], None] | None = None
+    repair: Callable[[], object] | None = None
     """Does what `mend` says, if the program can; `memory doctor --mend` calls it."""
 
 
@@ -87,12 +87,11 @@ def examine(tenant: Tenant) -> list[Finding]:
 def _invariant(tenant: Tenant, invariant: Invariant) -> Iterator[Finding]:
     if found := invariant.find(tenant):
         more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
-        repair = invariant.repair
         yield Finding(
             "note" if invariant.is_warning else "fault",
             f"{invariant.broken or f'This rule is broken: {invariant.promise}'} ({', '.join(found[:_NAMED])}{more})",
             invariant.mend,
-            partial(repair, tenant) if repair else None,
+            partial(invariant.repair, tenant) if invariant.repair else None,
         )
 
 
@@ -115,9 +114,7 @@ def _fault(sentence: str) -> Finding:
 
 
 def _settings(tenant: Tenant) -> Iterator[Finding]:
-    for sentence in unknown_names(read_settings_file()):
-        what, _, mend = sentence.partition("; ")
-        yield Finding("note", what, mend)
+    yield from (replace(_fault(sentence), level="note") for sentence in unknown_names(read_settings_file()))
     if "://" in (tenant.settings.vectors_uri or "") and not tenant.settings.state_uri:
         what = (
             "MEMORY_VECTORS_URI is set without MEMORY_STATE_URI, so no other machine finds the memories that this one keeps there"
@@ -136,12 +133,7 @@ def _data_folder(tenant: Tenant) -> Iterator[Finding]:
 
 def _permissions(tenant: Tenant) -> Iterator[Finding]:
     folder, own = tenant.settings.data_dir, own_paths(tenant.settings)
-    opened = [path for each in own for path in open_to_others(each)]
-
-    def close() -> None:
-        for each in own:
-            close_to_others(each)
-
+    opened, close = [path for each in own for path in open_to_others(each)], partial(close_to_others, *own)
     if opened == [folder]:
         what = f"other users of this machine can list the names in {folder}, but read nothing"
         yield Finding("note", what, "Run `memory doctor --mend`.", close)
@@ -289,10 +281,6 @@ def _migrations(tenant: Tenant) -> Iterator[Finding]:
 
 def _records(tenant: Tenant) -> Iterator[Finding]:
     home = instance_home(tenant.settings)
-
-    def set_aside() -> None:
-        set_aside_damaged(home, thorough=True)
-
     try:
         damages = find_damage(home, thorough=True)
     except sqlite3.OperationalError as error:
@@ -300,14 +288,19 @@ def _records(tenant: Tenant) -> Iterator[Finding]:
         return
     for name, damage in damages.items():
         what = f"Dagster's records in {home / name} are damaged ({damage}); no memory needs them."
+        set_aside = partial(set_aside_damaged, home, thorough=True)
         yield Finding("fault", what, "Run `memory doctor --mend`, which sets them aside.", set_aside)
 
 
 def _brief(tenant: Tenant) -> Iterator[Finding]:
     held = tenant.state.get(BRIEF)
-    if held is not None and parse_brief(held) is None:
-        what = f"{tenant.state.where(BRIEF)} cannot be read, so sessions are told nothing at their start."
-        yield Finding("fault", what, "Run `memory doctor --mend`, which writes it anew.", partial(renew_brief, tenant))
+    renew, where = partial(renew_brief, tenant), tenant.state.where(BRIEF)
+    if held is not None and is_of_another_release(held):
+        what = f"{where} is of another release; until it is written anew sessions are told nothing at their start"
+        yield Finding("note", what, "Run `memory run`.", renew)
+    elif held is not None and parse_brief(held) is None:
+        what = f"{where} cannot be read, so sessions are told nothing at their start."
+        yield Finding("fault", what, "Run `memory doctor --mend`, which writes it anew.", renew)
 
 
 def _keys(tenant: Tenant) -> Iterator[Finding]:
@@ -317,16 +310,13 @@ def _keys(tenant: Tenant) -> Iterator[Finding]:
 
 def _store_id(tenant: Tenant) -> Iterator[Finding]:
     """Comes before looks that may fail by it, with the same sentence. In object storage the id names where the tables lie."""
-
-    def remove() -> None:
-        tenant.state.remove(ID)
-
     try:
         tenant.state.look()
     except DamagedError as error:
         what = str(error).partition("; ")[0]
         if tenant.location.is_folder:
-            yield Finding("fault", what, "Run `memory doctor --mend`, which removes it; the next writing makes another.", remove)
+            mend = "Run `memory doctor --mend`, which removes it; the next writing makes another."
+            yield Finding("fault", what, mend, partial(tenant.state.remove, ID))
         else:
             mend = f'Write {{"id": "ID"}} into it: the folder of the tables is {tenant.location.base}-ID.'
             yield Finding("fault", what, mend)

@@ -3,6 +3,7 @@
 import os
 import stat
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 
 from memory_assets.errors import StoreError
@@ -47,9 +48,9 @@ def open_to_others(folder: Path) -> list[Path]:
     return list(dict.fromkeys(found))
 
 
-def close_to_others(folder: Path) -> None:
-    """Take from others what they may do at and below a folder."""
-    for path in open_to_others(folder):
+def close_to_others(*folders: Path) -> None:
+    """Take from others what they may do at and below folders."""
+    for path in chain.from_iterable(map(open_to_others, folders)):
         with suppress(FileNotFoundError):
             path.chmod(stat.S_IMODE(path.lstat().st_mode) & ~_OTHERS)
 

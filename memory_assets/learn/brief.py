@@ -94,14 +94,19 @@ def read_brief(folder: Path) -> Brief | None:
 
 def parse_brief(content: bytes | None) -> Brief | None:
     """The brief that was written so; None if it cannot be read."""
+    if content is None or is_of_another_release(content):
+        return None
     try:
-        held = json.loads(content or b"")
-        if held["format"] != FORMAT:
-            return None
+        held = json.loads(content)
         lines = tuple(BriefLine(**each) for each in held["lines"])
         return Brief(int(held["memories"]), lines, Backlog(**held["backlog"]))
     except (ValueError, KeyError, TypeError):
         return None
+
+
+def is_of_another_release(content: bytes) -> bool:
+    """Whether a brief begins as those of a release do that writes another format."""
+    return bool(begin := re.match(rb'\{"format": ?(\d+),', content)) and int(begin[1]) != FORMAT
 
 
 def status_line(places: "Places") -> str:

@@ -13,6 +13,7 @@ from click.testing import CliRunner
 from memory_assets.cli.main import cli
 from memory_assets.doctor import examine
 from memory_assets.errors import StoreError
+from memory_assets.learn.brief import FORMAT, read_brief
 from memory_assets.models import Kind, Memory, NewMemory, RelationType, Source, State
 from memory_assets.operations.backup import backup, verify
 from memory_assets.operations.store import store
@@ -225,6 +226,20 @@ def test_a_table_that_was_never_committed_counts_as_none_and_costs_no_time(
 def state_relation(tenant: Tenant) -> None:
     first, second = (row["id"] for row in tenant.memories.scan(("id",)).slice(0, 2).to_pylist())
     tenant.relations.state(StatedRelation(first, second, RelationType.LEADS_TO, 1.0, "", "cli"))
+
+
+def test_a_brief_of_another_release_is_a_note_and_no_damage(tenant: Tenant) -> None:
+    store(tenant, NewMemory("Mira wants short answers.", Source.CLI, Kind.USER))
+    path = tenant.folder / "brief.json"
+    whole = path.read_bytes()
+    for other in (FORMAT - 1, FORMAT + 1):
+        path.write_bytes(whole.replace(b'{"format":%d,' % FORMAT, b'{"format":%d,' % other))
+        assert read_brief(tenant.folder) is None
+        (found,) = (each for each in examine(Tenant(tenant.settings)) if str(path) in each.what)
+        assert (found.level, found.mend) == ("note", "Run `memory run`.")
+        assert "is of another release; until it is written anew sessions are told nothing at their start" in found.what
+    CliRunner().invoke(cli, ["doctor", "--mend"])
+    assert path.read_bytes() == whole
 
 
 def test_a_damaged_brief_is_named_and_written_anew(tenant: Tenant) -> None:
