@@ -6,6 +6,7 @@ the platform's user configuration folder), then the defaults here. Nothing is re
 
 import logging
 import os
+import re
 import tomllib
 from difflib import get_close_matches
 from functools import cache
@@ -236,6 +237,13 @@ class Settings(BaseSettings):
             raise ValueError("is no folder; name one")
         return path
 
+    @field_validator("data_dir")
+    @classmethod
+    def _openable(cls, path: Path) -> Path:
+        if found := re.search(r"[\x00-\x1f\x7f?]", str(path)):
+            raise ValueError(f"is in a path with {found[0]!r}, which DuckDB or LanceDB cannot open; name another folder")
+        return path
+
     @field_validator("state_uri")
     @classmethod
     def _without_password(cls, uri: str | None) -> str | None:
@@ -314,7 +322,8 @@ def load_settings(**overrides: Any) -> Settings:
         located = str(first["loc"][0])
         field = next(name for name in Settings.model_fields if located in (name, *variable_names(name)))
         shown, place = _set_as(field, in_file)
-        shown, where = (f"--{field.replace('_', '-')}", "on the command line") if field in given else (shown, f"in {place}")
+        option = f"--{field.replace('_', '-')}"
+        shown, where = (option, "on the command line") if field in given else (shown, f"in {place or _ENVIRONMENT}")
         secret = "SecretStr" in str(Settings.model_fields[field].annotation) or "@" in str(first["input"])
         value = "" if secret else f" (given: {first['input']!r})"
         raise SettingsError(
@@ -377,20 +386,14 @@ def variable_names(field: str) -> list[str]:
 def settings_in_file(content: dict[str, Any]) -> dict[str, InFile]:
     """What a settings file sets, by field. If it names a field twice, the name of the environment wins."""
     given = {name.lower(): InFile(name, value) for name, value in content.items()}
-    found: dict[str, InFile] = {}
-    for name, field in _fields_by_name().items():
-        if name in given:
-            found.setdefault(field, given[name])
-    return found
+    return {field: given[name] for name, field in reversed(_fields_by_name().items()) if name in given}
 
 
 def unknown_names(content: dict[str, Any]) -> list[str]:
     """A sentence for each name in a settings file that is no setting; what to do stands after the semicolon."""
     known = _fields_by_name()
     sentences: list[str] = []
-    for name in content:
-        if name.lower() in known:
-            continue
+    for name in [name for name in content if name.lower() not in known]:
         near = get_close_matches(name.lower(), known, n=1)
         meant = near[0].upper() if near and name.isupper() else "".join(near)
         mend = f"write {meant}, or remove it." if meant else "remove it; `memory doctor --settings` lists the names."

@@ -89,7 +89,7 @@ class Running:
 
 def find_running(settings: Settings) -> Running | None:
     """The supervisor of this data folder, None if none runs. Looking creates nothing."""
-    with suppress(FileNotFoundError), (settings.data_dir / STATE).open("rb") as file:
+    with suppress(FileNotFoundError, NotADirectoryError), (settings.data_dir / STATE).open("rb") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -17,6 +17,7 @@ import pytest
 
 from memory_assets import probes, supervisor
 from memory_assets.probes import Probe, grpc_probe, heartbeat_probe, http_probe
+from memory_assets.settings import Settings
 from memory_assets.supervisor import Part
 from memory_assets_tests.ports import free_ports
 
@@ -34,6 +35,12 @@ def wait_until(look: Callable[[], object]) -> None:
     while not look():
         assert time.monotonic() < deadline
         time.sleep(0.02)
+
+
+def test_in_a_data_folder_below_a_file_nothing_runs(settings: Settings, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    below = settings.model_copy(update={"data_dir": tmp_path / "file" / "data"})
+    assert supervisor.find_running(below) is None
 
 
 def test_a_part_that_was_stopped_is_killed_and_started_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

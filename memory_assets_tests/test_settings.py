@@ -1,5 +1,6 @@
 """Settings as people set them."""
 
+import re
 import tomllib
 from pathlib import Path
 
@@ -38,6 +39,22 @@ def test_a_wrong_value_of_the_command_line_is_told_as_its_option() -> None:
 def test_a_rule_of_ours_is_told_without_the_words_of_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MEMORY_TIMEZONE", "Mars/Olympus")
     with pytest.raises(SettingsError, match=r"^The setting MEMORY_TIMEZONE cannot be used: (?!Value error).*'Mars/Olympus'"):
+        load_settings()
+
+
+@pytest.mark.parametrize("letter", ["?", "\n", "\t", "\x7f"])
+def test_a_data_folder_that_no_store_can_open_is_refused_also_as_the_default(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, letter: str
+) -> None:
+    home = tmp_path / f"my{letter}home"
+    told = f"is in a path with {letter!r}, which DuckDB or LanceDB cannot open; name another folder"
+    monkeypatch.setenv("MEMORY_DATA_DIR", str(home))
+    with pytest.raises(SettingsError, match=re.escape(told)):
+        load_settings()
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.delenv("MEMORY_DATA_DIR")
+    monkeypatch.delenv("XDG_DATA_HOME", raising=False)
+    with pytest.raises(SettingsError, match=re.escape(told) + r".*; correct it in the environment\.$"):
         load_settings()
 
 
