@@ -13,9 +13,11 @@ from importlib.resources import files
 from pathlib import Path
 
 import dagster as dg
+from dagster_shared.check import CheckError
 from sqlalchemy.exc import DBAPIError
+from yaml import YAMLError
 
-from memory_assets.errors import StoreError
+from memory_assets.errors import StoreError, first_line
 from memory_assets.privacy import close_to_others, keep_private
 from memory_assets.settings import Settings, load_settings
 from memory_assets.stores.files import replace_file
@@ -32,7 +34,7 @@ def open_instance(settings: Settings) -> Iterator[dg.DagsterInstance]:
     """The instance in `instance_home`, set up at its first use and closed to others, whatever the umask.
 
     Raises:
-        StoreError: its folder cannot be made, or its records cannot be read or written.
+        StoreError: its folder cannot be made, its configuration not be used, or its records not be read or written.
     """
     home = instance_home(settings)
     named = os.environ.get("DAGSTER_HOME")
@@ -57,6 +59,9 @@ def open_instance(settings: Settings) -> Iterator[dg.DagsterInstance]:
         os.environ["DAGSTER_HOME"] = str(home)  # which its configuration names
         try:
             opened = dg.DagsterInstance.from_config(str(home))
+        except (dg.DagsterError, CheckError, YAMLError) as error:
+            what = f"Dagster's configuration {config} cannot be used ({first_line(error)})"
+            raise StoreError(f"{what}; mend it, or move it away, and the next run writes another.") from error
         finally:
             os.environ.pop("DAGSTER_HOME")
             if named:

@@ -132,5 +132,21 @@ def test_records_that_cannot_be_opened_are_named_with_the_mend_by_the_run_and_th
     assert [(each.level, each.what, each.mend) for each in _told_of_records(tenant)] == [("fault", told, mend)]
 
 
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [("defs.storage", "defs.gone"), ("class: Storage", "class: Gone"), ("telemetry:", "telemetrie:"), ("telemetry:", "- :")],
+)
+def test_a_configuration_that_dagster_cannot_use_is_told_with_the_mend(tenant: Tenant, right: str, wrong: str) -> None:
+    use(tenant.settings)
+    config = instance_home(tenant.settings) / "dagster.yaml"
+    config.write_text(config.read_text().replace(right, wrong))
+    with pytest.raises(StoreError) as failure:
+        use(tenant.settings)
+    assert str(failure.value).startswith(f"Dagster's configuration {config} cannot be used (")
+    assert str(failure.value).endswith("; mend it, or move it away, and the next run writes another.")
+    config.unlink()
+    use(tenant.settings)
+
+
 def _told_of_records(tenant: Tenant) -> list[Finding]:
     return [each for each in examine(Tenant(tenant.settings)) if "Dagster" in each.what]
