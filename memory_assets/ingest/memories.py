@@ -186,9 +186,10 @@ def _plan(connection: "DuckDBPyConnection", said_already: Sequence[str]) -> tupl
     """The new and changed entries to write, the memories that returned and are superseded, and the ids of those that vanished."""
     connection.execute(f"""
         CREATE TEMP TABLE wanted AS
-        SELECT e.* EXCLUDE (entry_hash), f.entities, f.actions, f.tags AS auto_tags, f.pipeline,
+        SELECT e.* EXCLUDE (entry_hash), f.entities, f.actions, f.tags AS auto_tags, f.pipeline, read_on.machine,
                md5(entry_hash || f.pipeline) AS revision, md5(entry_hash || f.pipeline || f::VARCHAR) AS former_revision
-        FROM memory_entries e JOIN extracted_features f USING (content_hash) WHERE f.fault IS NULL;
+        FROM memory_entries e JOIN extracted_features f USING (content_hash)
+        LEFT JOIN (SELECT key, machine FROM source_items JOIN source_files USING (source, path)) read_on USING (key) WHERE f.fault IS NULL;
         CREATE TEMP TABLE heads AS
         SELECT w.key, any_value(x.id) FILTER (x.content_hash = w.content_hash) AS same_id,
                list(x.id ORDER BY x.id) FILTER (x.content_hash <> w.content_hash AND x.state IN {quoted(SUPERSEDABLE)}
@@ -221,7 +222,7 @@ def _plan(connection: "DuckDBPyConnection", said_already: Sequence[str]) -> tupl
 def _write_batch(store: MemoryStore, embedder: "Embedder", batch: pa.Table, outcome: MemoriesOutcome) -> None:
     now = datetime.now(UTC)
     rows = batch.to_pylist()
-    memories = _with_machines(store, from_arrow(_memory_rows(rows, now)), [row["same_id"] for row in rows if row["same_id"]])
+    memories = _with_machines(store, from_arrow(_memory_rows(rows, now)), rows)
     headings, statements = zip(*map(headed, memories), strict=True)
     vectors = store.columns.fill(to_arrow(memories), embed_in_context(embedder, statements, headings), embedder.name)
     known = np.array([row["same_id"] is not None for row in rows])
@@ -236,11 +237,12 @@ def _write_batch(store: MemoryStore, embedder: "Embedder", batch: pa.Table, outc
     outcome.added += new.num_rows
 
 
-def _with_machines(store: MemoryStore, memories: Sequence[Memory], known: Sequence[int]) -> list[Memory]:
-    """Note on which machine each text was first read; of a text that is `known` already that stays as it is."""
-    here = socket.gethostname()
-    noted = {each.id: {key: value for key, value in each.metadata.items() if key == MACHINE} for each in store.get(known)}
-    return [replace(each, metadata=each.metadata | noted.get(each.id, {MACHINE: here})) for each in memories]
+def _with_machines(store: MemoryStore, memories: Sequence[Memory], rows: Sequence[dict[str, Any]]) -> list[Memory]:
+    """Note on which machine each text was first read; of a text that is known already that stays as it is."""
+    noted = {each.id: {MACHINE: row["machine"] or socket.gethostname()} for each, row in zip(memories, rows, strict=True)}
+    known = store.get([row["same_id"] for row in rows if row["same_id"]])
+    noted |= {each.id: {key: value for key, value in each.metadata.items() if key == MACHINE} for each in known}
+    return [replace(each, metadata=each.metadata | noted[each.id]) for each in memories]
 
 
 def _memory_rows(rows: Sequence[dict[str, Any]], now: datetime) -> pa.Table:

@@ -377,10 +377,8 @@ def folder_counts(
         for path in outcomes:
             if path not in states and not unreadable.isdisjoint(map(str, PurePath(path).parents)):
                 states[path] = "kept"
-        for path, state in states.items():
-            if path in unreadable:
-                continue
-            folder = str(PurePath(path).parent)
+        for path in states.keys() - unreadable:
+            folder, state = str(PurePath(path).parent), states[path]
             status = folders.setdefault(folder, FolderStatus(scan.source, folder))
             setattr(status, state, getattr(status, state) + 1)
             status.entries += state != "kept"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from memory_assets.ingest.direct import store_once
-from memory_assets.ingest.scans import drop_path, read_source, record_scan
+from memory_assets.ingest.scans import drop_path, read_source, record_scan, refresh_source
 from memory_assets.invariants import INVARIANTS
 from memory_assets.models import MACHINE, Kind, Memory, NewMemory, Source
 from memory_assets.operations.answers import LocalTime
@@ -298,6 +298,18 @@ def test_of_two_hosts_that_read_a_name_at_once_the_later_to_write_leaves_it_and_
     other.run()
     one.run()
     assert one.texts == {"Priya owns the export."}
+
+
+def test_a_text_that_one_host_reads_and_another_stores_is_of_the_one_that_read_it(hosts: tuple[Machine, Machine]) -> None:
+    one, other = hosts
+    one.file().parent.mkdir(parents=True)
+    one.file().write_text("---\ntype: project\n---\nPriya owns the export.\n", encoding="utf-8")
+    refresh_source(one.tenant, Source.CLAUDE_SILO)
+    other.write("The boiler is in the attic.", "boiler")
+    assert {each.content: each.metadata[MACHINE] for each in other.memories()} == {
+        "Priya owns the export.": one.name,
+        "The boiler is in the attic.": other.name,
+    }
 
 
 def test_a_file_that_names_anew_what_another_hosts_file_names_keeps_what_it_said(hosts: tuple[Machine, Machine]) -> None:
