@@ -166,7 +166,7 @@ class Pages:
                 answered = RedirectResponse(f"{PATH}/login", HTTPStatus.SEE_OTHER)
                 if "HX-Request" in request.headers:
                     answered = Response(status_code=HTTPStatus.NO_CONTENT, headers={"HX-Redirect": f"{PATH}/login"})
-                elif view.method == "POST" and request.headers.get("Sec-Fetch-Site") == "same-origin":
+                elif view.method == "POST" and request.headers.get("Sec-Fetch-Site") == "same-origin":  # from a page of ours
                     form, message = await _read_form(request), "Your session has ended, and nothing was changed; log in again."
                     answered = self._logged_out(request, token or new_token(), message, written=_written(form))
                 return answered

@@ -135,6 +135,12 @@ def test_a_memory_of_one_long_word_keeps_its_title_and_fits(tab: Page, sample: T
     assert tab.evaluate("document.documentElement.scrollWidth") <= 390
 
 
+def test_a_memory_with_a_wide_table_fits(tab: Page, sample: Tenant) -> None:
+    show(tab, remember(sample, f"| lamp | state |\n|---|---|\n| {'Leuchtturm' * 60} | on |"))
+    tab.set_viewport_size({"width": 390, "height": 844})
+    assert tab.evaluate("document.documentElement.scrollWidth") <= 390
+
+
 def test_a_slash_leads_to_the_search_from_a_page_that_shows_no_field(tab: Page, sample: Tenant) -> None:
     show(tab, remember(sample, "The lock gates open inwards."))
     tab.locator("body").press("/")
