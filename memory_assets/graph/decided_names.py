@@ -65,14 +65,9 @@ def _parsed(state: "TenantState", held: bytes | None) -> Sequence[NameDecision]:
 
 
 def spellings_of(tenant: "Tenant") -> Mapping[str, str]:
-    """The gazetteer's spellings, lower case -> the name, and the keys that decisions replace."""
-    return {**tenant.analyzer.gazetteer.canonical, **decided_keys(read_name_decisions(tenant.state))}
-
-
-def decided_keys(decisions: Iterable[NameDecision]) -> Mapping[str, str]:
-    """Key -> the key that takes its place, and `CALLED` and a key -> what is called so; a later decision goes before an earlier one."""
+    """Lower case -> a name's spelling; by decisions, the latest last, a key -> the one in its place, `CALLED` and a key -> its name."""
     keys: dict[str, str] = {}
-    for each in decisions:
+    for each in read_name_decisions(tenant.state):
         keys |= {key: each.into_key or f"{ALONE}:{key.partition(':')[2]}" for key in each.keys}
         keys |= {f"{CALLED}{each.into_key}": each.into} if each.into_key else {}
-    return keys
+    return {**tenant.analyzer.gazetteer.canonical, **keys}

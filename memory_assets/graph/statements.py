@@ -16,7 +16,7 @@ from memory_assets.graph.known_names import project_name
 from memory_assets.graph.outdated import plain
 from memory_assets.language.changes import Change, announces, find_changes, is_hearsay, keys_of, with_subject
 from memory_assets.language.english import pattern, word_set
-from memory_assets.language.statements import dated, difference, find_replaced, read_statement
+from memory_assets.language.statements import dated, difference, exchange_values, find_replaced, read_statement
 from memory_assets.language.words import sentences, words
 from memory_assets.models import Kind, Memory, RelationType
 from memory_assets.sources.projects import slug_of
@@ -45,6 +45,8 @@ _STATED, _DATED, _OPEN = 0.9, 0.75, 0.7
 """Confidence of a change that the newer statement announces, of one that the dates show, and of a contradiction."""
 _DOUBT = 0.5
 """Times the probability: the confidence of what is perhaps replaced."""
+_YEAR = 4
+"""Digits of a year, which numbers no series."""
 _HEADING = re.compile(r"^#+\s+(.*)")
 _HOME_SLUG = re.compile(r"-(?:(?:home|Users)-[^-]+|root)")
 _LINK = re.compile(r"\[\[[^\]]*\]\]|https?://\S+")
@@ -68,10 +70,13 @@ CREATE TEMP TABLE sharing AS
 _PAIRS = """
     WITH pairs AS (
         SELECT s.shared, s.weight, a, b,
-               a.announces AND b.announces AND coalesce(abs(date_diff('day', a.said_at, b.said_at)) < 1, true) AS is_open,
                CASE WHEN abs(date_diff('day', a.said_at, b.said_at)) >= 1 THEN a.said_at > b.said_at
-                    WHEN a.announces <> b.announces THEN a.announces
-                    ELSE (a.created_at, a.memory_id, a.place) > (b.created_at, b.memory_id, b.place) END AS is_newer
+                    -- a guessed day is the last on which it may have been said
+                    WHEN a.said_at IS NULL AND a.created_at < b.said_at THEN false
+                    WHEN b.said_at IS NULL AND b.created_at < a.said_at THEN true END AS is_later,
+               is_later IS NULL AND a.announces AND b.announces AS is_open,
+               coalesce(is_later, if(a.announces <> b.announces, a.announces,
+                   (a.created_at, a.memory_id, a.place) > (b.created_at, b.memory_id, b.place))) AS is_newer
         FROM sharing s
         JOIN now_statements a ON a.memory_id = one_id AND a.place = one_place
         JOIN now_statements b ON b.memory_id = other_id AND b.place = other_place
@@ -152,7 +157,7 @@ def find_candidates(connection: "DuckDBPyConnection") -> list[tuple[StatementRow
     """
     connection.execute(_CANDIDATES.replace("$hub", str(_HUB)))
     pairs = connection.execute(_PAIRS, {"candidates": _CANDIDATES_EACH}).fetchall()
-    return [(old, new) for old, new in pairs if not _speak_of_themselves(old, new)]
+    return [(old, new) for old, new in pairs if not (_speak_of_themselves(old, new) or _are_of_a_series(old, new))]
 
 
 def find_replacements(pairs: Sequence[tuple[StatementRow, StatementRow]]) -> pa.Table:
@@ -170,11 +175,11 @@ def find_replacements(pairs: Sequence[tuple[StatementRow, StatementRow]]) -> pa.
         ],
         [_read_from(old, new) for old, new in pairs],
     )
-    stated = [Change(_STATED, is_sure=True) if find_replaced(old["text"], new["text"]) else None for old, new in pairs]
+    stated = (Change(_STATED, is_sure=True) if find_replaced(old["text"], new["text"]) else None for old, new in pairs)
     changes = [
         (old, new, change)
-        for (old, new), change in zip(pairs, (one or other for one, other in zip(stated, found, strict=True)), strict=True)
-        if change and (change.is_sure or not is_hearsay(new["text"]))
+        for (old, new), one, other in zip(pairs, stated, found, strict=True)
+        if (change := one or other) and (change.is_sure or not is_hearsay(new["text"]))
     ]
     likeliest = {
         frozenset((each["memory_id"], each["place"]) for each in (old, new)): (old, new, change)
@@ -203,6 +208,20 @@ def _speak_of_themselves(old: StatementRow, new: StatementRow) -> bool:
     """Whether two people each speak of themselves."""
     own = word_set("question.first_person")
     return _by_another(old, new) and all(not own.isdisjoint(words(each["text"])) for each in (old, new))
+
+
+def _are_of_a_series(old: StatementRow, new: StatementRow) -> bool:
+    """Whether titles or texts number two things, "Store 4" and "Store 2", of which the newer statement tells no change."""
+    if _is_clear(new):
+        return False
+    one, other = (set(each["about"]) for each in (old, new))
+    numbers = {word for word in one | other if word.isdecimal()}
+    if one ^ other == numbers and [len(each & numbers) for each in (one, other)] == [1, 1] and len(max(numbers, key=len)) < _YEAR:
+        return True
+    numbered = pattern("statements.numbered")
+    named, renamed = (dict(numbered.findall(each["text"].lower())) for each in (old, new))
+    differ = any(named[name] != renamed[name] for name in named.keys() & renamed.keys())
+    return differ and exchange_values(*(numbered.sub(" ", each["text"]) for each in (old, new)))
 
 
 def _replacement(old: StatementRow, new: StatementRow, change: Change) -> dict[str, Any]:

@@ -265,21 +265,17 @@ def left_out(text: str) -> str:
 
 
 def _found(text: str) -> Iterator[Secret]:
-    yield from _tokens(text)
-    yield from _tag_tokens(text)
-    yield from _named(text)
-    if "PRIVATE KEY" in text:
-        for match in _KEY_BLOCK.finditer(text):
-            yield Secret(*match.span(), "private key")
-
-
-def _tokens(text: str) -> Iterator[Secret]:
     for run in _RUN.finditer(text):
         for match in _TOKEN.finditer(text, run.start(), run.end()):
             yield Secret(*match.span(), _KINDS[match.lastindex or 0])
         for match in _UNKNOWN_TOKEN.finditer(text, run.start(), run.end()):
             if _is_random(match["value"]):
                 yield Secret(*match.span(), "token")
+    yield from _tag_tokens(text)
+    yield from _named(text)
+    if "PRIVATE KEY" in text:
+        for match in _KEY_BLOCK.finditer(text):
+            yield Secret(*match.span(), "private key")
 
 
 def _tag_tokens(tag: str) -> Iterator[Secret]:

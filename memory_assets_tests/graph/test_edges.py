@@ -348,6 +348,14 @@ def test_a_change_in_other_words_is_found_by_its_likelihood(world):
     assert world.edges() == {(A, B, "EVOLVED_INTO")}
 
 
+@pytest.mark.parametrize("guessed", [{}, {"guessed": ["created_at"]}], ids=["stated", "guessed"])
+def test_a_text_of_an_earlier_day_replaces_nothing_though_that_day_is_guessed_and_it_says_that_something_changed(world, guessed):
+    world.put(A, days=90, metadata=guessed, vector=_EQUAL_VECTOR, content="The choir now meets on Thursday at seven.")
+    world.put(B, days=1, vector=_EQUAL_VECTOR, content="The choir meets on Tuesday at seven.")
+    world.refresh()
+    assert not {(B, A, "EVOLVED_INTO"), (B, A, "INVALIDATED_BY")} & world.edges()
+
+
 def test_others_may_write_the_catalog_while_the_network_reads(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     written = []
 

@@ -56,6 +56,7 @@ def test_no_text_fails(text):
     [
         ("Atlas stores shipments in MongoDB 7.", "In April Atlas leaves MongoDB for PostgreSQL 17.", "MongoDB -> PostgreSQL 17"),
         ("The index of the wiki is Elasticsearch.", "The wiki replaced Elasticsearch with Solr.", "Elasticsearch -> Solr"),
+        ("Atlas is a small service on Deno.land.", "Atlas moved from Deno.land to Hetzner in May.", "Deno.land -> Hetzner"),
         ("The run used up the MongoDB connection pool of Atlas.", "Atlas leaves MongoDB for PostgreSQL.", ""),
         ("Atlas stores shipments in MongoDB.", "Atlas may move from MongoDB to PostgreSQL.", ""),
         ("Atlas stores shipments in MongoDB.", "The portal moved from MongoDB to PostgreSQL.", ""),

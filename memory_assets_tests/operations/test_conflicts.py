@@ -37,6 +37,24 @@ def test_two_values_of_one_day_are_told_with_what_differs(world):  # noqa: F811
     assert show(world.tenant, A).contradicted_by == [B]
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "undecided"),
+    [
+        (("", "The threshold is 44 bar for valve 2."), ("", "The threshold is 11 bar for valve 9."), 0),
+        (("", "Linie 12 fährt alle 20 Minuten."), ("", "Linie 15 fährt alle 10 Minuten."), 0),
+        (("trial-run-31", "Follow up with Jette about the lifts."), ("trial-run-32", "Follow up with Ruben about the lifts."), 0),
+        (("lifts", "Follow up with Jette about the lifts."), ("elevators", "Follow up with Ruben about the lifts."), 1),
+        (("", "The board meets in room 12."), ("", "The board meets in room 14."), 1),
+    ],
+)
+def test_two_of_a_series_do_not_contradict_each_other(world, old, new, undecided):  # noqa: F811
+    for number, (title, text) in ((A, old), (B, new)):
+        world.put(number, text, title=title, vector=[1.0, *[0.0] * 15])
+    world.refresh()
+    assert len(listed(world)) == undecided
+    assert (show(world.tenant, A).outdated == show(world.tenant, B).outdated == ()) == (not undecided)
+
+
 def test_both_hold_is_kept_by_runs_and_taken_back_by_undo(world):  # noqa: F811
     contradicting(world)
     decide_both_hold(world.tenant, A, B, stated_by=Source.CLI)
