@@ -131,7 +131,8 @@ class Corruptions:
         return self._set("source_key", "claude_silo:-home-eve/gone.md")
 
     def relation_of_a_memory_that_is_gone(self) -> str:
-        return f"relation {self.tenant.relations.state(StatedRelation(self.number, 4711, RelationType.RELATES_TO))}"
+        self.tenant.relations.state(stated := StatedRelation(self.number, 4711, RelationType.RELATES_TO))
+        return f"relation {stated.id}"
 
     def lost_node(self) -> str:
         self._execute(f"DELETE FROM graph_nodes WHERE id = {self.number}")

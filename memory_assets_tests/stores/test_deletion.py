@@ -121,9 +121,10 @@ def test_a_writer_that_has_just_chosen_the_vector_column_says_that_the_tenant_wa
     tenant, set_facts = Tenant(settings, "ann"), lance.set_facts
     create_tenant(tenant)
 
-    def deleted_right_after(table: Any, changes: Mapping[str, str | None]) -> None:
-        set_facts(table, changes)
-        delete_tenant(Tenant(settings, "ann"))
+    def deleted_right_after(table: Any, changes: Mapping[str, str | None], *column: str) -> None:
+        set_facts(table, changes, *column)
+        if not column:
+            delete_tenant(Tenant(settings, "ann"))
 
     monkeypatch.setattr(lance, "set_facts", deleted_right_after)
     with pytest.raises(StoreError, match="deleted meanwhile"):
