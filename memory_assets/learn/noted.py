@@ -27,7 +27,7 @@ _CUE = re.compile(
     r"|please (?:don't|stop)|I (?:prefer|want you to|hate it)|we (?:decided|agreed|have decided|chose)|that(?:'s| is) (?:wrong|not right)"
     r"|don't use (?!(?:it|that|this|these|those|them)\b)[\w.-]+ (?:here|anywhere|in this (?:repo|repository|project|codebase))"
     r"|for the record)\b|^(?:bitte )?(?:ab (?:jetzt|sofort)|von (?:jetzt|nun) an|künftig|in Zukunft) (?:bitte|immer|lieber|nie|niemals)\b"
-    r"|(?:^|\bplease |\byou (?:should|must) |\bwe )(?:always|never)\b",
+    r"|(?:^|\bplease |\byou (?:should|must) |\bwe )(?:always|never)\b|\bbitte (?:immer|stets|nie|niemals)\b",
     re.IGNORECASE,
 )
 

@@ -9,6 +9,7 @@ from collections.abc import Set
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from memory_assets.language.english import word_set
 from memory_assets.recall.search import Hit, read_query, search_with_bridges
 from memory_assets.stores.filters import Filters
 
@@ -29,14 +30,14 @@ _UNREAD, _SURE_UNREAD = 0.9, 0.95
 def find_for_prompt(
     tenant: "Tenant", prompt: str, filters: Filters, now: datetime, known: Set[int] = frozenset(), *, only_sure: bool = False
 ) -> list[Hit]:
-    """The hits that a prompt needs, best first, without the `known` ones.
+    """The hits that a prompt needs, best first, without the `known` ones; talk without a topic, "looks good", needs none.
 
     Raises:
         StoreError: the store's vectors are another embedder's, or it cannot be read.
         EmbedderError: the prompt cannot be embedded.
     """
     question = read_query(tenant, prompt, now)
-    if not question.terms:
+    if word_set("prompts.talk").issuperset(question.terms):
         return []
     found = search_with_bridges(tenant, question, limit=_HITS, filters=filters, now=now, bridges=0, most_read=_MOST_READ).hits
     likely = [(hit, hit.likelihood or 0.0) for hit in found if hit.memory.id not in known]

@@ -120,6 +120,7 @@ def test_what_lasts_is_known_without_magic_words(text: str, kind: str) -> None:
         ("the cache is responsible for the slowdown here", "none"),
         ("die Funktion ist für das Parsen zuständig", "none"),
         ("Von nun an bitte kurze Antworten.", "feedback"),
+        ("Bitte nie ungefragt neue Dienste anlegen.", "feedback"),
         ("Don't use pandas here, it is too slow.", "feedback"),
         ("Don't use pandas for this one run.", "none"),
         ("Don't use it here.", "none"),

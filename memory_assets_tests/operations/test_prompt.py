@@ -82,6 +82,19 @@ def test_a_prompt_that_needs_nothing_is_told_nothing(filled: Tenant) -> None:
         assert not (filled.folder / "sessions").exists(), prompt
 
 
+def test_talk_without_a_topic_is_told_nothing_though_a_memory_has_its_words(filled: Tenant) -> None:
+    store(
+        filled,
+        NewMemory(
+            "Whether a layout looks good, so perfect that all say thanks, is decided by Ines.", Source.CLI, project="/src/atlas"
+        ),
+    )
+    store(filled, NewMemory("Warum das Lager brannte, weiß keiner so genau.", Source.CLI, project="/src/atlas"))
+    for prompt in ("looks good", "Perfect, thanks!", "warum?", "so genau", "ja bitte"):
+        assert recall_for_prompt(filled, prompt, here=ATLAS).ids == (), prompt
+    assert recall_for_prompt(filled, "warum brannte das Lager?", here=ATLAS).ids
+
+
 def test_another_projects_memory_is_not_told(filled: Tenant) -> None:
     assert recall_for_prompt(filled, "which colour has the office kettle?", here=ATLAS).ids == ()
     assert recall_for_prompt(filled, "which colour has the office kettle?", here=None).ids
