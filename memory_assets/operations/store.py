@@ -65,10 +65,11 @@ class StoredMemory(MemoryView):
             if heard:
                 lines.append(heading)
                 lines += [each.entry(local, "  ", note=each.why) for each in heard]
-                first = heard[0].id
                 if heading == _TOUCHES:
-                    lines.append(f"  The new one replaces it: {local.program}supersede {first} {self.id}")
-                    lines.append(f"  Both hold: {local.program}relate {self.id} RELATES_TO {first}")
+                    older, newer = sorted((heard[0], self), key=lambda each: each.created_at)
+                    replaces = "The new one replaces it" if newer is self else "It is later and replaces the new one"
+                    lines.append(f"  {replaces}: {local.program}supersede {older.id} {newer.id}")
+                    lines.append(f"  Both hold: {local.program}relate {self.id} RELATES_TO {heard[0].id}")
                 lines.append(f"  To take the new one back: {local.program}undo {self.id}")
         echoed = {each.id for each in self.echoes}
         if related := [each for each in self.splash if each.id not in echoed]:

@@ -1,15 +1,20 @@
 """Two memories that contradict each other stay listed until somebody decides, and the decision survives every run."""
 
+from dataclasses import replace
+from datetime import UTC, datetime
+
 import pytest
 
 from memory_assets.learn.brief import read_brief
 from memory_assets.learn.briefing import renew_brief
-from memory_assets.models import Source
+from memory_assets.models import NewMemory, Source
 from memory_assets.operations.answers import LocalTime
 from memory_assets.operations.changes import forget, supersede
 from memory_assets.operations.conflicts import conflicts, decide_both_hold
 from memory_assets.operations.show import show
+from memory_assets.operations.store import store
 from memory_assets.operations.undo import undo
+from memory_assets.tenants import Tenant
 from memory_assets_tests.graph.conftest import World, world  # noqa: F401 - a fixture
 
 A, B = 11, 22
@@ -114,3 +119,16 @@ def test_what_a_person_says_of_himself_replaces_what_was(world):  # noqa: F811
     world.refresh()
     assert listed(world) == []
     assert (A, B, "EVOLVED_INTO") in world.edges("claims")
+
+
+def test_a_store_advises_to_replace_the_earlier_statement_also_where_that_is_the_new_one(tenant: Tenant) -> None:
+    said = NewMemory("Bob owns the billing export.", Source.CLI, created_at=datetime(2026, 3, 2, tzinfo=UTC))
+    known = store(tenant, said).id
+    earlier = store(tenant, replace(said, content="Alice owns the billing export.", created_at=datetime(2025, 3, 2, tzinfo=UTC)))
+    later = store(tenant, replace(said, content="Carol owns the billing export.", created_at=datetime(2026, 9, 2, tzinfo=UTC)))
+    assert f"It is later and replaces the new one: supersede {earlier.id} {known}" in earlier.text(
+        LocalTime.of(tenant.settings)
+    )
+    assert f"The new one replaces it: supersede {later.echoes[0].id} {later.id}" in later.text(
+        LocalTime.of(tenant.settings)
+    )
