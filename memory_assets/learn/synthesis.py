@@ -212,7 +212,7 @@ def _from_evidence(theme: Sequence[Signal], embed: Embed) -> Wording:
     ]
     lead = "Keep" if theme[0].praise else "Mind"
     newest = sorted((signal.evidence for signal in theme), key=lambda each: each.at, reverse=True)[:_QUOTES]
-    reasons = "\n".join(f"- {each.line()}" for each in newest)
+    reasons = "\n".join(f"- {replace(each, project='').line()}" for each in newest)
     description = rule if telling.origin == "reflection" else f"{lead}: {rule}"
     return Wording("-".join(words) or "learned", description, f"**Why:**\n{reasons}")
 

@@ -143,6 +143,22 @@ def test_ratings_count_as_much_as_they_are_sure_of_and_none_is_made_up(open_cura
     assert outcome.signals.sessions()["s"] == pytest.approx((1 * 0.4 + 2 + 5) / 2.4)
 
 
+def test_what_ratings_teach_tells_no_folder_in_which_they_were_given(open_curation: OpenCuration, curated_home: Path) -> None:
+    silo = curated_home / ".claude/projects" / ATLAS / "memory"
+    (silo / "lift.md").write_text("---\nname: lift\ntype: project\noriginSessionId: s\n---\nThe lift is old.\n")
+    signals = curated_home / ".pai/MEMORY/LEARNING/SIGNALS"
+    signals.mkdir()
+    line = {"timestamp": "2026-05-02T10:00:00Z", "session_id": "s", "rating": 2, "source": "explicit", "comment": "do not guess"}
+    (signals / "ratings.jsonl").write_text(json.dumps(line) + "\n")
+
+    (learned,) = (each for each in open_curation().check().proposals if not each.silo_files)
+
+    assert [each.project for each in learned.evidence] == [ATLAS]
+    assert "do not guess" in learned.body
+    assert "2026-05-02, 2/10" in learned.body
+    assert ATLAS not in learned.body
+
+
 def test_a_rejected_proposal_returns_only_when_more_speaks_for_it(open_curation: OpenCuration, curated_home: Path) -> None:
     open_curation().check()
     decide(open_curation(), tabs=Status.REJECTED, mornings=Status.DEFERRED, plan_first=Status.ACCEPTED)
