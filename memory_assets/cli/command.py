@@ -12,13 +12,13 @@ import click
 
 from memory_assets import operations
 from memory_assets.display import visible
-from memory_assets.sources.projects import project_at_hand
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
     from memory_assets.operations.answers import Answer
+    from memory_assets.sources.projects import Project
     from memory_assets.tenants import Tenant
 
 Function = TypeVar("Function", bound="Callable[..., Any]")
@@ -124,7 +124,7 @@ timezone_option = click.option(
 here_option = click.option(
     "--here",
     is_flag=True,
-    callback=lambda _context, _parameter, is_wanted: project_at_hand() if is_wanted else None,
+    callback=lambda _context, _parameter, is_wanted: _project_at_hand() if is_wanted else None,
     help="Only of this directory's project, of none, or about the user.",
 )
 """Parameter `here`: the `Project` of the working directory, or None."""
@@ -196,3 +196,9 @@ def _print_text(text: str) -> None:
         folded = textwrap.fill(visible(line), width, subsequent_indent=hanging, break_long_words=False, break_on_hyphens=False)
         say(folded[: len(lead)], nl=False, fg=_COLOURS.get(lead.strip()))
         say(folded[len(lead) :], bold=bool(line) and not lead)
+
+
+def _project_at_hand() -> "Project | None":
+    from memory_assets.sources.projects import project_at_hand
+
+    return project_at_hand()

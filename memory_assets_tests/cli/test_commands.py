@@ -96,7 +96,7 @@ def invoke_json(*arguments: str) -> dict:
 
 
 def test_help_starts_without_any_heavy_import() -> None:
-    heavy = "dagster lancedb spacy duckdb pyarrow numpy pydantic fastapi mcp rich httpx sklearn"
+    heavy = "dagster lancedb spacy duckdb pyarrow numpy pydantic fastapi mcp rich httpx sklearn memory_assets.sources hashlib"
     code = (
         "import sys; sys.argv = ['memory', '--help']\n"
         "try:\n    from memory_assets.cli.main import main; main()\n"
