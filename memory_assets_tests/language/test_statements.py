@@ -90,3 +90,9 @@ _WRITTEN = datetime(2026, 11, 26, tzinfo=UTC)
 )
 def test_a_change_happened_on_the_day_that_its_sentence_names(text: str, day: str):
     assert happened(text, _WRITTEN).date().isoformat() == day
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("unit", ["a.", "a-", "a.b ", "a is "])
+def test_a_long_text_of_one_mark_is_searched_for_what_it_replaces(unit: str):
+    assert find_replaced("Atlas runs on Deno.land.", unit * 30_000) == ""
