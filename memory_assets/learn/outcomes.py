@@ -11,6 +11,8 @@ from itertools import pairwise
 
 from memory_assets.language.secrets import find_secrets
 from memory_assets.language.words import sentences
+from memory_assets.learn.lasting import NONE
+from memory_assets.learn.noted import kind_of
 from memory_assets.learn.transcripts import Record, Turn
 
 _REPORT_WORDS = 30
@@ -144,7 +146,7 @@ def _decisions(record: Record) -> Iterator[str]:
     for before, turn in pairwise(record.turns):
         yield from _of_turn(turn, before.answer)
     said = _said(record.turns[0].request)
-    yield from filter(_REASON.search, said[1:])
+    yield from (each for each in said[1:] if _REASON.search(each) or (_CONTRAST.search(each) and kind_of(each) != NONE))
 
 
 def _of_turn(turn: Turn, before: str) -> Iterator[str]:
@@ -155,7 +157,11 @@ def _of_turn(turn: Turn, before: str) -> Iterator[str]:
         words = len(sentence.split())
         gives_reason = bool(_REASON.search(sentence))
         decides = gives_reason or bool(_CONTRAST.search(sentence) or _CONCLUSION.search(sentence))
-        if (decides and words >= _FEWEST_WORDS - 1) or (is_reply and words >= _FEWEST_OF_REPLY):
+        if (
+            (decides and words >= _FEWEST_WORDS - 1)
+            or (is_reply and words >= _FEWEST_OF_REPLY)
+            or kind_of(sentence) == "feedback"
+        ):
             if gives_reason and told < number - 1:
                 yield said[number - 1]
             yield sentence

@@ -230,6 +230,20 @@ def test_it_is_told_in_german_too(tenant: Tenant, project: Path) -> None:
     ]
 
 
+def test_what_the_user_asks_for_from_now_on_is_told(tenant: Tenant, project: Path) -> None:
+    lasting = ["I prefer short answers.", "Ab jetzt bitte Antworten auf Deutsch.", "Always run the linter first."]
+    entries = [
+        asked(f"Make the import faster. {lasting[2]}"),
+        *ran("Edit", file_path=str(project / "index.py")),
+        answered(words("All 12 tests pass on this machine.")),
+        asked(f"Good work. {lasting[0]} {lasting[1]}", hour=10),
+        answered(words("The import takes half of the time now.")),
+    ]
+    end(tenant, project, entries)
+    (decided,) = (line for line in told_of(tenant) if line.startswith("Decided: "))
+    assert all(each in decided for each in lasting)
+
+
 def test_only_work_that_lasted_is_told(tenant: Tenant, project: Path) -> None:
     """A file that was put back, a write and a commit that failed; the subject of a commit that passed."""
     message = "\"$(cat <<'EOF'\nKeep the index in memory\n\nIt is faster.\nEOF\n)\""
