@@ -15,7 +15,7 @@ from memory_assets.language.entity_types import ADDRESSES, STATISTICAL_TYPES, WR
 from memory_assets.language.gazetteer import Certainty, Entry, Gazetteer
 from memory_assets.language.reading import Form, Inset, Part
 from memory_assets.language.surface import find_surface
-from memory_assets.language.verbs import COMMON, is_helped
+from memory_assets.language.verbs import COMMON, is_helped, is_used_as_name
 from memory_assets.models import Entity
 
 if TYPE_CHECKING:
@@ -179,7 +179,7 @@ def _statistical(doc: "Doc", gazetteer: Gazetteer) -> Iterator[Mention]:
         elif _CAMEL_CASE.search(span.text):  # "OneDrive": what is spelt like this was made by somebody
             kind = EntityType.NAME
         elif _opens_sentence(doc, span.start):
-            if kind == EntityType.LOC:
+            if not is_used_as_name(span) or kind == EntityType.LOC:
                 continue
         elif kind in {EntityType.LOC, EntityType.ORG}:
             kind = EntityType.NAME

@@ -70,7 +70,7 @@ def is_helped(token: "Token") -> bool:
     return infinitive(token.nbor(-1).lower_) == "help" and token.nbor().lower_ in COMMON
 
 
-def _is_used_as_name(name: "Span") -> bool:
+def is_used_as_name(name: "Span") -> bool:
     """Whether a guessed name that opens a sentence, and so has a capital anyway, does or has something: "Rex hates", "Rex's bed"."""
     follower = name.doc[name.end] if name.end < len(name.doc) else None
     first = name[0].lower_
@@ -89,7 +89,7 @@ def _mend_actor(sentence: "Span") -> None:
     for name in sentence.ents:
         if name.start == sentence.start and name.end < sentence.end:
             _mend_verb_of(name[-1].nbor())
-        if len(name) == 1 and name.start == sentence.start and not _is_used_as_name(name):
+        if len(name) == 1 and name.start == sentence.start and not is_used_as_name(name):
             continue
         for token in name:
             if token.is_title and token.pos_ != "PRON":
