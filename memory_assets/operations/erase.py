@@ -11,6 +11,7 @@ from pydantic import Field
 from memory_assets.display import counted
 from memory_assets.errors import InvalidInputError, MemoryAssetsError, NotFoundError
 from memory_assets.keeping import erasing
+from memory_assets.language.validation import is_blank
 from memory_assets.models import Memory, Source, State
 from memory_assets.operations.answers import Answer, Instant, LocalTime, View, listed, name_of, remaining
 from memory_assets.operations.backup import open_repository, places_of
@@ -132,7 +133,7 @@ def _chosen(
 ) -> list[Memory]:
     unfinished = {each.id for each in Tombstones(tenant.state).all if not each.finished}
     has_conditions = matching or source or before
-    if not references and not has_conditions and not unfinished:
+    if (matching and is_blank(matching)) or not (references or has_conditions or unfinished):
         raise InvalidInputError("Name what to erase: ids, or a text (matching), a source or a time (before).")
     ids: list[int] = []
     for reference in references:

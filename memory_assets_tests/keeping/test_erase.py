@@ -18,6 +18,7 @@ from fastapi.testclient import TestClient
 from memory_assets.api.app import create_app
 from memory_assets.cli.main import cli
 from memory_assets.doctor import examine
+from memory_assets.errors import InvalidInputError
 from memory_assets.graph.edges import refresh_graph
 from memory_assets.ingest.scans import refusals
 from memory_assets.keeping import erasing
@@ -310,6 +311,14 @@ def test_the_command_shows_what_goes_and_asks(tenant: Tenant):
     assert CliRunner().invoke(cli, ["erase", "--matching", "dora SAID", "--yes"]).exit_code == 0
     assert holding(tenant, text) == []
     assert len(tenant.memories) == 0
+
+
+@pytest.mark.parametrize("blank", [" ", "\t\n", "\u200b"])
+def test_a_blank_text_names_nothing_to_erase(tenant: Tenant, blank: str):
+    remember(tenant, "Alice owns the billing export.")
+    with pytest.raises(InvalidInputError, match="Name what to erase"):
+        erase(tenant, matching=blank, source=Source.CLI, confirm=True)
+    assert tenant.memories.scan(("id",)).num_rows == 1
 
 
 def test_over_http_an_erasure_needs_a_confirmation(tenant: Tenant):
