@@ -46,6 +46,8 @@ _RECENT = f"{_SCHEME}recent"
 _RESOURCES = [{"uri": _RECENT, "name": "recent", "title": "Newest memories", "mimeType": "text/plain"}]
 _TEMPLATES = [{"uriTemplate": f"{_SCHEME}{{id}}", "name": "memory", "title": "A memory by its id", "mimeType": "text/plain"}]
 _UNCACHED = {"ttlMs": 0, "cacheScope": "private"}
+_MOST_TOLD = 1_000
+"""Characters of an error after which its middle is left out: it may quote an argument, and each costs an assistant tokens."""
 
 
 def remember(text: Annotated[str, "What to remember; nothing for what was just said."] = "what I just told you") -> str:
@@ -174,7 +176,8 @@ class Server:
         try:
             return _called(tool.function(self._session, **dict(given)), failed=False)
         except MemoryAssetsError as error:
-            return _called(self._session.describe_error(error), failed=True)
+            text = self._session.describe_error(error)
+            return _called(text if len(text) <= _MOST_TOLD else f"{text[:_MOST_TOLD]} … {text[-200:]}", failed=True)
 
     def _read_resource(self, params: Message) -> Message:
         uri, tenant = _text(params, "uri"), self._session.tenant

@@ -114,6 +114,18 @@ def test_a_mistake_is_one_sentence_and_keeps_nothing(
     assert len(tenant.memories) == 0
 
 
+@pytest.mark.parametrize(
+    ("tool", "argument"),
+    [("show", "id"), ("search", "since"), ("recent", "timezone"), ("tana_context", "lens")],
+)
+def test_a_huge_argument_is_not_sent_back(server: Server, tool: str, argument: str) -> None:
+    needed = {"query": "export"} if tool == "tana_context" else {}
+    failed, text = call(server, tool, **needed, **{argument: "x" * 100_000})
+    assert failed
+    assert len(text) < 1_300
+    assert re.search(r"recent|write it like|Europe/Berlin|lenses\.toml", text)  # the advice at its end
+
+
 def test_what_is_at_hand_is_this_project_what_belongs_to_none_and_the_user(server: Server, tenant: Tenant) -> None:
     given = {
         "of this project": NewMemory("The export job is retried five times.", Source.CLI, project=ATLAS.names[1]),
