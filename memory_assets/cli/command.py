@@ -130,26 +130,22 @@ here_option = click.option(
 """Parameter `here`: the `Project` of the working directory, or None."""
 
 
-def time_option(name: str, **attributes: Any) -> "Callable[[Function], Function]":
-    """An option that takes a time; if it is not in the ISO form, stderr says how it was read."""
+def time_option(name: str, zone: str = "", **attributes: Any) -> "Callable[[Function], Function]":
+    """An option that takes a time; if it is not in the ISO form, stderr says how it was read. `zone` goes before `--timezone`."""
 
     def read(context: click.Context, _parameter: click.Parameter, text: str | None) -> "datetime | None":
-        moment = operations.given.parse_time(text, name, context.params.get("timezone")) if text is not None else None
-        if moment and text and not _is_iso(text):
+        from datetime import datetime
+
+        if text is None:
+            return None
+        moment = operations.given.parse_time(text, name, zone or context.params.get("timezone"))
+        try:
+            datetime.fromisoformat(text)
+        except ValueError:
             say(f"memory: {name} {text} is read as {moment:%-d %B %Y, %H:%M} UTC.", err=True)
         return moment
 
     return click.option(name, callback=read, **attributes)
-
-
-def _is_iso(text: str) -> bool:
-    from datetime import datetime
-
-    try:
-        datetime.fromisoformat(text)
-    except ValueError:
-        return False
-    return True
 
 
 def read_text(given: str) -> str:

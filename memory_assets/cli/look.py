@@ -156,7 +156,7 @@ def names(
 
 
 @command("memory timeline --on 2026-03-01 --project billing")
-@click.option("--on", type=click.DateTime(["%Y-%m-%d"]), metavar="DAY", help="List what held at the end of this day, in UTC.")
+@time_option("--on", zone="UTC", metavar="DAY", help="List what held at the end of this day, in UTC; also yesterday, 7d.")
 @click.option("--limit", "-n", type=click.IntRange(1, 1000), default=20, show_default=True, help="With --on.")
 @_narrowing
 @timezone_option

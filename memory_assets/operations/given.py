@@ -156,7 +156,7 @@ def parse_time(text: str | None, name: str, timezone: str | None = None) -> date
     if text is None:
         return None
     try:
-        moment = datetime.fromisoformat(text)
+        moment = datetime.fromisoformat(re.sub(r"(?<=\d-)(?<!W\d\d-)(\d)(?=-|$|[ T])", r"0\1", text))
     except ValueError:
         from memory_assets.language.intervals import find_interval
 

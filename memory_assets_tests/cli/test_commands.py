@@ -495,7 +495,10 @@ def test_names_the_timeline_and_a_session_are_shown_and_decided_on() -> None:
         invoke("names", "Nobody Known")
     today = invoke_json("timeline")["columns"][0]["begins"]
     assert "Lyon" in invoke("timeline", "--on", today).output
-    assert "Nothing was remembered" in invoke("timeline", "--on", "2020-01-01").output
+    for day in ("2020-01-02", "2020-1-2", "20200102", "02.01.2020", "January 2 2020"):
+        assert "Nothing was remembered on 2020-01-02" in invoke("timeline", "--on", day, "--timezone", "Asia/Tokyo").output
+    with pytest.raises(MemoryAssetsError, match="--on '2020-02-30' is not a time"):
+        invoke("timeline", "--on", "2020-02-30")
     assert "short answers" in invoke("session").output
     assert "no session begins with it" in invoke("session", "--off", number).output
     assert "switched off: " in invoke("session").output

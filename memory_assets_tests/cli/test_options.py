@@ -46,6 +46,13 @@ def test_an_iso_time_without_an_offset_is_of_the_zone_in_which_times_are_shown(m
     assert parse_time(None, "--since") is None
 
 
+def test_month_and_day_may_have_one_digit_and_weeks_stay(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("POND_TIMEZONE", "UTC")
+    assert parse_time("2026-3-4", "--since") == datetime(2026, 3, 4, tzinfo=UTC)
+    assert parse_time("2026-3-14 09:30", "--since") == datetime(2026, 3, 14, 9, 30, tzinfo=UTC)
+    assert parse_time("2026-W10-1", "--since") == datetime(2026, 3, 2, tzinfo=UTC)
+
+
 @pytest.mark.parametrize("text", ["soon", "yesterday and more", "", "7x", "2026-13-40"])
 def test_what_is_no_time_is_refused_with_the_forms_that_are(text: str):
     with pytest.raises(InvalidInputError, match=r"--since .* is not a time; write it like 2026-03-14, .*yesterday or 7d"):
