@@ -173,6 +173,18 @@ def test_an_edit_is_another_version_and_is_undone(tab: Page, sample: Tenant) -> 
     expect(tab.locator(".text").first).to_contain_text("green")
 
 
+def test_after_a_change_the_keyboard_is_at_what_it_says_and_its_undo(tab: Page, sample: Tenant) -> None:
+    show(tab, remember(sample, "Lamps are tested by keyboard."))
+    tab.locator("summary", has_text="Change its tags").focus()
+    tab.keyboard.press("Enter")
+    tab.get_by_label("Tags, with commas between").focus()
+    tab.keyboard.type("lamps")
+    tab.keyboard.press("Enter")
+    expect(status(tab)).to_be_focused()
+    tab.keyboard.press("Tab")
+    expect(status(tab).get_by_role("button", name="Undo", exact=True)).to_be_focused()
+
+
 def test_tags_are_changed_and_undone(tab: Page, sample: Tenant) -> None:
     show(tab, remember(sample, "The jetty is closed at low tide.", tags=("jetty",)))
     tab.get_by_text("Change its tags").click()
