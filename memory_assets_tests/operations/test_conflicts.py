@@ -126,9 +126,5 @@ def test_a_store_advises_to_replace_the_earlier_statement_also_where_that_is_the
     known = store(tenant, said).id
     earlier = store(tenant, replace(said, content="Alice owns the billing export.", created_at=datetime(2025, 3, 2, tzinfo=UTC)))
     later = store(tenant, replace(said, content="Carol owns the billing export.", created_at=datetime(2026, 9, 2, tzinfo=UTC)))
-    assert f"It is later and replaces the new one: supersede {earlier.id} {known}" in earlier.text(
-        LocalTime.of(tenant.settings)
-    )
-    assert f"The new one replaces it: supersede {later.echoes[0].id} {later.id}" in later.text(
-        LocalTime.of(tenant.settings)
-    )
+    assert f"It is later and replaces the new one: supersede {earlier.id} {known}" in earlier.text(LocalTime.of(tenant.settings))
+    assert f"The new one replaces it: supersede {later.echoes[0].id} {later.id}" in later.text(LocalTime.of(tenant.settings))
