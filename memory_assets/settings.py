@@ -386,7 +386,11 @@ def variable_names(field: str) -> list[str]:
 def settings_in_file(content: dict[str, Any]) -> dict[str, InFile]:
     """What a settings file sets, by field. If it names a field twice, the name of the environment wins."""
     given = {name.lower(): InFile(name, value) for name, value in content.items()}
-    return {field: given[name] for name, field in reversed(_fields_by_name().items()) if name in given}
+    found: dict[str, InFile] = {}
+    for name, field in _fields_by_name().items():
+        if name in given:
+            found.setdefault(field, given[name])
+    return found
 
 
 def unknown_names(content: dict[str, Any]) -> list[str]:
