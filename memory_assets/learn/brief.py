@@ -94,10 +94,10 @@ def read_brief(folder: Path) -> Brief | None:
 
 def parse_brief(content: bytes | None) -> Brief | None:
     """The brief that was written so; None if it cannot be read."""
-    if content is None or is_of_another_release(content):
-        return None
     try:
-        held = json.loads(content)
+        held = json.loads(content or b"")
+        if held["format"] != FORMAT:
+            return None
         lines = tuple(BriefLine(**each) for each in held["lines"])
         return Brief(int(held["memories"]), lines, Backlog(**held["backlog"]))
     except (ValueError, KeyError, TypeError):
@@ -105,8 +105,11 @@ def parse_brief(content: bytes | None) -> Brief | None:
 
 
 def is_of_another_release(content: bytes) -> bool:
-    """Whether a brief begins as those of a release do that writes another format."""
-    return bool(begin := re.match(rb'\{"format": ?(\d+),', content)) and int(begin[1]) != FORMAT
+    """Whether a release wrote the brief that writes another format."""
+    try:
+        return json.loads(content)["format"] != FORMAT
+    except (ValueError, KeyError, TypeError):
+        return False
 
 
 def status_line(places: "Places") -> str:
