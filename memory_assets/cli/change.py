@@ -15,7 +15,6 @@ from memory_assets.cli.command import (
     timezone_option,
 )
 from memory_assets.models import Kind, NewMemory, RelationType, Source
-from memory_assets.sources.projects import project_at_hand
 
 if TYPE_CHECKING:
     from memory_assets.operations.answers import Answer
@@ -36,6 +35,8 @@ if TYPE_CHECKING:
 @creating_option
 def store(tenant: "Tenant", text: tuple[str, ...], kind: str, project: str, here: bool, **fields: Any) -> "Answer":
     """Remember a text; `-` reads it from standard input."""
+    from memory_assets.sources.projects import project_at_hand
+
     at_hand = project_at_hand() if here else None
     memory = NewMemory(
         read_text(" ".join(text)),

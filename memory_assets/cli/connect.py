@@ -6,7 +6,6 @@ import click
 from click.shell_completion import get_completion_class
 
 from memory_assets.cli.command import chosen_tenant, existing_tenant, print_answer, say
-from memory_assets.sources.projects import project_at_hand
 from memory_assets.tenants import Tenant
 
 
@@ -63,6 +62,7 @@ def ui(*, no_browser: bool, tenant: Tenant) -> None:
 def mcp(tenant: Tenant) -> None:
     """Serve the memory to an assistant over MCP, on standard input and output; the project is that of the working directory."""
     from memory_assets.mcp.stdio import serve
+    from memory_assets.sources.projects import project_at_hand
 
     serve(tenant, project_at_hand())
 
