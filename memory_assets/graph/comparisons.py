@@ -26,7 +26,7 @@ SCHEMA = pa.schema([("one", pa.int64()), ("two", pa.int64()), ("similarity", pa.
 
 
 def compare_neighbours(store: "MemoryStore", changed: Sequence[Memory]) -> pa.Table:
-    """Compare each of `changed` with the memories most similar to it; of scripts without spaces the network knows little."""
+    """Compare each of `changed` with the memories most similar to it."""
     near = nearest_to(store, [memory.id for memory in changed], _NEIGHBOURS, least=_LEAST)
     pairs = {
         (min(one, other), max(one, other)): similarity

@@ -65,7 +65,10 @@ def _parsed(state: "TenantState", held: bytes | None) -> Sequence[NameDecision]:
 
 
 def spellings_of(tenant: "Tenant") -> Mapping[str, str]:
-    """Lower case -> a name's spelling; by decisions, the latest last, a key -> the one in its place, `CALLED` and a key -> its name."""
+    """The gazetteer's spellings, lower case -> the name, and what persons decided; a later decision goes before an earlier one.
+
+    A decision gives a key -> the key that takes its place, and `CALLED` and a key -> what is called so.
+    """
     keys: dict[str, str] = {}
     for each in read_name_decisions(tenant.state):
         keys |= {key: each.into_key or f"{ALONE}:{key.partition(':')[2]}" for key in each.keys}

@@ -110,7 +110,7 @@ def _judge(old: str, new: str) -> list[tuple[tuple[str, str], Relation]]:
 
 
 def _repeat(one: Neighbour, other: Neighbour) -> bool:
-    """Whether two neighbours say the same."""
+    """Whether two neighbours say the same. Two thirds of the words of the one with fewer must be the other's, or they are not read."""
     texts = one.memory.content, other.memory.content
     own, others = map(stems, texts)
     share_words = 3 * len(own & others) >= 2 * min(len(own), len(others))
