@@ -206,7 +206,7 @@ class LakeCatalog(Catalog):
     def read(self) -> "Iterator[DuckDBPyConnection]":
         if not self.exists:
             with ExitStack() as opened:
-                yield self._empty(opened)
+                yield self._open_empty(opened)
             return
         with self._begun() as (lake, connection):
             lake.is_migrated = lake.is_migrated or not waiting_migrations(connection, self.where)
@@ -225,7 +225,7 @@ class LakeCatalog(Catalog):
             self._state.claim()
             if not self.exists:
                 self._make()
-            with self._noted(), self._cursor() as connection:
+            with self._tracking_writes(), self._cursor() as connection:
                 migrate_catalog(connection, self.where)
                 connection.begin()
                 yield connection
