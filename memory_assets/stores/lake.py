@@ -147,7 +147,7 @@ class LakeCatalog(Catalog):
         scratch: Path,
         store_id: str | None = None,
     ) -> None:
-        """Refer to a catalog: `uri` is `ducklake:postgres:` and a libpq string or URL, `data` the folder or s3:// URI of its files.
+        """Refer to a catalog: `uri` is `ducklake:postgres:` and a libpq string or URL, `data` the folder or s3:// URI for all tenants.
 
         DuckDB spills to `scratch` for an empty catalog in memory. `store_id` selects the catalog of a deleted tenant.
         """

@@ -336,7 +336,7 @@ def test_long_memories_take_more_of_the_allowance_than_as_many_short_ones(tmp_pa
 def test_what_is_taken_is_estimated_from_some_rows_and_then_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     texts = [" ".join(f"w{n * k % 977}x" for k in range(5 + n // 20)) for n in range(1_500)]
     MemoryStore(str(tmp_path)).put([memory(text, n) for n, text in enumerate(texts)], vectors(1_500), "test")
-    monkeypatch.setattr("memory_assets.stores.resident.memories._SAMPLED", 100)
+    monkeypatch.setattr("memory_assets.stores.resident.memories._SAMPLE_ROWS", 100)
     allowance, asked = Allowance(64 << 20), []
     grant = allowance.grant
     monkeypatch.setattr(allowance, "grant", lambda asking, nbytes: (asked.append(nbytes), grant(asking, nbytes))[1])
@@ -367,7 +367,7 @@ def test_a_table_that_outgrows_the_allowance_is_let_go(tmp_path: Path) -> None:
 
 def test_a_table_that_was_estimated_too_small_is_not_loaded_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     MemoryStore(str(tmp_path)).add([memory("short"), *(memory("long " * 1_000) for _ in range(50))], vectors(51), "test")
-    monkeypatch.setattr("memory_assets.stores.resident.memories._SAMPLED", 1)
+    monkeypatch.setattr("memory_assets.stores.resident.memories._SAMPLE_ROWS", 1)
     allowance, asked = Allowance(200_000), []
     grant = allowance.grant
     monkeypatch.setattr(allowance, "grant", lambda asking, nbytes: (asked.append(nbytes), grant(asking, nbytes))[1])
