@@ -39,7 +39,6 @@ class Writer:
     """Writer of one backup's objects, which reuses intact objects of the last backup."""
 
     def __init__(self, repository: Repository, last: Snapshot | None) -> None:
-        """List the objects in the repository."""
         self._repository = repository
         self._last = last.objects if last else {}
         self._sizes = repository.sizes()
@@ -155,7 +154,6 @@ def _link(source: str, target: str) -> None:
 
 
 def _read_files(tenant: Tenant, notes: list[str]) -> Iterator[tuple[str, bytes]]:
-    """Yield path and content of a backup's files."""
     try:
         with tenant.catalog.read() as connection:
             rows = read_kept(connection)

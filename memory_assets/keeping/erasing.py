@@ -363,7 +363,6 @@ def kept_values(tenant: Tenant) -> Iterator[tuple[str, list[Any]]]:
 
 
 def _purge_json(tenant: Tenant, relative: str, before: list[Any], removal: Removal) -> None:
-    """Replace a JSON file or value by the part to keep."""
     after = [kept for value in before if (kept := removal.json(value)) is not None]
     if after == before:
         return

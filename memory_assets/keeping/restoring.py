@@ -224,7 +224,6 @@ class _Restore:
             raise
 
     def _restore_outside(self, *, with_settings: bool) -> None:
-        """Restore files outside the tenant's folder that do not exist."""
         files = self._snapshot.files
         wanted = {MAPPING: self._tenant.settings.pai_mapping} if self._tenant.is_sources_tenant else {}
         if with_settings:

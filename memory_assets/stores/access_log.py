@@ -89,7 +89,6 @@ class AccessLog:
         self._state.remove(*(_FOLDER + segment for segment in old))
 
     def _segments(self) -> list[tuple[str, int]]:
-        """Return the name and size in bytes of each segment, oldest first."""
         found = ((entry.name.removeprefix(_FOLDER), entry.size) for entry in self._state.list(_FOLDER))
         return [(name, size) for name, size in found if _SEGMENT.fullmatch(name)]
 

@@ -63,7 +63,6 @@ class Catalog:
 
     @property
     def log_path(self) -> Path:
-        """DuckDB's write-ahead log, part of the catalog."""
         return self.path.with_name(f"{self.path.name}.wal")
 
     @property
@@ -88,7 +87,6 @@ class Catalog:
         return self.within(min(self.lock_timeout, INTERACTIVE_SECONDS))
 
     def within(self, lock_timeout: float) -> "Catalog":
-        """Return this catalog with another lock timeout in seconds."""
         other = copy(self)
         other.lock_timeout = lock_timeout
         return other
@@ -115,7 +113,6 @@ class Catalog:
 
     @contextmanager
     def _tracking_writes(self) -> Iterator[None]:
-        """Let the block write; keep track of whether another process wrote before."""
         if _WATCHED.get(self.key, self.stamp) != self.stamp:
             _WATCHED[self.key] = None
         yield

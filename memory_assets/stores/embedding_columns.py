@@ -59,7 +59,7 @@ class EmbeddingColumns:
 
     @property
     def outdated(self) -> bool:
-        """Whether the same embedder would now make the live vectors differently."""
+        """Whether the embedder would now make the live vectors differently."""
         live, made_by = self.live, self.embedder
         if live is None or made_by is None:
             return False

@@ -112,7 +112,6 @@ class Engine:
         return self._instance
 
     def _drop_instance(self, instance: "DuckDBPyConnection") -> None:
-        """Make the next file start a new instance."""
         with self._lock:
             if self._instance is instance:
                 self._instance = None

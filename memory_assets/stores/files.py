@@ -91,7 +91,6 @@ def clear_remains(path: Path) -> None:
 
 
 def _prefix(path: Path) -> str:
-    """Return the prefix of a file's temp files. A name can have 255 bytes."""
     name = path.name.encode("utf-8", "surrogateescape")
     return f".{path.name if len(name) <= _LONGEST_NAME_BYTES else blake2b(name, digest_size=16).hexdigest()}."
 

@@ -86,7 +86,6 @@ class KeyStore:
         return known if known and known.active and matches else None
 
     def is_active(self, number: str) -> bool:
-        """Return whether a key with this id exists and is not revoked."""
         known = self._read(number)
         return known is not None and known.active
 

@@ -78,7 +78,6 @@ class Tombstones:
 
     @property
     def allowed(self) -> set[int]:
-        """Ids of erased memories that may come back."""
         return {each.id for each in chain.from_iterable(self._by_key.values()) if each.allowed} - {each.id for each in self.all}
 
     def find(self, *texts: str) -> Tombstone | None:
@@ -90,11 +89,9 @@ class Tombstones:
         return None
 
     def replaced(self, text: str) -> str:
-        """Return the text, or `ERASED` if it was erased."""
         return ERASED if self.find(text) else text
 
     def without(self, rows: pa.Table) -> pa.Table:
-        """Return rows of memories without erased ones, by id or text."""
         if not self:
             return rows
         erased, pairs = {each.id for each in self.all}, zip(rows["id"].to_pylist(), rows["content"].to_pylist(), strict=True)

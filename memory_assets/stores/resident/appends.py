@@ -116,7 +116,6 @@ class Appends:
             return None
 
     def _mark_done(self, folder: int, waiting: Sequence[str]) -> None:
-        """Mark waiting rows as committed."""
         for each in waiting:
             with suppress(OSError):
                 os.rename(each, _DONE + each.removeprefix(_WAITING), src_dir_fd=folder, dst_dir_fd=folder)
@@ -170,7 +169,6 @@ def _write(folder: int, name: str, rows: pa.Table, *, locked: bool = False) -> B
 
 
 def _remove(folder: int, name: str) -> bool:
-    """Remove a file; return whether it existed."""
     try:
         os.unlink(name, dir_fd=folder)
     except FileNotFoundError:

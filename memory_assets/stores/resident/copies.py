@@ -59,7 +59,6 @@ class Copies:
                 shutil.rmtree(draft, ignore_errors=True)
 
     def has(self, segment: Segment) -> bool:
-        """Return whether a segment's files exist."""
         return bool(segment.file) and (self._folder / segment.file).is_dir()
 
     def save(self, segment: Segment, draft: Path) -> Segment:

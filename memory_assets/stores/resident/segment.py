@@ -212,7 +212,6 @@ class Segment:
         return cls(rows, column, vectors, meanings, words, current, ids, by_id, created, updated, active)
 
     def save(self, folder: Path) -> None:
-        """Write the segment to an empty folder, with all rows as current."""
         vectors = {f"{part}.{name}": getattr(getattr(self, part), name) for part, names in _PARTS.items() for name in names}
         for name, values in (vectors | {"by_id": self.by_id, "active": self.active}).items():
             np.save(folder / f"{name}.npy", values)
@@ -260,7 +259,6 @@ class Segment:
         return int(self.current.sum())
 
     def without(self, ids: Ids) -> "Segment":
-        """Return the segment without these memories."""
         places = self.places(ids)
         current = self.current.copy()
         current[places[places >= 0]] = False

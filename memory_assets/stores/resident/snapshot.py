@@ -140,6 +140,5 @@ def _merge_results(found: "Sequence[Found]", limit: int, columns: Sequence[str],
 
 
 def _take_rows(found: Sequence[tuple[Segment, Rows]], columns: Sequence[str]) -> pa.Table:
-    """Return columns of rows of several segments, one segment after the other."""
     some = [(each, rows) for each, rows in found if len(rows)] or found[:1]
     return pa.Table.from_batches([each.taken(rows, columns) for each, rows in some])

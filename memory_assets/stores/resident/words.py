@@ -82,7 +82,6 @@ class Words:
         return self.terms.nbytes + self.starts.nbytes
 
     def postings_of(self, term: str) -> slice:
-        """Return the slice of a term's postings."""
         code = bisect_left(range(len(self.terms)), term, key=lambda place: self.terms[place].as_py())
         is_there = code < len(self.terms) and self.terms[code].as_py() == term
         return slice(self.starts[code], self.starts[code + 1]) if is_there else slice(0, 0)
