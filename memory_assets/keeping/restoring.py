@@ -82,12 +82,7 @@ def find_damage(repository: Repository, snapshot: Snapshot, *, decrypting: bool 
 
 
 def restore_backup(
-    repository: Repository,
-    snapshot: Snapshot,
-    tenant: Tenant,
-    *,
-    skip_damaged: bool = False,
-    with_settings: bool = False,
+    repository: Repository, snapshot: Snapshot, tenant: Tenant, *, skip_damaged: bool = False, with_settings: bool = False
 ) -> Restoration:
     """Restore a tenant from a backup. Killed at any point, this leaves nothing of the tenant and can be repeated.
 

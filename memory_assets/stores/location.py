@@ -132,13 +132,7 @@ class Location:
 def s3_options(endpoint: str | None, region: str | None, key: str | None, secret: str | None) -> dict[str, str]:
     """Return arguments for `pyarrow.fs.S3FileSystem`; it finds missing ones by itself."""
     scheme, _, host = (endpoint or "").rpartition("://")
-    given = {
-        "endpoint_override": host.rstrip("/"),
-        "scheme": scheme,
-        "region": region,
-        "access_key": key,
-        "secret_key": secret,
-    }
+    given = {"endpoint_override": host.rstrip("/"), "scheme": scheme, "region": region, "access_key": key, "secret_key": secret}
     return {name: value for name, value in given.items() if value}
 
 

@@ -316,14 +316,7 @@ class MemoryStore(TableStore):
         return read_changes(held if held is not None else TableRows(self.table, row_ids=True), since, known, columns)
 
     @reading
-    def nearest(
-        self,
-        vector: Floats,
-        embedder: str,
-        limit: int,
-        filters: Filters,
-        columns: Sequence[str] = (),
-    ) -> pa.Table:
+    def nearest(self, vector: Floats, embedder: str, limit: int, filters: Filters, columns: Sequence[str] = ()) -> pa.Table:
         """Return at most `limit` memories nearest to a unit vector of `embedder`: exact in a small table, else by the vector index.
 
         The columns are `id`, `similarity` (cosine, -1 to 1), `_rowid` and those asked for, best first. StoreError if the live vectors are
@@ -336,12 +329,7 @@ class MemoryStore(TableStore):
 
     @reading
     def alike(
-        self,
-        meaning: Floats,
-        limit: int,
-        filters: Filters,
-        least: float = -math.inf,
-        crowded: float = math.inf,
+        self, meaning: Floats, limit: int, filters: Filters, least: float = -math.inf, crowded: float = math.inf
     ) -> pa.Table:
         """Return memories similar to a unit vector of the live embedder, found by the searched column and measured by `columns.meaning`.
 

@@ -36,14 +36,7 @@ class DiskSearch:
         self._last_count = -math.inf, 0
         """When the rows were last counted, and their number."""
 
-    def nearest(
-        self,
-        vector: Floats,
-        column: str,
-        limit: int,
-        filters: Filters,
-        columns: Sequence[str],
-    ) -> pa.Table:
+    def nearest(self, vector: Floats, column: str, limit: int, filters: Filters, columns: Sequence[str]) -> pa.Table:
         """Return `id`, `similarity` and `_rowid` of the memories with the nearest vectors in `column`, best first.
 
         A small table is searched exactly, a large one by the vector index.

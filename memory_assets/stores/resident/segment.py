@@ -145,12 +145,7 @@ class Segment:
 
     @classmethod
     def of(
-        cls,
-        batches: Iterable[pa.RecordBatch],
-        schema: pa.Schema,
-        column: str,
-        stem: Stem,
-        mean_length: float | None = None,
+        cls, batches: Iterable[pa.RecordBatch], schema: pa.Schema, column: str, stem: Stem, mean_length: float | None = None
     ) -> "Segment":
         """Build a segment of rows with the columns of `schema`.
 
