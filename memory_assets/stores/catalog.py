@@ -315,9 +315,9 @@ class Catalog:
 
     def _raise_unusable(self, error: Exception) -> None:
         """Raise StoreError if the error's cause is no damage to the file."""
-        from memory_assets.stores.lance import mend
+        from memory_assets.stores.lance import advice_for
 
-        advice = mend(error) or ("upgrade memory_assets" if "version number" in str(error) else "")
+        advice = advice_for(error) or ("upgrade memory_assets" if "version number" in str(error) else "")
         if advice:
             raise StoreError(f"{self.where} cannot be used ({first_line(error)}); {advice}.") from error
 

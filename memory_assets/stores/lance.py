@@ -98,18 +98,18 @@ def commit(table: "Table", work: Callable[[], Result], failure: str) -> Result:
         except (RuntimeError, OSError, ValueError) as error:
             refuse_deleted(table)
             if not is_conflict(error) or monotonic() > deadline:
-                advice = mend(error) or "run the command again"
+                advice = advice_for(error) or "run the command again"
                 raise StoreError(f"{failure} ({first_line(error)}); nothing was written: {advice}.") from error
         renew = table.checkout_latest
         sleep(random.uniform(0.0, _LONGEST_PAUSE_SECONDS))  # noqa: S311
 
 
-def mend(error: BaseException) -> str | None:
+def advice_for(error: BaseException) -> str | None:
     """Return what a person can do about a failure whose cause is not in the table's rows; None for all others."""
     return next((advice for said, advice in _ADVICE.items() if said in str(error)), None)
 
 
-def is_lances(error: BaseException) -> bool:
+def is_lancedb_error(error: BaseException) -> bool:
     """Return whether LanceDB raised this error, including a panic of its Rust code, whose class cannot be imported."""
     if isinstance(error, MemoryAssetsError):
         return False

@@ -299,15 +299,15 @@ class StoredTable:
         try:
             yield
         except Exception as error:
-            if not lance.is_lances(error) and (what == "read" or not isinstance(error, ValueError)):
+            if not lance.is_lancedb_error(error) and (what == "read" or not isinstance(error, ValueError)):
                 raise
             where = f"The table {self.definition.name!r} in {self.uri}"
             if was_there and self.location.is_gone:
                 raise StoreError(f"{where} cannot be {what}: the tenant was deleted meanwhile.") from error
-            mend = lance.mend(error)
-            if mend is None and self._has_no_commit and self._folder.is_dir():
+            advice = lance.advice_for(error)
+            if advice is None and self._has_no_commit and self._folder.is_dir():
                 raise StoreError(f"{where} cannot be {what} yet: another process is making it; run the command again.") from error
-            advice = mend or (
+            advice = advice or (
                 "run the command again, and if that does not help, restore it from a backup"
                 if what == "read"
                 else "restore it from a backup, or move the folder away and run `memory run` to rebuild what comes from files"
@@ -319,7 +319,7 @@ def _is_readable(table: "Table", index: str) -> bool:
     try:
         cast("Any", table).prewarm_index(index)
     except Exception as error:
-        if not lance.is_lances(error):
+        if not lance.is_lancedb_error(error):
             raise
         return False
     return True
@@ -334,7 +334,7 @@ def reading(read: "Callable[Concatenate[Any, Given], Result]") -> "Callable[Conc
             try:
                 return read(self, *given, **named)
             except (RuntimeError, OSError) as error:
-                if not lance.is_lances(error) or self.stored.location.is_gone or not self.stored.lost_indices():
+                if not lance.is_lancedb_error(error) or self.stored.location.is_gone or not self.stored.lost_indices():
                     raise
                 self.stored.rebuild_indices()
                 _log.warning(

@@ -71,7 +71,7 @@ class Upkeep:
             except (RuntimeError, OSError) as error:
                 if lance.is_conflict(error):
                     return False
-                advice = lance.mend(error) or "run the command again"
+                advice = lance.advice_for(error) or "run the command again"
                 raise StoreError(f"The table in {self.stored.uri} cannot be compacted ({error}): {advice}.") from error
             rows, column = table.count_rows(), self._vector_column()
             if column and needs_vector_index(table, column, rows):
