@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pyarrow as pa
 
 from memory_assets.errors import MemoryAssetsError, StoreError, first_line
-from memory_assets.stores.locks import bring_up, refuse_deleted, shared_lock
+from memory_assets.stores.locks import checkout_newest, raise_if_deleted, shared_lock
 
 if TYPE_CHECKING:
     from lancedb._lancedb import MergeResult
@@ -89,14 +89,14 @@ def commit(table: "Table", work: Callable[[], Result], failure: str) -> Result:
     begins with `failure`.
     """
     deadline = monotonic() + _RETRY_SECONDS
-    renew: Callable[[], object] = partial(bring_up, table)
+    renew: Callable[[], object] = partial(checkout_newest, table)
     while True:
         try:
             with shared_lock(table):
                 renew()
                 return work()
         except (RuntimeError, OSError, ValueError) as error:
-            refuse_deleted(table)
+            raise_if_deleted(table)
             if not is_conflict(error) or monotonic() > deadline:
                 advice = advice_for(error) or "run the command again"
                 raise StoreError(f"{failure} ({first_line(error)}); nothing was written: {advice}.") from error
@@ -126,7 +126,7 @@ def append(table: "Table", rows: pa.Table) -> int:
     try:
         return commit(table, lambda: table.add(aligned(rows, table.schema)).version, _not_written(table, rows))
     except StoreError:
-        refuse_deleted(table)
+        raise_if_deleted(table)
         with suppress(RuntimeError, OSError, ValueError):
             table.checkout_latest()
             if table.count_rows(f"id = {rows['id'][0].as_py()}"):  # the commit succeeded, and a later step failed

@@ -54,13 +54,13 @@ class Commits:
             self.seen = newest
 
 
-def guard(table: "Table", commits: Commits | None) -> None:
+def register_commits(table: "Table", commits: Commits | None) -> None:
     """Register a table, so that its commits are counted and fail once the tenant is deleted."""
     if commits is not None:
         _commits[table] = commits
 
 
-def bring_up(table: "Table") -> None:
+def checkout_newest(table: "Table") -> None:
     """Check out the newest version of a table."""
     if (commits := _commits.get(table)) and "://" in _uri(table):
         commits.follow(table)
@@ -68,7 +68,7 @@ def bring_up(table: "Table") -> None:
         table.checkout_latest()
 
 
-def refuse_deleted(table: "Table") -> None:
+def raise_if_deleted(table: "Table") -> None:
     """Raise StoreError if the table's tenant was deleted."""
     if (commits := _commits.get(table)) and not commits.state.is_current:
         raise commits.state.deleted()

@@ -25,7 +25,7 @@ from memory_assets.stores import lance
 from memory_assets.stores.deferred import import_lancedb
 from memory_assets.stores.files import replace_file
 from memory_assets.stores.location import Location
-from memory_assets.stores.locks import Commits, guard
+from memory_assets.stores.locks import Commits, register_commits
 from memory_assets.stores.schema import VERSION, VERSION_FACT
 
 if TYPE_CHECKING:
@@ -164,7 +164,7 @@ class StoredTable:
                     make_temporary_folder(self._data_dir)
                 if self.location.state:
                     self.location.state.claim()
-                guard(table, self._commits)
+                register_commits(table, self._commits)
                 lance.ensure_indices(table, self.definition.indices())
                 self._table, self._is_prepared = table, True
         assert self._table is not None
