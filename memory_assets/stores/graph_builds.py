@@ -36,7 +36,7 @@ class Build:
 NO_BUILD = Build(0, 0)
 
 
-def present_build(connection: "DuckDBPyConnection") -> Build:
+def read_build(connection: "DuckDBPyConnection") -> Build:
     """Return the build that a connection sees."""
     row = connection.execute("SELECT lineage, number, logged_since FROM graph_builds").fetchone()
     return Build(*row) if row else NO_BUILD
@@ -49,7 +49,7 @@ def touched_since(connection: "DuckDBPyConnection", build: Build) -> pa.Table:
 
 def record_build(connection: "DuckDBPyConnection", touched: pa.Table | None = None) -> None:
     """Count a change inside its transaction. `touched` has the column `node`; None makes readers read everything again."""
-    present = present_build(connection)
+    present = read_build(connection)
     number, logged_since = present.number + 1, present.logged_since
     (kept,) = connection.execute("SELECT count(*) FROM graph_touched").fetchone() or (0,)
     if touched is None or kept + touched.num_rows > _MAX_LOGGED_NODES:
