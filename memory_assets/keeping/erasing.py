@@ -283,7 +283,7 @@ def purge_derived(tenant: Tenant) -> None:
     """Reset the catalog and other derived files; of the catalog, only tables that no run can rebuild are kept, which hold no text."""
     if tenant.catalog.exists:
         try:
-            tenant.catalog.begin_again()
+            tenant.catalog.recreate()
         except DamagedError:
             tenant.catalog.reset()
     for relative, care in list(files_of(tenant.folder)):

@@ -194,7 +194,7 @@ class Catalog:
             return first_line(error)
         return ""
 
-    def begin_again(self) -> None:
+    def recreate(self) -> None:
         """Replace the file with a new one that holds only the `UNDERIVED` tables; the next run rebuilds the rest.
 
         DuckDB keeps deleted rows in its file and its log until it overwrites them.

@@ -262,7 +262,7 @@ class LakeCatalog(Catalog):
         except StoreError as error:
             return first_line(error)
 
-    def begin_again(self) -> None:
+    def recreate(self) -> None:
         with self._database.locked(self._schema, self.where, self.lock_timeout):
             with self._cursor() as connection:
                 kept = read_kept(connection)

@@ -458,5 +458,5 @@ def test_a_new_catalog_has_tables_in_postgresql_for_the_rows_that_it_has(elsewhe
     with tenant.catalog.write() as connection:
         connection.execute("INSERT INTO graph_builds VALUES (1, 2, 3)")
     assert count_inlined() == at_first + 1
-    tenant.catalog.begin_again()
+    tenant.catalog.recreate()
     assert count_inlined() < len(CATALOG_TABLES) // 2
