@@ -79,7 +79,7 @@ class Writer:
 
 def take_backup(tenant: Tenant, repository: Repository) -> Snapshot:
     """Copy a tenant's underived data into a repository; only changes since its last backup there are written."""
-    with repository.alone(), pinned_tables(tenant) as place:
+    with repository.locked(), pinned_tables(tenant) as place:
         last = repository.newest(tenant.name)
         writer = Writer(repository, last)
         snapshot = Snapshot(
@@ -209,7 +209,7 @@ def _settings_file(settings: Settings) -> bytes:
     return ("\n".join(lines) + "\n").encode() if lines else b""
 
 
-def kept_of(snapshots: Sequence[Snapshot], keep: Sequence[int], zone: tzinfo) -> list[Snapshot]:
+def select_kept(snapshots: Sequence[Snapshot], keep: Sequence[int], zone: tzinfo) -> list[Snapshot]:
     """Return which backups of a tenant (oldest first) to keep: the newest of each of the last `keep` days, weeks and months in `zone`.
 
     If the tenant was deleted and recreated, the newest of each store is kept, because a new store holds nothing of the old one.
@@ -228,9 +228,9 @@ def prune(repository: Repository, tenant: str, keep: Sequence[int], zone: tzinfo
 
     If a manifest of the tenant is damaged, nothing is removed.
     """
-    with repository.alone():
+    with repository.locked():
         snapshots = repository.snapshots(tenant)
-        kept = {each.name for each in kept_of(snapshots, keep, zone)}
+        kept = {each.name for each in select_kept(snapshots, keep, zone)}
         gone = [each for each in snapshots if each.name not in kept]
         if gone:
             repository.remove(gone)

@@ -249,7 +249,7 @@ class Repository:
                 self._delete(each.path)
 
     @contextmanager
-    def alone(self) -> Iterator[None]:
+    def locked(self) -> Iterator[None]:
         """Block other writers and pruning during the block. Object storage has no lock; there the objects' age protects them."""
         if not self._local:
             yield
