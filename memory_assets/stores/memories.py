@@ -90,7 +90,7 @@ class MemoryStore(TableStore):
         return self.stored.exists
 
     def keep_resident(self, allowance: "Allowance", folder: "Path") -> None:
-        """Answer searches from memory once `tend_resident` has copied the table to `folder`, if the allowance permits it."""
+        """Answer searches from memory once `maintain_resident` has copied the table to `folder`, if the allowance permits it."""
         from memory_assets.stores.resident.memories import ResidentMemories
 
         self._resident = ResidentMemories(self.stored, allowance, folder)
@@ -100,14 +100,14 @@ class MemoryStore(TableStore):
         return self._resident is not None and self._resident.loaded
 
     @property
-    def needs_tending(self) -> bool:
-        return self._resident is not None and self._resident.needs_tending
+    def needs_maintenance(self) -> bool:
+        return self._resident is not None and self._resident.needs_maintenance
 
-    def tend_resident(self) -> None:
+    def maintain_resident(self) -> None:
         """Copy the table or new rows to memory, or use another process's copy. Slow: call it in the background after commits."""
         if self._resident is not None:
             was_resident = self.is_resident
-            self._resident.tend(self.columns.live)
+            self._resident.maintain(self.columns.live)
             if self.is_resident and not was_resident:
                 self.stored.forget_files()  # searches no longer read them
 
@@ -119,7 +119,7 @@ class MemoryStore(TableStore):
     def _invalidate(self) -> None:
         """Make a commit that was no append visible to the next read."""
         if self._resident:
-            self._resident.changed()
+            self._resident.invalidate()
         with suppress(RuntimeError, OSError, StoreError):
             self.stored.look()
 

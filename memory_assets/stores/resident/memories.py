@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 _MAX_INLINE_ROWS = 2_000
-"""Most rows of segments that are merged at once; larger ones wait for `tend`."""
+"""Most rows of segments that are merged at once; larger ones wait for `maintain`."""
 _MERGE_SHARE = 0.1
 """Share of rows outside the largest segment or no longer current, from which all large segments are merged."""
 _MOST_SEGMENTS = 8
@@ -133,7 +133,7 @@ class ResidentMemories:
 
     # Keeping up with the table
 
-    def tend(self, column: str | None) -> None:
+    def maintain(self, column: str | None) -> None:
         """Use another process's copy, or copy the live column's table or its new rows. Slow: call it in the background."""
         snapshot = self._snapshot
         if snapshot is not None and (snapshot.column != column or not self._allowance.grant(self, snapshot.nbytes)):
@@ -217,7 +217,7 @@ class ResidentMemories:
         added = Segment.of(rows.to_batches(), rows.schema, snapshot.column, self._terms, snapshot.mean_length)
         return replace(snapshot, segments=self._add_segment(snapshot.segments, added))
 
-    def changed(self) -> None:
+    def invalidate(self) -> None:
         """Compare with the table before the next search, because this process changed it other than by appending."""
         self._is_stale = True
 
@@ -296,7 +296,7 @@ class ResidentMemories:
         return tuple(changed)
 
     @property
-    def needs_tending(self) -> bool:
+    def needs_maintenance(self) -> bool:
         return self._needs_copy or self._copies.has_unseen
 
     def _merge(self, draft: Path) -> None:
