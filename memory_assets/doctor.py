@@ -224,7 +224,7 @@ def _tables(tenant: Tenant) -> Iterator[Finding]:
 def _table(stored: StoredTable) -> Iterator[Finding]:
     where, mend = f"table {stored.definition.name!r} in {stored.uri}", "Run `memory doctor --mend`"
     try:
-        with stored.explained():
+        with stored.explaining_errors():
             if lost := stored.lost_versions():
                 what = f"The last commits to the {where} are lost: it ends at version {lost[0]} of {lost[1]}."
                 yield Finding(
@@ -249,7 +249,7 @@ def _memories(tenant: Tenant) -> Iterator[Finding]:
     if not tenant.exists:
         yield Finding("note", f"tenant {tenant.name} has no memories yet", "Run `memory run` or `memory store TEXT`.")
         return
-    with tenant.memories.stored.explained():
+    with tenant.memories.stored.explaining_errors():
         older = tenant.memories.table.count_rows(outdated(tenant.analyzer))
     yield Finding("ok", f"{len(tenant.memories)} memories in {tenant.memories.uri}")
     if older:

@@ -89,7 +89,7 @@ def from_bytes(data: bytes) -> pa.Table:
 
 def copy_table(stored: StoredTable, writer: "Writer", last: TableCopy | None) -> TableCopy:
     """Copy a table at its current version: rows of the last backup stay in its packs, all others form new packs."""
-    with stored.explained():
+    with stored.explaining_errors():
         table = stored.reading
         version = table.version
         if stored.exists:

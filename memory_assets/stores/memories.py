@@ -165,7 +165,7 @@ class MemoryStore(TableStore):
         meanwhile, are kept. `read_at` is the `updated_at` of the older memories, if the new ones are derived from them.
         """
         table = self.stored.writing
-        with self.stored.explained():
+        with self.stored.explaining_errors():
             rows = lance.aligned(rows, table.schema)
         where = f"{lance.ids_in(replaced)} AND state IN {lance.quoted(SUPERSEDABLE)}"
         old = self.scan(rows.column_names, where if read_at is None else f"{where} AND {lance.unchanged(read_at, '')}")
@@ -305,7 +305,7 @@ class MemoryStore(TableStore):
 
     def batches(self) -> Iterator[list[Memory]]:
         """Yield all memories in batches, in no order, so that memory use does not grow with the store."""
-        with self.stored.explained():
+        with self.stored.explaining_errors():
             for batch in self.table.search().select(list(COLUMNS)).to_batches(_BATCH_ROWS):
                 yield from_arrow(pa.Table.from_batches([batch]))
 

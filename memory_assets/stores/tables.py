@@ -114,13 +114,13 @@ class StoredTable:
     def reading(self) -> "Table":
         """The table for reading; an empty table while it does not exist."""
         if self._table is None:
-            with self._lock, self.explained("opened"):
+            with self._lock, self.explaining_errors("opened"):
                 if self._table is None:
                     self._table = self._open()
         elif self.freshness and self.location.is_folder:
             self._follow(self._table)
         elif self._commits and monotonic() - self._looked_at >= self.freshness:
-            with self.explained():
+            with self.explaining_errors():
                 self.look()
         return self._open_empty_table() if self._table is None else self._table
 
@@ -128,7 +128,7 @@ class StoredTable:
     def newest_version(self) -> int:
         """The version of the newest commit of any process: in a folder at once, in object storage within the freshness."""
         table = self.reading
-        with self.explained():
+        with self.explaining_errors():
             return self._version if self._manifests else table.version
 
     def look(self) -> None:
@@ -156,7 +156,7 @@ class StoredTable:
     def writing(self) -> "Table":
         """The table for writing, created and indexed if necessary."""
         if not self._is_prepared:
-            with self._lock, self.explained("made"):
+            with self._lock, self.explaining_errors("made"):
                 table = self._open() if self._table is None else self._table
                 if table is None:
                     table = self._create()
@@ -174,12 +174,12 @@ class StoredTable:
         """Reopen the table if it is in a folder, to free LanceDB's cache once no other table uses it."""
         if self.location.is_folder and self._table is not None:
             session.cache_clear()
-            with self._lock, self.explained("opened"):
+            with self._lock, self.explaining_errors("opened"):
                 self._table, self._manifests = self._open() or self._table, None
 
     def rebuild_indices(self) -> None:
         """Rebuild all indices from scratch; a vector index waits for the next upkeep."""
-        with self._lock, self.explained("indexed"):
+        with self._lock, self.explaining_errors("indexed"):
             table = self.reading if self.exists else self.writing
             if self._data_dir:
                 make_temporary_folder(self._data_dir)
@@ -293,7 +293,7 @@ class StoredTable:
                 return table
 
     @contextmanager
-    def explained(self, what: str = "read") -> Iterator[None]:
+    def explaining_errors(self, what: str = "read") -> Iterator[None]:
         """Turn LanceDB's errors into a StoreError of one sentence; `what` says which action on the table failed."""
         was_there = self._table is not None or self.location.exists
         try:
@@ -330,7 +330,7 @@ def reading(read: "Callable[Concatenate[Any, Given], Result]") -> "Callable[Conc
 
     @wraps(read)
     def attempted(self: Any, *given: "Given.args", **named: "Given.kwargs") -> Result:
-        with self.stored.explained():
+        with self.stored.explaining_errors():
             try:
                 return read(self, *given, **named)
             except (RuntimeError, OSError) as error:

@@ -199,7 +199,7 @@ class ResidentMemories:
                 _log.warning("the memories of %s are loaded anew: %s", self.table.name, trace(error))
 
     def _is_committed(self, ids: Collection[int]) -> bool:
-        with self._stored.explained():
+        with self._stored.explaining_errors():
             self.table.checkout_latest()
             return self.table.count_rows(lance.ids_in(ids)) > 0
 
