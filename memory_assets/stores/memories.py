@@ -111,7 +111,7 @@ class MemoryStore(TableStore):
             if self.is_resident and not was_resident:
                 self.stored.forget_files()  # searches no longer read them
 
-    def reach(self, version: int) -> None:
+    def ensure_version(self, version: int) -> None:
         """Make at least this version visible, which another process committed. In a folder it is visible anyway."""
         if self.stored.newest_version < version:
             self._invalidate()
