@@ -158,9 +158,9 @@ class TenantState(ABC):
 class FileState(TenantState):
     """Values and logs in a tenant's folder, one file each."""
 
-    def __init__(self, folder: Path, tenant: str = "") -> None:
+    def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.tenant = tenant or folder.name
+        self.tenant = folder.name
         self._was_seen = folder.is_dir()
         """Whether the folder has existed. If it is gone later, the tenant was deleted."""
 
