@@ -93,10 +93,7 @@ class EmbeddingColumns:
         return value.decode() if value else None
 
     def searched(self, embedder: str, dimension: int) -> str | None:
-        """Return the column to search with this embedder's vectors; None before the first embedding.
-
-        Raises StoreError if the live vectors are another embedder's.
-        """
+        """Return the column to search with this embedder's vectors; None before the first. StoreError if the vectors are another's."""
         live = self.live
         if live is None:
             return None

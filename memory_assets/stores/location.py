@@ -94,11 +94,7 @@ class Location:
 
     @contextmanager
     def creating(self) -> Iterator[None]:
-        """Let the block create tables.
-
-        Raises:
-            StoreError: the tenant was deleted after this object first saw it; nothing was created.
-        """
+        """Let the block create tables. StoreError if the tenant was deleted after this object first saw it; nothing was created."""
         with self.state.held() if self.state else nullcontext():
             if self.is_folder:
                 self.path.mkdir(parents=True, exist_ok=True, mode=0o700)

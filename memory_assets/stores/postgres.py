@@ -76,11 +76,7 @@ class Database:
 
     @contextmanager
     def connection(self) -> "Iterator[Connection[Any]]":
-        """Open a connection; its transaction is committed at the end of the block.
-
-        Raises:
-            StoreError: the database does not answer, or refuses the request; nothing was written.
-        """
+        """Open a connection that commits at the end of the block. StoreError if the database does not answer or refuses."""
         try:
             import psycopg
             from psycopg_pool import PoolTimeout
@@ -107,11 +103,7 @@ class Database:
 
     @contextmanager
     def locked(self, name: str, what: str, patience: float) -> "Iterator[Connection[Any]]":
-        """Hold a lock across machines; PostgreSQL releases it if this process dies.
-
-        Raises:
-            StoreBusyError: another process held it for longer than `patience` seconds.
-        """
+        """Hold a lock across machines, released if this process dies. StoreBusyError after `patience` seconds."""
         import psycopg
 
         with self.connection() as connection:

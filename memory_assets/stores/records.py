@@ -74,8 +74,7 @@ def set_aside_damaged(home: Path, *, thorough: bool = False) -> list[str]:
 def find_damage(home: Path, *, thorough: bool = False) -> dict[str, str]:
     """Return folder -> what is damaged in it. `thorough` reads every page, and the files of single runs as well.
 
-    Raises:
-        sqlite3.OperationalError: a file cannot be opened, because of the disk, its permissions or another process.
+    Raises sqlite3.OperationalError if a file cannot be opened, because of the disk, its permissions or another process.
     """
     found: dict[str, str] = {}
     for name, needed in _NEEDED_FILES.items():

@@ -83,11 +83,7 @@ class TenantState(ABC):
 
     @abstractmethod
     def note_commit(self) -> int | None:
-        """Count a commit to the tables; return the new `count_commits`.
-
-        Raises:
-            StoreError: the tenant was deleted or recreated since this object first saw the store.
-        """
+        """Count a commit to the tables; return the new `count_commits`. StoreError if the tenant was deleted or recreated."""
 
     @property
     @abstractmethod
@@ -128,11 +124,7 @@ class TenantState(ABC):
             self.put(name, None)
 
     def claim(self) -> str:
-        """Return the id of the store, created if necessary.
-
-        Raises:
-            StoreError: the tenant was deleted or recreated since this object first saw it; nothing was written.
-        """
+        """Return the id of the store, created if necessary. StoreError if the tenant was deleted or recreated; nothing was written."""
         now = self.read_id()
         if self.store_id is None:
             self.store_id = now or self.create_id()

@@ -218,11 +218,7 @@ class Segment:
 
     @classmethod
     def open(cls, folder: Path) -> "Segment":
-        """Map a segment that `save` wrote; all processes share its memory.
-
-        Raises:
-            OSError: the folder is missing or incomplete.
-        """
+        """Map a segment that `save` wrote; all processes share its memory. OSError if the folder is missing or incomplete."""
         arrays = {
             part: {name: np.load(folder / f"{part}.{name}.npy", mmap_mode="r").view(np.ndarray) for name in names}
             for part, names in _PARTS.items()
