@@ -246,7 +246,7 @@ def _find_mirrored(tenant: Tenant, memories: Sequence[Memory]) -> list[str]:
 
 
 def purge_files(tenant: Tenant, removal: Removal) -> None:
-    """Purge the kept files, and delete temp files of derived data that a kill left.
+    """Purge the kept files and the logs, and delete temp files of derived data that a kill left.
 
     Copies of finished applies that contain the text are deleted whole, so these can no longer be undone.
     """
