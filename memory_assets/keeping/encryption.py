@@ -54,7 +54,7 @@ class Cipher:
         """The keys of the identity file, which is read once because it may be a pipe."""
         age = _age()
         if self.identity is None:
-            raise SettingsError("The backup is encrypted; let MEMORY_BACKUP_IDENTITY name the file that holds its age identity.")
+            raise SettingsError("The backup is encrypted; set MEMORY_BACKUP_IDENTITY to the file with its age identity.")
         try:
             lines = self.identity.read_text(encoding="utf-8").splitlines()
             return [age.x25519.Identity.from_str(line.strip()) for line in lines if line.startswith("AGE-SECRET-KEY-")]

@@ -74,7 +74,7 @@ def find_damage(repository: Repository, snapshot: Snapshot, *, decrypting: bool 
             elif "content_hash" in held.column_names and (altered := find_altered(held.filter(pa.array(pack.live)))):
                 found.append(
                     f"The texts of {counted(len(altered))} are not those that were stored ({', '.join(map(str, altered[:_MAX_NAMED]))}): "
-                    "the store was damaged before this backup; look whether an older one is whole."
+                    "the store was damaged before this backup; check whether an older one is intact."
                 )
         if live != copy.rows:
             found.append(f"The table {table!r} has {live} of {copy.rows} rows in this backup; take a new backup.")

@@ -52,7 +52,7 @@ class AccessLog:
         try:
             self._state.append(f"{_FOLDER}{datetime.now(UTC):%Y-%m-%d}.log", line)
         except (OSError, StoreError) as error:
-            _log.warning("What was recalled is not noted: %s.", error)
+            _log.warning("The recall was not logged: %s.", error)
 
     def read_since(self, offsets: Mapping[str, int]) -> Accesses:
         """Return the records after the `offsets` of an earlier read; torn or foreign lines are skipped."""

@@ -232,7 +232,7 @@ class Catalog:
                 self.set_aside()
         return (
             f"{self.where} is damaged ({damage}) and was set aside as {self.damaged_path.name}; "
-            "run `memory run`, which derives it anew."
+            "run `memory run`, which rebuilds it."
         )
 
     @contextmanager

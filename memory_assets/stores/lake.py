@@ -336,7 +336,7 @@ class LakeCatalog(Catalog):
         what = first_line(error)
         for name in ("aws_access_key_id", "aws_secret_access_key"):
             what = what.replace(self._options.get(name) or "\0", "***")
-        return StoreError(f"{self.where} cannot be used ({what}); see to PostgreSQL and the object storage.")
+        return StoreError(f"{self.where} cannot be used ({what}); check PostgreSQL and the object storage.")
 
 
 def _secret(options: Mapping[str, str]) -> str:

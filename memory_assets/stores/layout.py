@@ -145,7 +145,7 @@ def read_moves(folder: Path) -> Mapping[str, str]:
         return {}
     except (OSError, ValueError, TypeError) as error:
         raise DamagedError(
-            f"{path} cannot be read ({error}); the next `memory learn apply` writes it anew from its journal."
+            f"{path} cannot be read ({error}); the next `memory learn apply` rewrites it from its journal."
         ) from error
 
 

@@ -67,7 +67,7 @@ def waiting_migrations(connection: "DuckDBPyConnection", catalog: object) -> "Se
     if version > _VERSION:
         raise StoreError(f"{catalog} has schema version {version} and this release knows {_VERSION}; upgrade memory_assets.")
     if version < _OLDEST:
-        raise StoreError(f"{catalog} is older than the first release; move it away and run `memory run`, which derives it anew.")
+        raise StoreError(f"{catalog} is older than the first release; move it away and run `memory run`, which rebuilds it.")
     return CATALOG_MIGRATIONS[version - _OLDEST :]
 
 

@@ -91,7 +91,7 @@ class Database:
             if isinstance(error, psycopg.errors.ForeignKeyViolation):
                 raise
             raise StoreError(
-                f"PostgreSQL ({self._uri}) does not do what was asked ({first_line(error)}); see to MEMORY_STATE_URI and PGPASSWORD, "
+                f"PostgreSQL ({self._uri}) failed ({first_line(error)}); check MEMORY_STATE_URI and PGPASSWORD, "
                 "and run the command again."
             ) from error
 

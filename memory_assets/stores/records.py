@@ -102,7 +102,7 @@ def _find_file_damage(file: Path, *, thorough: bool, of_run: bool = False) -> st
         if is_damage(error):
             return f"{file.name}: {error}"
         raise
-    return f"{file.name} is half made"
+    return f"{file.name} is incomplete"
 
 
 def is_damage(error: BaseException | None) -> bool:

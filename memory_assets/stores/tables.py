@@ -338,7 +338,7 @@ def reading(read: "Callable[Concatenate[Any, Given], Result]") -> "Callable[Conc
                     raise
                 self.stored.rebuild_indices()
                 _log.warning(
-                    "The indices of the %s in %s were lost and are built anew.", self.stored.definition.name, self.stored.uri
+                    "The indices of the %s in %s were lost and are rebuilt.", self.stored.definition.name, self.stored.uri
                 )
                 return read(self, *given, **named)
 

@@ -133,7 +133,7 @@ def rewrite(stored: StoredTable, change: Callable[[pa.Table], pa.Table]) -> None
     new ones, and a repeated call completes it. In object storage, files of killed commits stay until LanceDB removes them after seven
     days, because they may belong to a running commit.
     """
-    table, failure = stored.writing, f"The table {stored.definition.name!r} in {stored.uri} cannot be written anew"
+    table, failure = stored.writing, f"The table {stored.definition.name!r} in {stored.uri} cannot be rewritten"
     with stored.location.closed_to_writers():
         while not lance.commit(table, lambda: _replace_rows(table, change), failure):
             pass
