@@ -17,6 +17,7 @@ from memory_assets.language.tokens import count_tokens
 from memory_assets.learn.brief import NAME as BRIEF
 from memory_assets.learn.brief import is_of_another_release, parse_brief
 from memory_assets.learn.briefing import renew_brief
+from memory_assets.learn.noted import read_noted
 from memory_assets.privacy import close_to_others, open_to_others
 from memory_assets.settings import read_settings_file, unknown_names
 from memory_assets.stores.files import disk_fault
@@ -301,6 +302,7 @@ def _brief(tenant: Tenant) -> Iterator[Finding]:
     elif held is not None and parse_brief(held) is None:
         what = f"{where} cannot be read, so sessions are told nothing at their start."
         yield Finding("fault", what, "Run `memory doctor --mend`, which writes it anew.", renew)
+    read_noted(tenant.folder)
 
 
 def _keys(tenant: Tenant) -> Iterator[Finding]:
