@@ -105,6 +105,15 @@ def test_a_closed_output_and_little_memory_end_in_no_traceback(error: str) -> No
     assert (little.returncode, little.stderr.count("\n"), "memory" in little.stderr) == (1, 1, True)
 
 
+@pytest.mark.parametrize("command", ["export", "recent", "search billing", "show", "timeline", "--help"])
+def test_whoever_has_read_enough_of_an_output_gets_no_error(command: str) -> None:
+    stored = invoke_json("store", "Priya owns the billing export.")
+    command += f" {stored['id']}" if command == "show" else ""
+    line = f"{{ {' '.join(MEMORY)} {command}; echo $? >&2; }} | true"
+    ended = subprocess.run(["sh", "-c", line], capture_output=True, text=True, check=False)
+    assert ended.stderr == "0\n"
+
+
 def test_what_a_kill_left_beside_the_users_settings_goes_with_the_next_change(tmp_path: Path) -> None:
     settings, left = tmp_path / "settings.json", tmp_path / ".settings.json.a1b2c3d4.tmp"
     settings.write_text("{}")
