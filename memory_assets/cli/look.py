@@ -1,5 +1,6 @@
 """Commands that look at what is remembered, and whether the memory works; none of them changes a memory but `scan --mend`."""
 
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -174,8 +175,10 @@ def session(tenant: "Tenant", project: str, off: str | None, on: str | None) -> 
     """Show what a session in a project is told at its start, and what has no room or is switched off."""
     if reference := off or on:
         return operations.session.tell_at_start(tenant, reference, told=bool(on))
-    folder = Path(project).expanduser()
-    return operations.session.preview(tenant, str(folder.resolve()) if project and folder.is_dir() else project)
+    with suppress(OSError, RuntimeError):  # a name that is too long, a home of nobody
+        if project and (folder := Path(project).expanduser()).is_dir():
+            project = str(folder.resolve())
+    return operations.session.preview(tenant, project)
 
 
 @command("memory context 'the billing export' --lens meeting-prep --max-tokens 2000", prints=True)

@@ -476,6 +476,12 @@ main()
         assert done.stdout.startswith("memory")
 
 
+@pytest.mark.parametrize("project", ["a" * 300, "~nobody.at.all/atlas"])
+def test_a_session_of_a_project_that_can_be_no_folder_is_shown(project: str) -> None:
+    invoke("store", "Priya owns the export.")
+    assert invoke_json("session", project)["project"] == project
+
+
 def test_names_the_timeline_and_a_session_are_shown_and_decided_on() -> None:
     number = str(invoke_json("store", "Robert Miller prefers short answers.", "--kind", "user")["id"])
     invoke("store", "Bob Miller said that Lyon is far.")
