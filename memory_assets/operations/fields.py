@@ -11,7 +11,7 @@ from typing import Annotated
 from pydantic import AfterValidator, BeforeValidator, Field, GetPydanticSchema, WithJsonSchema
 
 from memory_assets.errors import InvalidInputError
-from memory_assets.language.validation import MAX_TAG_LENGTH, is_blank, reject_unstorable, validate_line
+from memory_assets.language.validation import MAX_LINE_LENGTH, MAX_TAG_LENGTH, is_blank, reject_unstorable, validate_line
 from memory_assets.models import MAX_CONTENT_LENGTH, Kind
 
 EARLIEST, LATEST = datetime(1700, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)
@@ -70,7 +70,7 @@ Whole = BeforeValidator(lambda value: int(value) if isinstance(value, float) and
 Content = Annotated[str, Field(min_length=1, max_length=MAX_CONTENT_LENGTH)]
 Tag = Annotated[str, Field(min_length=1, max_length=MAX_TAG_LENGTH), _refusing(validate_line), AfterValidator(_visible)]
 Tags = Annotated[Sequence[Tag], Field(max_length=20)]
-Name = Annotated[str, Field(max_length=200), _refusing(validate_line)]
+Name = Annotated[str, Field(max_length=MAX_LINE_LENGTH), _refusing(validate_line)]
 Names = Annotated[Sequence[Name], Field(max_length=20)]
 Kinds = Annotated[Sequence[Annotated[Kind, Field(strict=False)]], Field(max_length=20)]
 Query = Annotated[str, Field(max_length=500), _refusing(reject_unstorable)]
