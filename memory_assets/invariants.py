@@ -298,7 +298,7 @@ _FINDS: dict[str, Find] = {
 _MENDS = {
     "every_text_is_analysed": "`memory status --refused` names its file; shorten the text.",
     "few_memories_are_archived": (
-        "Look with `memory search --archived`; lower MEMORY_ARCHIVE_THRESHOLD or MEMORY_DECAY_RATE if too much left, then `memory run`."
+        "Look with `memory search '' --archived`; lower MEMORY_ARCHIVE_THRESHOLD or MEMORY_DECAY_RATE if too much left, then `memory run`."
     ),
     "catalog_is_as_registered": "Run `memory doctor --mend`, then `memory run`, which derives the catalog anew.",
     "tables_are_as_registered": "Restore the tables with `memory restore`, or upgrade memory_assets if a newer release wrote them.",

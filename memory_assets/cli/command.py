@@ -176,7 +176,8 @@ def print_answer(answer: "Answer", tenant: "Tenant", timezone: str | None = None
         return
     from memory_assets.operations.answers import LocalTime
 
-    _print_text(answer.text(replace(LocalTime.of(tenant.settings, timezone), program="memory "), **shown))
+    program = "memory " if tenant.name == tenant.settings.tenant else f"memory --tenant {tenant.name} "
+    _print_text(answer.text(replace(LocalTime.of(tenant.settings, timezone), program=program), **shown))
 
 
 def _print_text(text: str) -> None:

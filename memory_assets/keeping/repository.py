@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import numpy as np
@@ -231,7 +232,8 @@ class Repository:
         found = self.newest(tenant, as_of)
         if found is None:
             until = f" at or before {as_of:%Y-%m-%d %H:%M} UTC" if as_of else ""
-            raise NotFoundError(f"{self.target} holds no backup of the tenant {tenant!r}{until}; `memory backup list` shows all.")
+            mend = f"`memory backup list {quote(self.target)}` shows all"
+            raise NotFoundError(f"{self.target} holds no backup of the tenant {tenant!r}{until}; {mend}.")
         return found
 
     def remove(self, snapshots: list[Snapshot]) -> None:

@@ -45,7 +45,7 @@ class Tenants(Answer):
     tenants: tuple[TenantView, ...]
 
     def text(self, local: LocalTime) -> str:
-        return listed(each.text() for each in self.tenants) or "There is no tenant yet; `memory tenant create NAME` makes one."
+        return listed(each.text() for each in self.tenants) or "There is no tenant yet; `memory tenant create main` makes one."
 
 
 class DeletedTenant(Answer):

@@ -58,7 +58,7 @@ class KeyStore:
         """Revoke a key; it stays listed. Revoking it again changes nothing. NotFoundError if there is no such key."""
         found = self._read(number)
         if found is None:
-            raise NotFoundError(f"There is no key {number!r}; `memory key list` shows the ids.")
+            raise NotFoundError(f"There is no key {number!r}; `memory key list --tenant {self._state.tenant}` shows the ids.")
         if not found.active:
             return found
         revoked = found.model_copy(update={"revoked_at": datetime.now(UTC)})
