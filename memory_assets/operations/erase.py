@@ -16,7 +16,7 @@ from memory_assets.models import Memory, Source, State
 from memory_assets.operations.answers import Answer, Instant, LocalTime, View, listed, name_of, remaining
 from memory_assets.operations.backup import open_repository, places_of
 from memory_assets.operations.fields import Moment, Query, Reference
-from memory_assets.operations.given import find_memory
+from memory_assets.operations.given import digits_of, find_memory
 from memory_assets.stores.filters import Filters
 from memory_assets.stores.lance import quoted
 from memory_assets.stores.tombstones import Tombstones
@@ -120,7 +120,7 @@ def erase(
 def allow_again(tenant: Tenant, ids: Sequence[str]) -> Allowed:
     """Let the texts of erased memories come back."""
     try:
-        lifted = erasing.allow_again(tenant, map(int, ids))
+        lifted = erasing.allow_again(tenant, map(int, map(digits_of, ids)))
     except ValueError:
         raise InvalidInputError("Give the whole ids of erased memories, as the refusal names them.") from None
     if not lifted:
@@ -140,7 +140,7 @@ def _chosen(
         try:
             ids.append(find_memory(tenant, reference).id)
         except NotFoundError:
-            if int(reference) not in unfinished:
+            if int(digits_of(str(reference))) not in unfinished:
                 raise
     if has_conditions:
         where = Filters(sources=[source] if source else (), until=before, states=()).sql()
