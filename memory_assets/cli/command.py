@@ -1,5 +1,6 @@
 """How a command is made of an operation: the options that commands share, and how answers are printed."""
 
+import os
 import re
 import shutil
 import sys
@@ -166,7 +167,7 @@ def read_text(given: str) -> str:
 
 def say(text: str, **style: Any) -> None:
     """Print what others may have written, with control characters escaped; `style` is that of `click.secho`."""
-    click.secho(visible(text), **style)
+    click.secho(visible(text), color=False if os.environ.get("NO_COLOR") else None, **style)
 
 
 def print_answer(answer: "Answer", tenant: "Tenant", timezone: str | None = None, *, as_json: bool, **shown: Any) -> None:
