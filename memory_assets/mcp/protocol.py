@@ -46,8 +46,8 @@ _RECENT = f"{_SCHEME}recent"
 _RESOURCES = [{"uri": _RECENT, "name": "recent", "title": "Newest memories", "mimeType": "text/plain"}]
 _TEMPLATES = [{"uriTemplate": f"{_SCHEME}{{id}}", "name": "memory", "title": "A memory by its id", "mimeType": "text/plain"}]
 _UNCACHED = {"ttlMs": 0, "cacheScope": "private"}
-_MOST_TOLD = 1_000
-"""Characters of an error after which its middle is left out: it may quote an argument, and each costs an assistant tokens."""
+_MOST_TOLD, _LAST_TOLD = 1_000, 200
+"""Characters of an error after which its middle is left out, as it may quote an argument, and of its end, which says what mends it."""
 
 
 def remember(text: Annotated[str, "What to remember; nothing for what was just said."] = "what I just told you") -> str:
@@ -89,7 +89,7 @@ class _ProtocolError(Exception):
 
     def __init__(self, code: int, message: str, data: Any = None) -> None:
         super().__init__(message)
-        self.body = {"code": code, "message": visible(message)} | ({"data": data} if data is not None else {})
+        self.body = {"code": code, "message": visible(_bounded(message))} | ({"data": data} if data is not None else {})
 
 
 class Server:
@@ -176,8 +176,7 @@ class Server:
         try:
             return _called(tool.function(self._session, **dict(given)), failed=False)
         except MemoryAssetsError as error:
-            text = self._session.describe_error(error)
-            return _called(text if len(text) <= _MOST_TOLD else f"{text[:_MOST_TOLD]} … {text[-200:]}", failed=True)
+            return _called(_bounded(self._session.describe_error(error)), failed=True)
 
     def _read_resource(self, params: Message) -> Message:
         uri, tenant = _text(params, "uri"), self._session.tenant
@@ -215,6 +214,10 @@ def encoded(message: Message) -> bytes:
 def failure(number: str | int | None, code: int, message: str) -> Message:
     """An error of JSON-RPC."""
     return {"jsonrpc": "2.0", "id": number, "error": {"code": code, "message": message}}
+
+
+def _bounded(error: str) -> str:
+    return error if len(error) <= _MOST_TOLD else f"{error[:_MOST_TOLD]} … {error[-_LAST_TOLD:]}"
 
 
 def _called(text: str, *, failed: bool) -> Message:
