@@ -82,7 +82,7 @@ class Allowed(Answer):
 
 def erase(
     tenant: Tenant,
-    ids: Annotated[Sequence[Reference], Field(max_length=1_000)] = (),
+    ids: Annotated[Sequence[Reference], Field(max_length=1_000, description="These, with those that the rest fits.")] = (),
     *,
     matching: Annotated[Query, Field(description="All whose text or title holds this, in any casing.")] = "",
     source: Annotated[Annotated[Source, Field(strict=False)] | None, Field(description="All that came from there.")] = None,

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime
 from typing import Annotated
 
-from pydantic import AfterValidator, BeforeValidator, Field, GetPydanticSchema, WithJsonSchema
+from pydantic import AfterValidator, BeforeValidator, Field, GetPydanticSchema, WithJsonSchema, WrapValidator
 
 from memory_assets.errors import InvalidInputError
 from memory_assets.language.validation import MAX_LINE_LENGTH, MAX_TAG_LENGTH, is_blank, reject_unstorable, validate_line
@@ -59,6 +59,13 @@ def _moment(value: object) -> datetime:
     return min(max(moment, EARLIEST), LATEST).astimezone(UTC)
 
 
+def _id(value: object, validate: Callable[[object], int]) -> int:
+    try:
+        return validate(value)
+    except ValueError as error:
+        raise ValueError("is not an id; give all its digits as a number") from error
+
+
 def _day(value: object) -> object:
     if isinstance(value, str | date):
         return value
@@ -77,7 +84,7 @@ Query = Annotated[str, Field(max_length=500), _refusing(reject_unstorable)]
 Moment = Annotated[
     datetime, BeforeValidator(_moment), WithJsonSchema({"type": "string", "format": "date-time"}, mode="validation")
 ]
-MemoryId = Annotated[int, Field(ge=1, le=MAX_ID), Whole]
+MemoryId = Annotated[int, Field(ge=1, le=MAX_ID), Whole, WrapValidator(_id)]
 Reference = Annotated[str | int, given_as(MemoryId)]
 """The id of a memory; in Python also text with its first digits."""
 ProposalId = Annotated[str, Field(min_length=1, max_length=20, pattern=r"^[A-Za-z]+-\d+$", examples=["LP-001"])]
