@@ -157,9 +157,7 @@ class Settings(BaseSettings):
 
     backup_to: str | None = Field(None, description="Folder or s3:// URI of the backups; scheduled ones are off unless set.")
     backup_endpoint: str | None = Field(
-        None,
-        pattern="^https?://[^/@?]+/?$",
-        description="URL of the S3 service, where it is not AWS: http://127.0.0.1:9000.",
+        None, pattern="^https?://[^/@?]+/?$", description="URL of the S3 service, where it is not AWS: http://127.0.0.1:9000."
     )
     backup_region: str | None = Field(None, description="Its region; default: AWS_REGION, else that of the bucket.")
     backup_access_key: SecretStr | None = Field(None, description="Its access key; default: what AWS's variables and files say.")
@@ -188,7 +186,7 @@ class Settings(BaseSettings):
         (), description="Names, with commas between, under which clients may ask for the service besides its own address."
     )
     max_connections: int = Field(256, ge=2, description="Connections or requests at once from which the service answers 503.")
-    request_timeout: float = Field(20.0, gt=0, description="Seconds in which the body of a request must go on arriving.")
+    request_timeout: float = Field(20.0, gt=0, description="Seconds for a request's body, and one more for each kB.")
     max_body_bytes: int = Field(262_144, ge=1_024, description="Largest request body the service reads.")
     rate_limit: int = Field(0, ge=0, description="Requests a minute that one key may make of the service; 0 is no limit.")
     metrics_token: SecretStr | None = Field(None, description="Bearer token for /metrics; without one, only loopback is served.")
