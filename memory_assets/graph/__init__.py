@@ -1,4 +1,4 @@
-"""Typed edges, entities and relevance, all derived from the memories; and the sleep cycles.
+"""The graph of typed edges, entities and relevance scores derived from the memories, and the sleep cycles.
 
-If a store cannot be read or written, a function raises `StoreError` and has written nothing, unless its docstring says what stays.
+Unless its docstring says otherwise, a function that raises `StoreError` has written nothing.
 """

@@ -1,7 +1,7 @@
-"""The optional analyzer: a chat model is asked which memories a changed memory relates to, and how.
+"""The optional analyzer asks a chat model which memories a changed memory relates to, and how.
 
-Off unless MEMORY_CHAT_MODEL names a model. Its answer is checked: what cannot be taken is dropped and counted, confidences are capped. If
-the model fails, only the links are missing: failures are recorded, and later runs retry them after all other memories.
+It is off unless MEMORY_CHAT_MODEL names a model. Invalid relations in an answer are dropped and counted; confidences are capped. If
+the model fails, only links are missing: the failure is recorded, and a later run retries the memory after all others.
 """
 
 from collections import Counter
@@ -44,19 +44,19 @@ MEANINGS: dict[RelationType, str] = {
 }
 CANDIDATES = 8
 MOST_CONFIDENT = 0.8
-"""A model's statement counts for less than an author's."""
+"""Cap on a link's confidence: a model's statement counts for less than an author's."""
 _LEAST_SIMILARITY = 0.5
 _MOST_CHARACTERS = 1_500
 _LONGEST_NOTE = 300
 _MOST_PER_RUN = 200
-"""Memories asked about in one run; the rest follow in the next ones."""
+"""Memories analysed per run; later runs take the rest."""
 _TIMEOUT_SECONDS = 120.0
 _FAILURES_BEFORE_STOP = 3
-"""Of one run, in a row."""
+"""Consecutive failures after which a run stops."""
 
 
 class ProposedRelation(BaseModel):
-    """One relation as the model states it; what it says is checked, not trusted."""
+    """A relation as the model states it, not yet checked."""
 
     source: str = Field(max_length=40, description="The letter of memory A.")
     target: str = Field(max_length=40, description="The letter of memory B.")
@@ -66,7 +66,7 @@ class ProposedRelation(BaseModel):
 
 
 class ProposedRelations(BaseModel):
-    """The whole answer."""
+    """The model's answer."""
 
     relations: list[ProposedRelation] = Field(max_length=200)
 
@@ -84,33 +84,33 @@ class Link:
 
 @dataclass
 class AnalyzerOutcome:
-    """What one run of the analyzer did."""
+    """Outcome of one run of the analyzer."""
 
     model: str = ""
     asked: int = 0
     links: int = 0
     withdrawn: int = 0
-    """Links of memories that changed or went, removed."""
+    """Links removed because their memory changed or is gone."""
     dropped: Counter[str] = field(default_factory=Counter)
-    """Reason -> proposed relations that were not taken."""
+    """Reason -> number of proposed relations rejected."""
     failure: str = ""
-    """What went wrong last."""
+    """Message of the last failure."""
     failed: int = 0
     """Memories for which the model failed."""
 
     def counts(self) -> dict[str, Any]:
-        """For metadata."""
+        """Return the counts as asset metadata."""
         if not self.model:
             return {"off": "MEMORY_CHAT_MODEL is not set"}
         return vars(self) | {"dropped": dict(self.dropped)}
 
 
 class ChatModelError(MemoryAssetsError):
-    """The chat model is away or does not answer as asked."""
+    """The chat model is unavailable or sends an invalid answer."""
 
 
 def answer_schema(letters: Sequence[str]) -> dict[str, Any]:
-    """JSON schema of the answer: only these letters, only the twelve types."""
+    """Return the JSON schema of an answer that may use these letters and the twelve relation types."""
     fields = {
         "source": {"type": "string", "enum": list(letters)},
         "target": {"type": "string", "enum": list(letters)},
@@ -122,12 +122,12 @@ def answer_schema(letters: Sequence[str]) -> dict[str, Any]:
 
 
 def closed_schema(fields: dict[str, Any]) -> dict[str, Any]:
-    """JSON schema of an object with exactly these fields."""
+    """Return the JSON schema of an object with exactly these fields."""
     return {"type": "object", "properties": fields, "required": list(fields), "additionalProperties": False}
 
 
 def prompt(subject: Memory, candidates: Sequence[Memory]) -> tuple[str, str]:
-    """The system's and the user's message for one memory."""
+    """Return the system and the user message for one memory."""
     types = "\n".join(f"- {kind}: {meaning}" for kind, meaning in MEANINGS.items())
     system = (
         "You connect the notes of an assistant's memory. For each pair that the texts themselves connect, name the relation "
@@ -146,7 +146,11 @@ def prompt(subject: Memory, candidates: Sequence[Memory]) -> tuple[str, str]:
 
 
 def check_answer(text: str, memories: Sequence[Memory], dropped: Counter[str]) -> list[Link]:
-    """The relations of an answer that can be taken; `dropped` counts the others. `memories` are in the order of their letters."""
+    """Return the valid relations of an answer; `dropped` counts the others. `memories` are in the order of their letters.
+
+    Raises:
+        ChatModelError: the answer has the wrong shape.
+    """
     try:
         answer = ProposedRelations.model_validate_json(text)
     except ValidationError as error:
@@ -176,7 +180,7 @@ def check_answer(text: str, memories: Sequence[Memory], dropped: Counter[str]) -
 
 
 class _Reply(BaseModel):
-    """A chat answer, as Ollama or an OpenAI-compatible service gives it."""
+    """Chat answer of Ollama or of an OpenAI-compatible service."""
 
     content: str = Field(
         validation_alias=AliasChoices(AliasPath("message", "content"), AliasPath("choices", 0, "message", "content"))
@@ -188,13 +192,13 @@ class _Model(BaseModel):
 
 
 class _Models(BaseModel):
-    """The models of a service, as Ollama or an OpenAI-compatible one lists them."""
+    """List of models of Ollama or of an OpenAI-compatible service."""
 
     models: list[_Model] = Field(validation_alias=AliasChoices("models", "data"))
 
 
 class ChatModel:
-    """A chat model behind Ollama's `/api/chat` or an OpenAI-compatible `/chat/completions`, given `timeout` seconds for an answer."""
+    """Client of a chat model behind Ollama's `/api/chat` or an OpenAI-compatible `/chat/completions`; `timeout` is in seconds."""
 
     def __init__(self, settings: "Settings", chosen: str, timeout: float = _TIMEOUT_SECONDS) -> None:
         provider, _, self.name = chosen.partition(":")
@@ -212,7 +216,7 @@ class ChatModel:
             raise ChatModelError(f"The chat model {self.name} cannot be reached: {error}; mend the setting.") from None
 
     def ask(self, system: str, user: str, schema: dict[str, Any]) -> str:
-        """The answer's text."""
+        """Return the text of the model's answer, which should match `schema`."""
         messages = [{"role": "system", "content": system}, {"role": "user", "content": user}]
         body: dict[str, Any] = {"model": self.name, "messages": messages}
         if self._is_ollama:
@@ -229,7 +233,7 @@ class ChatModel:
             raise ChatModelError(f"{self._where} sent no text; check the URL and the model.") from None
 
     def look(self) -> None:
-        """Raise ChatModelError unless the service answers and has the model; nothing is asked of the model."""
+        """Raise `ChatModelError` unless the service answers and lists the model. The model itself is not called."""
         answer = self._send("GET", "/api/tags" if self._is_ollama else "/models")
         try:
             names = {each.name for each in _Models.model_validate_json(answer.content).models}
@@ -258,10 +262,10 @@ class ChatModel:
 
 
 def analyze_changed(tenant: "Tenant", on_progress: Callable[[int, int], None]) -> AnalyzerOutcome:
-    """Ask about every active memory that this model has not seen in its present text: newest first, those it failed on last.
+    """Ask about every active memory whose current text this model has not analysed: newest first, earlier failures last.
 
-    Does nothing unless a chat model is set. Each answer is recorded in a transaction of its own, so a kill loses one at most. After
-    three failures in a row the rest waits for the next run.
+    Does nothing unless a chat model is set. Each answer is recorded in its own transaction, so that a kill loses one at most. After
+    three failures in a row the run stops and leaves the rest to the next one.
 
     Raises:
         StoreError: a store cannot be read or written; finished answers stay.
@@ -308,7 +312,7 @@ def _ask(tenant: "Tenant", model: ChatModel, number: int, dropped: Counter[str])
 
 
 def _withdraw_stale(tenant: "Tenant", model: str) -> int:
-    """Drop the links and failures of memories whose text changed, that are no longer active, or that another model read."""
+    """Drop links and failures of memories that changed, are no longer active, or were analysed by another model."""
     stale = """
         SELECT a.memory_id FROM (SELECT memory_id, content_hash, model FROM analyzed_memories
                                  UNION ALL SELECT memory_id, content_hash, model FROM analyzer_failures) a
@@ -359,11 +363,11 @@ def _record(tenant: "Tenant", number: int, digest: str, model: str, links: Seque
 
 
 def _note_news(connection: "DuckDBPyConnection", memories: str) -> None:
-    """Write down, with the change itself, whose links the next build of the graph has to look at again."""
+    """Record, in the transaction of the change, which memories' links the next build of the graph must read again."""
     connection.execute(f"INSERT INTO analyzer_news SELECT memory_id, {time_ns()} FROM ({memories})")
 
 
 def printable(text: str) -> str:
-    """On one line, without characters that nobody sees: a note goes to terminals, pictures and other models."""
+    """Return `text` on one line without invisible characters, since notes reach terminals, pictures and other models."""
     spaced = "".join(letter if letter.isprintable() else " " for letter in text)
     return " ".join(spaced.split())

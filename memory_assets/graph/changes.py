@@ -1,8 +1,8 @@
-"""Which memories changed since the graph was last built, and what the rules need to know of them.
+"""The memories that changed since the last build of the graph, with the facts that the rules need.
 
-A memory's revision in the graph is a digest of its own revision and state, of the embedder and of the rules. The change feed says which
-memories may differ; their light columns tell whether they do. Once a day, and where the embedder or the rules have changed, all are
-compared. The catalog is closed while texts are read and vectors compared.
+A memory's revision in the graph is a digest of its own revision and state, the embedder and the rules. The change feed names memories
+that may differ; their small columns show whether they do. Once a day, and after a change of the embedder or the rules, all memories
+are compared. The catalog is closed while texts are read and vectors compared.
 """
 
 import re
@@ -28,16 +28,16 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 RULES_VERSION = 14
-"""Counts up whenever a rule may give an unchanged memory other edges."""
+"""Increment when a rule may give an unchanged memory other edges."""
 
 _LIGHT = ("id", "revision", "state", "superseded_by", "content_hash", "pipeline", "updated_at")
 _COPIED = ("id", "state", "kind", "source", "source_key", "title", "session", "author", "project", "created_at", "updated_at",
            "superseded_by", "content_hash")  # fmt: skip
-"""Fields of a memory that are columns of `graph_memories`, too."""
+"""Fields of a memory that are also columns of `graph_memories`."""
 _COMPARED_AGAIN = timedelta(days=1)
-"""After which all memories are compared, whatever the feed says."""
+"""Interval after which all memories are compared, regardless of the feed."""
 _MANY = 2_000
-"""Above so many changed memories all rows are read and filtered here."""
+"""Changed memories above which all rows are read and filtered here."""
 _SILO_PATH = re.compile(r"/projects/([^/]+)/memory/([^/]+)$")
 
 MEMORY_SCHEMA = table("graph_memories").arrow()
@@ -47,26 +47,26 @@ CUE_SCHEMA = table("graph_cues").arrow()
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What differs between the memories and the graph."""
+    """Differences between the memories and the graph."""
 
     memories: pa.Table
-    """Rows of `graph_memories` that are new or changed."""
+    """New or changed rows of `graph_memories`. The following tables describe these memories."""
     surfaces: pa.Table
-    """Names that these mention."""
+    """Names that they mention."""
     cues: pa.Table
     """Relations that their wording states."""
     comparisons: pa.Table
-    """Memories that say the same as these, see `memory_assets.graph.comparisons`."""
+    """Pairs that say the same, see `memory_assets.graph.comparisons`."""
     statements: pa.Table
-    """What these say, sentence by sentence, see `memory_assets.graph.statements`."""
+    """Their statements, see `memory_assets.graph.statements`."""
     gone: pa.Table
     """Column `id`: nodes whose memory no longer exists."""
     position: Position
-    """How far the memories have been read."""
+    """Position in the change feed after this read."""
     basis: str
-    """Embedder and rules that the graph is built with."""
+    """Embedder and version of the rules."""
     compared_all: bool
-    """Whether every memory was compared, so that the position is worth keeping though nothing else changed."""
+    """Whether every memory was compared, so that the position must be saved even if nothing changed."""
 
     @property
     def touched(self) -> pa.Table:
@@ -78,7 +78,7 @@ class Changes:
 
 
 def find_changes(catalog: Catalog, memories: MemoryStore) -> Changes:
-    """Compare the memories with the graph, and read those that differ."""
+    """Return the differences between the memories and the graph, and read the memories that differ."""
     basis = f"{memories.columns.embedder}|{memories.columns.meaning}|{memories.columns.scale}|{RULES_VERSION}"
     with catalog.read() as connection:
         since = _position(connection, basis)
@@ -115,7 +115,7 @@ def find_changes(catalog: Catalog, memories: MemoryStore) -> Changes:
 
 
 def _position(connection: "DuckDBPyConnection", basis: str) -> Position | None:
-    """Where the last build's reading ended; None where everything is to be compared."""
+    """Return the feed position of the last build, or None if all memories must be compared."""
     row = connection.execute("SELECT version, read_at, basis FROM graph_position").fetchone()
     if not row or row[2] != basis or not -CLOCK_SLACK < datetime.now(UTC) - row[1] < _COMPARED_AGAIN:
         return None
@@ -148,7 +148,7 @@ def _facts(memory: Memory, revision: str) -> dict[str, Any]:
 
 
 def _origins(memory: Memory) -> list[str]:
-    """What the memory says it was made from: a file that was ingested, or ids of other memories."""
+    """Return what the memory says it was made from: a file that was ingested, or ids of other memories."""
     origins = []
     original = memory.metadata.get("original_path")
     if isinstance(original, str) and original:

@@ -1,7 +1,7 @@
-"""The cluster cycle: memories that lie close together become members of a MetaPattern with a summary.
+"""The cluster cycle groups memories that are close together into MetaPatterns with a summary.
 
-HDBSCAN runs on the components of a sparse graph of nearest neighbours, never on all pairs. A cluster keeps its id and, if its members did
-not change, its words: new clusters are matched with old ones by the largest share of common members, the best match first.
+HDBSCAN runs on the components of a sparse nearest-neighbour graph, never on all pairs. New clusters are matched with old ones by their
+share of common members, the best match first. A matched cluster keeps its id and, if its members did not change, its words.
 """
 
 from collections import Counter, defaultdict
@@ -33,14 +33,14 @@ if TYPE_CHECKING:
 NEIGHBOURS = 12
 LEAST_MEMBERS = 3
 LEAST_OVERLAP = 0.3
-"""Share of common members (of all members of both) from which a new cluster is the old one."""
+"""Jaccard overlap of members from which a new cluster counts as an old one."""
 _MIN_SAMPLES = 2
-"""Neighbours whose distance says how dense it is around a memory."""
+"""Neighbours by whose distance HDBSCAN measures the density around a memory."""
 _WHOLE = 12
-"""Components up to this size are one cluster; larger ones are divided where they are thin."""
+"""Members up to which a component is one cluster; HDBSCAN divides larger ones."""
 _FARTHEST = 2.0
 _TEXTS_READ = 40
-"""Members whose text the summary reads: those nearest to the middle."""
+"""Members whose texts the summary reads: the nearest to the mean."""
 
 
 class Cluster(BaseModel):
@@ -54,7 +54,7 @@ class Cluster(BaseModel):
 
 
 class ClusterOutcome(BaseModel):
-    """The dense groups of memories."""
+    """Outcome of a cluster cycle."""
 
     memories: int = Field(description="Embedded active memories that were looked at.")
     kept: int = Field(description="Clusters that had an id before.")
@@ -65,7 +65,7 @@ class ClusterOutcome(BaseModel):
 
 
 def find_clusters(tenant: "Tenant", now: datetime, *, dry_run: bool = False) -> ClusterOutcome:
-    """Cluster the active memories, summarise the clusters, and write down what differs from last time."""
+    """Cluster the active memories, summarise the clusters, and write the difference to the last cycle."""
     catalog, memories = tenant.catalog, tenant.memories
     ids, vectors = read_vectors(memories, (State.ACTIVE,))
     labels = label_dense(vectors, tenant.settings.cluster_similarity, scale_of_live(memories))
@@ -111,7 +111,7 @@ def find_clusters(tenant: "Tenant", now: datetime, *, dry_run: bool = False) -> 
 def label_dense(
     vectors: "npt.NDArray[np.float32]", least_similarity: float, scale: Scale = AS_THEY_ARE
 ) -> "npt.NDArray[np.int64]":
-    """The cluster of every unit vector, counted from 0; -1 for one that lies in none. Below `least_similarity` two are no neighbours."""
+    """Return each unit vector's cluster, counted from 0, or -1 for none. Vectors below `least_similarity` are not neighbours."""
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import connected_components
 
@@ -140,10 +140,10 @@ def label_dense(
 
 
 def _divide(graph: Any) -> "npt.NDArray[np.int64]":
-    """HDBSCAN on one connected component, given as a sparse symmetric matrix of distances.
+    """Run HDBSCAN on one connected component, given as a sparse symmetric matrix of distances.
 
-    HDBSCAN wants two neighbours for every point: those that hang on by a single one are taken off first, which leaves the rest
-    connected, and join the cluster of that neighbour afterwards.
+    HDBSCAN needs two neighbours for every point. Points with a single neighbour are removed first, which leaves the rest connected, and
+    then join the cluster of that neighbour.
     """
     from sklearn.cluster import HDBSCAN
 
@@ -175,9 +175,9 @@ def _divide(graph: Any) -> "npt.NDArray[np.int64]":
 
 
 def match_clusters(groups: Sequence[frozenset[int]], known: Mapping[int, set[int]]) -> list[int]:
-    """The id of every group: that of the known cluster it overlaps best, else one that follows from its members.
+    """Return each group's id: the id of the known cluster it overlaps most, else one derived from its members.
 
-    Overlap is the share of common members among the members of both; the best pair is matched first, ties by id.
+    Overlap is the share of common members among the members of both (Jaccard). The best pair is matched first, ties by id.
     """
     owner = {member: cluster for cluster, members in known.items() for member in members}
     claims = []
@@ -202,13 +202,12 @@ def match_clusters(groups: Sequence[frozenset[int]], known: Mapping[int, set[int
 
 
 def _summaries(tenant: "Tenant", chosen: Mapping[int, Sequence[int]], sizes: Mapping[int, int]) -> dict[int, tuple[str, str]]:
-    """Label and summary of each cluster, from the texts, dates and entities of some of its members."""
     wanted = sorted(set(chain.from_iterable(chosen.values())))
     parts = (wanted[start : start + 1000] for start in range(0, len(wanted), 1000))
     rows = {memory.id: memory for part in parts for memory in tenant.memories.get(part)}
     names: dict[int, list[str]] = defaultdict(list)
     people: set[str] = set()
-    """Tags that are people's names, or their first names."""
+    """Tags that are names, first names or last names of people."""
     with tenant.catalog.read() as connection:
         connection.register("chosen", pa.table({"id": pa.array(wanted, pa.int64())}))
         mentions = connection.execute("""

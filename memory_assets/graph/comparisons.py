@@ -1,6 +1,6 @@
-"""Compare changed memories with those most similar to them: which say the same in other words.
+"""Comparison of changed memories with the most similar ones, to find those that say the same in other words.
 
-What replaces or contradicts another is found sentence by sentence, see `memory_assets.graph.statements`.
+Replacements and contradictions are found sentence by sentence in `memory_assets.graph.statements`.
 """
 
 from collections.abc import Sequence
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
     from memory_assets.stores.memories import MemoryStore
 
 _NEIGHBOURS = 12
-"""Memories that each is compared with: the nearest."""
+"""Nearest memories that each is compared with."""
 _LEAST = 0.85
-"""Similarity on the common scale from which two texts are read together, which takes milliseconds."""
+"""Similarity on the common scale from which the network reads two texts together, which takes milliseconds."""
 
 SCHEMA = pa.schema([("one", pa.int64()), ("two", pa.int64()), ("similarity", pa.float32())])
 """Ids of two memories that say the same, the older first."""
 
 
 def compare_neighbours(store: "MemoryStore", changed: Sequence[Memory]) -> pa.Table:
-    """Compare each of `changed` with the memories most similar to it."""
+    """Return the pairs (`SCHEMA`) of a changed memory and a similar one that say the same."""
     near = nearest_to(store, [memory.id for memory in changed], _NEIGHBOURS, least=_LEAST)
     pairs = {
         (min(one, other), max(one, other)): similarity
@@ -37,7 +37,7 @@ def compare_neighbours(store: "MemoryStore", changed: Sequence[Memory]) -> pa.Ta
     asked = [
         (*sorted((known[number] for number in ids), key=lambda memory: (memory.created_at, memory.id)), similarity)
         for ids, similarity in pairs.items()
-        # The network reads short texts whole, and knows little of scripts without spaces.
+        # The network reads short texts in full and is weak in scripts without spaces.
         if all(number in known and is_short(known[number].content) and not is_unspaced(known[number].content) for number in ids)
     ]
     asked = [(old, new, similarity) for old, new, similarity in asked if old.content_hash != new.content_hash]

@@ -1,8 +1,8 @@
-"""The creative cycle: similar memories that no edge connects get one, RELATES_TO if both mention an entity, else SHARES_THEME.
+"""The creative cycle links similar memories without an edge: RELATES_TO if both mention an entity, else SHARES_THEME.
 
-Two ratings resemble each other by their form alone, so these need the entity. The cycle draws a sample of memories above a relevance, the
-same one for a tenant in one ISO week. The confidence of an edge is the similarity. Edges are kept in `creative_links`, which a rebuild of
-the graph leaves alone.
+Two ratings resemble each other by their form alone, so they must share an entity. The cycle draws a sample of memories above a
+relevance, the same one for a tenant throughout an ISO week. An edge's confidence is the similarity. Edges are kept in
+`creative_links`, which a rebuild of the graph does not touch.
 """
 
 from collections import Counter
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 LEAST_RELEVANCE = 0.3
 LINKS_PER_MEMORY = 3
-"""In all, whichever end of a link it is and in whichever week it was found."""
+"""Links per memory in total, in either direction and over all weeks."""
 _NEIGHBOURS = 12
-"""Looked at per memory: some of the nearest are connected already."""
+"""Neighbours compared per memory; some of the nearest are linked already."""
 
 _FRESH_LINKS = """
     WITH pairs AS (
@@ -67,7 +67,7 @@ class NewLink(BaseModel):
 
 
 class CreativeOutcome(BaseModel):
-    """Edges between similar memories that no edge connected."""
+    """Outcome of a creative cycle."""
 
     week: str = Field(description="The ISO week whose sample was drawn.")
     sampled: int

@@ -1,6 +1,6 @@
-"""Which names a person decided to be one, or not: kept in the tenant's state, and applied over what the rules of `entities` find.
+"""Decisions of a person that names mean the same entity, or do not. They override the rules of `entities`.
 
-A decision is about keys (`entities.key_of`), so it holds for all spellings that are equal once normalised, and for memories to come.
+A decision concerns keys (`entities.key_of`), so it covers every spelling with the same key, also in future memories.
 """
 
 import json
@@ -22,23 +22,23 @@ _FILE = "names.json"
 
 @dataclass(frozen=True, slots=True)
 class NameDecision:
-    """Some names mean what another one means, or a name means nothing but itself."""
+    """A decision that names mean the same entity as another name, or that a name is an entity of its own."""
 
     did: Literal["merge", "split"]
     names: tuple[str, ...]
-    """As memories write them: of a merge, those of the entity that went into another."""
+    """Names as memories write them; of a merge, those of the entity that was merged into another."""
     keys: tuple[str, ...]
-    """Of these names, as the rules see them without any decision."""
+    """Keys of these names by the rules alone, without any decision."""
     into: str = ""
-    """Name of the entity that a merge went into; of a split, of the one that it left."""
+    """Name of the entity that a merge kept, or that a split took the names from."""
     into_key: str = ""
-    """The key that the names of a merge have from then on."""
+    """Key that the merged names take."""
     at: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
     id: str = field(default_factory=lambda: secrets.token_hex(4))
 
 
 def read_name_decisions(state: "TenantState") -> Sequence[NameDecision]:
-    """The decisions of a tenant, the earliest first.
+    """Return a tenant's decisions, the earliest first.
 
     Raises:
         DamagedError: they cannot be read.
@@ -47,27 +47,27 @@ def read_name_decisions(state: "TenantState") -> Sequence[NameDecision]:
 
 
 def change_name_decisions(state: "TenantState", change: Callable[[Sequence[NameDecision]], Iterable[NameDecision]]) -> None:
-    """Replace the decisions with what `change` makes of them; again if another process was faster."""
+    """Replace the decisions with the result of `change`; call it again if another process wrote meanwhile."""
 
-    def changed(held: bytes | None) -> bytes:
-        decisions = [asdict(each) for each in change(_parsed(state, held))]
+    def changed(stored: bytes | None) -> bytes:
+        decisions = [asdict(each) for each in change(_parsed(state, stored))]
         return f"{json.dumps(decisions, ensure_ascii=False, indent=1)}\n".encode()
 
     state.update(_FILE, changed)
 
 
-def _parsed(state: "TenantState", held: bytes | None) -> Sequence[NameDecision]:
+def _parsed(state: "TenantState", stored: bytes | None) -> Sequence[NameDecision]:
     try:
-        decisions = json.loads(held or b"[]")
+        decisions = json.loads(stored or b"[]")
         return [NameDecision(**{**each, "names": tuple(each["names"]), "keys": tuple(each["keys"])}) for each in decisions]
     except (ValueError, TypeError, KeyError) as error:
         raise DamagedError(f"{state.where(_FILE)} cannot be read ({error}); take it from a backup, or remove it.") from error
 
 
 def spellings_of(tenant: "Tenant") -> Mapping[str, str]:
-    """The gazetteer's spellings, lower case -> the name, and what persons decided; a later decision goes before an earlier one.
+    """Return the gazetteer's spellings, lower case -> name, and the decisions; a later decision overrides an earlier one.
 
-    A decision gives a key -> the key that takes its place, and `CALLED` and a key -> what is called so.
+    A decision is held as key -> replacing key, and as `CALLED` + key -> chosen name.
     """
     keys: dict[str, str] = {}
     for each in read_name_decisions(tenant.state):

@@ -1,8 +1,8 @@
-"""The graph: memories, entities and clusters as nodes, mentions of entities, typed edges; brought to what the stores say.
+"""The build of the graph: nodes (memories, entities, clusters), mentions of entities, and typed edges.
 
-The build reads what changed (`memory_assets.graph.changes`) and resolves names with the catalog closed. The rules
-(`memory_assets.graph.rules`) run on a read-only connection over what the change concerns. Only the difference is written, in one short
-transaction. If nothing changed, nothing is written. If another build came in between, the build starts again.
+The build reads the changes (`memory_assets.graph.changes`) and resolves names with the catalog closed. The rules
+(`memory_assets.graph.rules`) run on a read-only connection over the part that the changes affect. One short transaction writes the
+difference, and nothing if nothing changed. If another build committed meanwhile, the build starts again.
 """
 
 from collections.abc import Mapping
@@ -32,7 +32,7 @@ _Counts = tuple[int, int, dict[str, int], dict[str, int]]
 _ATTEMPTS = 5
 _CALLED = pa.schema([("key", pa.string()), ("text", pa.string())])
 _LEAST_SHARE = 0.25
-"""Share of an entity's mentions that must agree on a type before it is more than a name."""
+"""Share of an entity's mentions that must agree on a type; otherwise its type is NAME."""
 
 _RESOLVED = """
 CREATE TEMP VIEW now_surfaces AS
@@ -159,10 +159,10 @@ _DIFFERENCES = {
 
 @dataclass(frozen=True, slots=True)
 class GraphOutcome:
-    """What changed in the graph, and what it holds now."""
+    """What a build changed, and the size of the graph afterwards."""
 
     changed: int
-    """Memories that were looked at again."""
+    """Memories that were read again."""
     written: int
     """Rows inserted, updated or deleted."""
     memories: int
@@ -170,17 +170,17 @@ class GraphOutcome:
     edges_by_type: dict[str, int]
     edges_by_origin: dict[str, int]
     memories_version: int
-    """LanceDB versions that the graph was built from."""
+    """LanceDB version that the graph was built from, as is `relations_version`."""
     relations_version: int
 
 
 def refresh_graph(
     catalog: Catalog, memories: MemoryStore, relations: RelationStore, spellings: Mapping[str, str] | None = None
 ) -> GraphOutcome:
-    """Bring nodes, mentions and edges to what the memories, the stated relations and the sleep cycles say.
+    """Update nodes, mentions and edges from the memories, the stated relations and the sleep cycles.
 
-    A stated relation of a superseded memory counts for its newest version. `spellings` are the gazetteer's, lower case -> the name,
-    and what a person decided about names (`decided_names`).
+    A stated relation of a superseded memory counts for its newest version. `spellings` are the gazetteer's, lower case -> name, with a
+    person's decisions about names (`decided_names`).
 
     Raises:
         StoreError: a store cannot be read or written; the graph stays as it was.
@@ -203,29 +203,29 @@ def refresh_graph(
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """What a build has to do, beside the changed memories."""
+    """Input of a build besides the changed memories."""
 
     build: Build
-    """The build that was read."""
+    """The last build, as read."""
     naming: Naming
     relations_version: int
     restated: bool
     """Whether relations were stated or withdrawn since the last build."""
     replacements: pa.Table
-    """Rows of `graph_changes`: which statements of changed memories replace others, or are replaced."""
+    """Rows of `graph_changes` for the statements of changed memories."""
     answers: pa.Table
-    """Rows of `analyzer_news`: memories whose links by a chat model changed."""
+    """Rows of `analyzer_news`: memories whose links from a chat model changed."""
     compared_all: bool
 
     def __bool__(self) -> bool:
-        """Whether there is anything to write, even if only a position."""
+        """Whether there is anything to write, if only a position."""
         return bool(self.compared_all or self.naming.anew or self.restated or self.answers.num_rows)
 
 
 def _compute(
     catalog: Catalog, changes: Changes, found: _Found, relations: pa.Table, spellings: Mapping[str, str]
 ) -> dict[str, pa.Table]:
-    """The rows to remove from and add to each table; `relations` are all that were stated."""
+    """Return the rows to remove from and add to each table; `relations` are all stated ones."""
     with catalog.read() as connection:
         given = {
             "changed": changes.memories,
@@ -260,13 +260,12 @@ def _compute(
 
 
 def _called(spellings: Mapping[str, str]) -> pa.Table:
-    """The names that a person chose, by key."""
     chosen = [(key.removeprefix(CALLED), name) for key, name in spellings.items() if key.startswith(CALLED)]
     return pa.table({"key": [key for key, _ in chosen], "text": [name for _, name in chosen]}, _CALLED)
 
 
 def _look(catalog: Catalog, changes: Changes, relations_version: int, spellings: Mapping[str, str]) -> _Found:
-    """Find which names, statements, relations and links the change concerns. Names and statements are compared with the catalog closed."""
+    """Find the names, statements, relations and links that the change affects. Names and statements are compared without the catalog."""
     with catalog.read() as connection:
         build = read_build(connection)
         given = {"touched": changes.touched, "changed_surfaces": changes.surfaces, "changed_statements": changes.statements}
@@ -280,7 +279,7 @@ def _look(catalog: Catalog, changes: Changes, relations_version: int, spellings:
 
 
 def _write(catalog: Catalog, changes: Changes, difference: dict[str, pa.Table], found: _Found) -> _Counts | None:
-    """Apply the difference in one transaction; None, and nothing written, if another build came in between."""
+    """Apply the difference in one transaction. Return None without writing if another build committed meanwhile."""
     with catalog.write() as connection:
         if read_build(connection) != found.build:
             return None
@@ -305,7 +304,7 @@ def _write(catalog: Catalog, changes: Changes, difference: dict[str, pa.Table], 
         for name, rows in derived.items():
             if rows.num_rows:
                 connection.execute(f"INSERT INTO graph_{name} BY NAME FROM rows")
-        # A catalog that was begun again keeps them, and does not know what is gone.
+        # A catalog that was begun again keeps its creative links and does not know which memories are gone.
         if changes.gone.num_rows or changes.compared_all:
             connection.execute("""
                 DELETE FROM creative_links
@@ -324,7 +323,7 @@ def _write(catalog: Catalog, changes: Changes, difference: dict[str, pa.Table], 
 
 
 def _touched(difference: dict[str, pa.Table]) -> pa.Table:
-    """Column `node`: the nodes whose edges, mentions or name differ."""
+    """Return column `node`: the nodes whose edges, mentions or name differ."""
     columns = {"source_id", "target_id", "memory_id"}
     ends = [rows[name] for rows in difference.values() for name in rows.column_names if name in columns]
     named = [difference[name].filter(pc.field("kind") != "memory")["id"] for name in ("lost_nodes", "new_nodes")]
@@ -332,7 +331,6 @@ def _touched(difference: dict[str, pa.Table]) -> pa.Table:
 
 
 def _counts(connection: "DuckDBPyConnection") -> _Counts:
-    """How many memories, entities, and edges by type and by origin there are."""
     kinds = dict(connection.execute("SELECT kind, count(*) FROM graph_nodes GROUP BY kind").fetchall())
     types = dict(connection.execute("SELECT type, count(*) FROM graph_edges GROUP BY type ORDER BY type").fetchall())
     origins = dict(connection.execute("SELECT origin, count(*) FROM graph_edges GROUP BY origin ORDER BY origin").fetchall())

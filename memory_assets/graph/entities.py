@@ -1,7 +1,7 @@
-"""Entity resolution: which of the names that memories mention mean the same person or thing; docs/graph.md has the rules.
+"""Entity resolution: which names in memories mean the same person or thing. docs/graph.md has the rules.
 
-A surface is a name as a memory has it, with its type. Surfaces of one meaning are one node of the graph: names that are equal once
-normalised, full names that differ by a slip of the pen, and a first or last name alone with the one full name that has it.
+A surface is a name as a memory writes it, with its type. Each entity is one node of the graph. It has the names that are equal once
+normalised, full names that differ by a misspelling, and a first or last name alone if only one full name contains it.
 """
 
 import re
@@ -21,37 +21,38 @@ MOST = 0.95
 GAP = 0.10
 _SHORTEST_FUZZY = 3
 _SLIP_RATIO = 3
-"""How many times as often the right spelling is mentioned, if the other one is mentioned more than once: two names that are both in
-use mean two people."""
+"""Factor by which mentions of the right spelling must exceed those of a misspelling that occurs more than once. Two names that are
+both in use mean two people."""
+
 
 _LONGEST_FULL = 3
-"""Words of a name that is called by the first or the last of them."""
+"""Words of a full name up to which its first or last word may stand for it."""
 _BLOCK = 40
-"""Names that are compared all with all."""
+"""Names of which all pairs are compared."""
 ALONE = "alone"
-"""The space of names that a person split off."""
+"""Space of the names that a person split off."""
 CALLED = "called:"
-"""Before a key among the spellings: the name that a person chose for what has this key."""
+"""Prefix of a key among the spellings whose value is the name that a person chose for it."""
 _DIGITS = re.compile(r"\d+")
 _TITLE = re.compile(r"^(?:mr|mrs|ms|dr|prof|herr|frau)\.?\s+")
 OWN_SPACE = WRITTEN
-"""Types whose names mean nothing but themselves; the others share one space, because their types are often mistaken."""
+"""Types whose names are compared only within the type; the others share one space, because their types are often mistaken."""
 _FUZZY = PERSONAL | {EntityType.PROJECT, EntityType.EVENT}
 _TRANSCRIBED = str.maketrans({"ß": "ss", "ø": "o", "ł": "l", "đ": "d", "æ": "ae", "œ": "oe"})
 
 
 @dataclass(frozen=True, slots=True)
 class Surface:
-    """A name as memories have it."""
+    """A name as memories write it."""
 
     text: str
     type: str
     memories: int = 1
-    """How many mention it so."""
+    """Memories that mention it in this form."""
 
 
 def normalised(text: str, kind: str) -> str:
-    """What exact comparison compares: no case, accents, titles, possessive or doubled spaces; "Last, First" turned round."""
+    """Return the form for exact comparison: no case, accents, titles, possessive or doubled spaces; "Last, First" turned round."""
     if kind in OWN_SPACE:
         return text.casefold() if kind in {EntityType.EMAIL, EntityType.TAG} else text
     plain = text.casefold()
@@ -75,12 +76,12 @@ def resolve(
     elsewhere: Mapping[str, Collection[int]] | None = None,
     taken: Iterable[int] = (),
 ) -> dict[tuple[str, str], int]:
-    """Give every surface, (text, type), the id of its entity, 53 bits. `surfaces` are all of the tenant's, or all of some divisions.
+    """Map every surface, (text, type), to the id of its entity, 53 bits. `surfaces` are all of the tenant's, or all of some divisions.
 
-    Texts that one memory mentions `together` are not merged as slips of the pen. `spellings` are lower-case spelling -> the name it
-    stands for, `keys` what `key_of` made of each. With `known`, the ids of an earlier resolution, a group keeps the id that most of its
-    mentions had. For a first or last name alone `elsewhere` has the entities beside `surfaces` whose full name has it (two will do);
-    `taken` are ids of entities that are none of `surfaces`.
+    Pairs of texts that one memory mentions (`together`) are not merged as misspellings. `spellings` map a lower-case spelling to its name;
+    `keys` hold the results of `key_of`. `known` are the ids of an earlier resolution: a group keeps the id that most of its mentions had.
+    `elsewhere` has the entities outside `surfaces` whose full name contains a first or last name (two suffice); `taken` are ids of
+    entities outside `surfaces`.
     """
     keys = keys or {(surface.text, surface.type): key_of(surface, spellings or {}) for surface in surfaces}
     names: dict[str, Counter[str]] = defaultdict(Counter)
@@ -96,9 +97,9 @@ def resolve(
 
 
 def key_of(surface: Surface, spellings: Mapping[str, str]) -> str:
-    """What names that are one without further ado have in common: their space and their normalised text.
+    """Return the key shared by names that are equal without comparison: their space and their normalised text.
 
-    `spellings` may also replace keys, as a person decided (`decided_names`). A name in the space `ALONE` is one with no other.
+    `spellings` may also replace keys, as a person decided (`decided_names`). A name in the space `ALONE` equals no other.
     """
     space = surface.type if surface.type in OWN_SPACE else "name"
     text = surface.text if surface.type in OWN_SPACE else spellings.get(surface.text.casefold(), surface.text)
@@ -107,7 +108,7 @@ def key_of(surface: Surface, spellings: Mapping[str, str]) -> str:
 
 
 def division_of(key: str) -> str:
-    """Where a key's slips of the pen lie: full names with the same initials and digits are one division; another key is its own."""
+    """Return a key's division: full names with the same initials and digits share one; any other key is its own division."""
     space, _, name = key.partition(":")
     words = name.split()
     if space != "name" or len(words) < 2:
@@ -116,12 +117,12 @@ def division_of(key: str) -> str:
 
 
 def own_ids(key: str) -> Iterator[int]:
-    """The ids for a new group of this key, of which it gets the first that is free: others may be of groups that bore the key once."""
+    """Yield candidate ids for a new group of this key, which takes the first free one: an earlier group of the key may have an id."""
     return (derived_id(f"entity:{key}", str(attempt) if attempt else "") for attempt in count())
 
 
 def lone_words(keys: Iterable[str]) -> set[str]:
-    """The first and last names by which the full names among some keys may be called."""
+    """Return the first and last names that may stand for the full names among `keys`."""
     names = [key.removeprefix("name:").split() for key in keys if key and key.startswith("name:")]
     return {word for words in names if 1 < len(words) <= _LONGEST_FULL for word in (words[0], words[-1])}
 
@@ -133,7 +134,7 @@ def _root(merged: Mapping[str, str], key: str) -> str:
 
 
 def _merge_fuzzy(names: Mapping[str, Counter[str]], apart: set[frozenset[str]]) -> dict[str, str]:
-    """Rarer spelling -> the commoner one that it is a slip of."""
+    """Map each misspelling to the commoner name it is merged with."""
     candidates: dict[str, dict[str, float]] = defaultdict(dict)
     for one, other, score in _slips(names):
         if frozenset((one, other)) not in apart:
@@ -147,10 +148,10 @@ def _merge_fuzzy(names: Mapping[str, Counter[str]], apart: set[frozenset[str]]) 
 
 
 def _slips(names: Mapping[str, Counter[str]]) -> Iterator[tuple[str, str, float]]:
-    """A rarer full name, a commoner one that it may be a slip of, and how surely; a pair perhaps more than once.
+    """Yield a rarer full name, a commoner one that it may misspell, and the score; a pair perhaps more than once.
 
-    Names are compared within blocks that share one word, the first letters of the others and all digits. In a block of more than
-    `_BLOCK` names each is compared with those beside it in the order of spelling, from the front and from the back.
+    Names are compared within blocks that share one word, the initials of the others and all digits. In a block of more than `_BLOCK`
+    names each is compared with its neighbours in alphabetical order, forwards and of the reversed spelling.
     """
     blocks: dict[tuple[int, str, str], list[str]] = defaultdict(list)
     for key, types in names.items():
@@ -167,7 +168,7 @@ def _slips(names: Mapping[str, Counter[str]]) -> Iterator[tuple[str, str, float]
 
 
 def _slips_within(keys: Sequence[str], types: Sequence[Counter[str]]) -> Iterator[tuple[str, str, float]]:
-    """`_slips` among a few names, given with their types, all of them compared with all."""
+    """Yield what `_slips` yields, from all pairs of a few names given with their types."""
     import numpy as np
     from rapidfuzz.distance import Levenshtein
     from rapidfuzz.process import cdist
@@ -187,19 +188,19 @@ def _slips_within(keys: Sequence[str], types: Sequence[Counter[str]]) -> Iterato
 
 
 def _overlapping(ordered: list[str]) -> list[list[str]]:
-    """Runs of `_BLOCK` names, each of which shares half with the next."""
+    """Return runs of `_BLOCK` names, each of which shares half with the next."""
     return [ordered[start : start + _BLOCK] for start in range(0, len(ordered) - _BLOCK // 2, _BLOCK // 2)]
 
 
 def _type(types: Counter[str]) -> str:
-    """The type most mentions give; NAME only where there is no other."""
+    """Return the type of most mentions; NAME only if there is no other."""
     return max(types, key=lambda kind: (kind != EntityType.NAME, types[kind], kind))
 
 
 def _merge_partial(
     names: Mapping[str, Counter[str]], merged: Mapping[str, str], elsewhere: Mapping[str, Collection[int]]
 ) -> dict[str, str]:
-    """First or last name alone -> the one full name that has it, or the `_anchor` of the one entity elsewhere."""
+    """Map each first or last name alone to the only full name that contains it, or to the `_anchor` of the only entity elsewhere."""
     full: dict[str, set[str]] = defaultdict(set)
     for word, entities in elsewhere.items():
         full[word] |= {_anchor(number) for number in entities}
@@ -218,7 +219,7 @@ def _merge_partial(
 
 
 def _anchor(entity: int) -> str:
-    """Stands for an entity that is not being resolved."""
+    """Return a placeholder key for an entity that is not being resolved."""
     return f"entity:{entity}"
 
 

@@ -1,9 +1,9 @@
-"""The forget cycle: memories of low relevance are archived, which is reversible; the least relevant are deleted if that is on.
+"""The forget cycle archives memories of low relevance, which is reversible, and can delete the least relevant ones.
 
-Archiving changes only the state. The cycle first writes deleted memories to a file of the tenant that `memory import` reads. A
-memory that its source still says is archived and not deleted, because the next run would store it again. If more than a tenth of the
-active memories would leave recall, a person confirms it: the cause is then mostly a setting, or a store that was never searched. A memory
-that changes while the cycle runs is skipped.
+Archiving changes only the state. Before the cycle deletes, it writes the memories to a file of the tenant that `memory import` reads.
+A memory whose source still contains it is archived instead, because the next run would store it again. If more than a tenth of the
+active memories (`forget_at_most`) would leave recall, a person must confirm: the cause is mostly a setting, or a store that was never
+searched. A memory that changes during the cycle is skipped.
 """
 
 from collections.abc import Collection, Iterator
@@ -30,30 +30,29 @@ _Found = tuple[tuple[Memory, float], ...]
 
 @dataclass(frozen=True, slots=True)
 class ForgetOutcome:
-    """What a forget cycle did; what it would do, where it was only asked or held back."""
+    """Outcome of a forget cycle; in a dry run, or if it was held back, what it would do."""
 
     scored: int
     active: int
-    """Memories that were in recall before."""
+    """Active memories before the cycle."""
     protected: int
-    """Active memories below the archive threshold that stay because they are protected ..."""
+    """Active memories below the archive threshold that stay because they are protected."""
     recent: int
-    """... and those that stay because they showed a sign of life within the days of grace."""
+    """Unprotected ones that stay because of a sign of life within the days of grace."""
     held_back: bool
-    """Whether nothing was done, or would be, because too many would have gone."""
+    """Whether the cycle does nothing because too many memories would go."""
     archived: _Found
-    """Memories and their relevance, least first."""
+    """Memories with their relevance, lowest first."""
     deleted: _Found
     file: str | None
-    """Where the deleted ones were written to."""
+    """Where the cycle wrote the deleted memories."""
 
 
 def forget(tenant: "Tenant", now: datetime, *, dry_run: bool = False, however_many: bool = False) -> ForgetOutcome:
-    """Archive and, if the settings say so, delete; a second run finds nothing left to do.
+    """Archive memories of low relevance and, if the settings say so, delete. A second run finds nothing left to do.
 
-    With `however_many` a person has seen how many would go, and lets them. Scores are computed for this moment, so that the cycle never
-    acts on old ones. A kill between the writing of the file and the end of the deletion leaves the file; the next run writes another one
-    with what is still there.
+    `however_many` is the confirmation of a person who has seen how many would go. The scores are computed for `now`, never read from an
+    earlier pass. A kill after the file was written leaves the file; the next run writes another with the memories that are still there.
 
     Raises:
         StoreError: a store cannot be read or written; finished commits stay.
@@ -102,7 +101,6 @@ def forget(tenant: "Tenant", now: datetime, *, dry_run: bool = False, however_ma
 
 
 def _ids_with_source(catalog: Catalog, memories: MemoryStore) -> set[int]:
-    """Ids of the memories that a file still stands behind."""
     rows = memories.scan(("id", "source_key"), "source_key <> ''")
     with catalog.read() as connection:
         connection.register("rows", rows)
@@ -111,14 +109,14 @@ def _ids_with_source(catalog: Catalog, memories: MemoryStore) -> set[int]:
 
 
 def _chunks(found: _Found) -> Iterator[tuple[list[int], list[datetime]]]:
-    """Ids, and the `updated_at` that was read, of so many as one commit takes."""
+    """Yield the ids, and the `updated_at` values as read, of the memories of each commit."""
     for start in range(0, len(found), _CHUNK):
         chunk = [memory for memory, _ in found[start : start + _CHUNK]]
         yield [memory.id for memory in chunk], [memory.updated_at for memory in chunk]
 
 
 def _read(memories: MemoryStore, relevance: dict[int, float], states: Collection[State]) -> _Found:
-    """The memories that may still be forgotten, with their relevance, least first."""
+    """Return the memories that may still be forgotten, with their relevance, lowest first."""
     ids = list(relevance)
     found = [memory for start in range(0, len(ids), _CHUNK) for memory in memories.get(ids[start : start + _CHUNK])]
     free = [(memory, relevance[memory.id]) for memory in found if memory.state in states and not memory.protected]

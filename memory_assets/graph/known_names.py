@@ -1,4 +1,4 @@
-"""Which names the graph knows: people that several memories mention, and the projects that memories belong to."""
+"""Names that text analysis learns from the graph: people that several memories mention, and projects."""
 
 import re
 from typing import TYPE_CHECKING
@@ -11,9 +11,9 @@ if TYPE_CHECKING:
     from memory_assets.tenants import Tenant
 
 _LEAST_MENTIONS = 2
-"""Memories that must mention a person: a single mention may be a mistake, and a mistake must not confirm itself."""
+"""Memories that must mention a person. A single mention may be a mistake, which must not confirm itself."""
 _MOST = 10_000
-"""Most people that are known, by the number of memories that mention them; every process that reads texts loads them."""
+"""People kept, the most mentioned first; every process that analyses texts loads them."""
 _HOME = re.compile(
     r"^(?:/(?:home|Users)/[^/]+|/root|[A-Za-z]:[\\/]Users[\\/][^\\/]+)(?:[\\/](?:Desktop|Documents|Downloads))?[\\/]?$"
 )
@@ -21,13 +21,13 @@ _LAST_PART = re.compile(r"[\\/]([^\\/]+)[\\/]?$")
 
 
 def project_name(project: str) -> str:
-    """The lower-case name of the project that a working directory belongs to: its last part; none for a home folder or a slug."""
+    """Return a working directory's project: its last part in lower case, or "" for a home folder or a slug."""
     found = None if _HOME.match(project) else _LAST_PART.search(project)
     return found[1].lower() if found else ""
 
 
 def refresh_known_names(tenant: "Tenant") -> bool:
-    """Write the names down if they changed; return whether they did."""
+    """Write the known names if they changed; return whether they did."""
     with tenant.catalog.read() as connection:
         rows = connection.execute(
             """

@@ -1,4 +1,4 @@
-"""Where the nodes of a graph are drawn."""
+"""Force-directed layout of a graph for drawing."""
 
 from typing import TYPE_CHECKING
 
@@ -14,9 +14,9 @@ _GRAVITY = 0.03
 
 
 def layout(count: int, edges: list[tuple[int, int, float]]) -> "Positions":
-    """Places, shape (count, 2): edges pull by their confidence, and every node is pushed away from some others drawn in each round.
+    """Return positions, shape (count, 2). Edges attract by their confidence; each round every node is repelled by a random sample.
 
-    Repulsion by sampling (as in LargeVis and UMAP) costs the same for every node, so thousands of nodes take a second.
+    Sampled repulsion (as in LargeVis and UMAP) costs the same for every node, so thousands of nodes take a second.
     """
     random = np.random.default_rng(0)
     where = random.normal(scale=max(1.0, count**0.5), size=(count, 2))

@@ -1,8 +1,8 @@
-"""The names that a change affects, and the entities that they mean now. Other names are not read.
+"""Incremental name resolution: find the names that a change affects, and resolve them to entities. Other names are not read.
 
-Only names of one division (`entities.division_of`) can be slips of each other. A division is resolved again when a changed memory mentions
-one of its names, and with it the first and last names that stand alone somewhere and that a full name of the division has. The catalog
-is closed while names are compared.
+Only names of one division (`entities.division_of`) can be misspellings of each other. A division is resolved again when a changed
+memory mentions one of its names. The first and last names that occur alone and belong to a full name of the division are resolved
+with it. The catalog is closed while names are compared.
 """
 
 from collections.abc import Iterable, Mapping
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _ALIASES = table("graph_aliases").arrow()
 _OWN_IDS = 2
-"""Ids that are looked up for a name that may become an entity of its own: more groups that bore one name have never been seen."""
+"""Ids looked up for a name that may become a new entity. No name has ever been shared by more groups."""
 _MENTIONED = """
     SELECT "text", type FROM changed_surfaces
     UNION SELECT "text", type FROM graph_surfaces SEMI JOIN touched ON touched.id = memory_id
@@ -55,23 +55,21 @@ _TAKEN = """
 
 @dataclass(frozen=True, slots=True)
 class Naming:
-    """What a change does to `graph_aliases`."""
+    """Difference that a change makes to `graph_aliases`."""
 
     lost_aliases: pa.Table
-    """Rows that it loses."""
     new_aliases: pa.Table
-    """Rows that it gets."""
     basis: str
-    """Digest of the spellings with which the names were compared."""
+    """Digest of the spellings used in the comparison."""
     anew: bool
-    """Whether all names are compared again, because the spellings changed since the last build."""
+    """Whether all names are compared again because the spellings changed since the last build."""
 
 
 class AffectedNames:
-    """The names that a change affects, as the catalog had them."""
+    """Names that a change affects, with their entities as of the last build."""
 
     def __init__(self, connection: "DuckDBPyConnection", spellings: Mapping[str, str]) -> None:
-        """Read them from a catalog that shows `touched`, `changed_surfaces` and `now_surfaces`; `spellings`: lower case -> the name."""
+        """Read the names. The catalog must show `touched`, `changed_surfaces` and `now_surfaces`; `spellings`: lower case -> name."""
         self._spellings = spellings
         self._keys: dict[Name, str] = {}
         self._basis = blake2b(repr(sorted(spellings.items())).encode("utf-8", "replace"), digest_size=16).hexdigest()

@@ -1,6 +1,6 @@
-"""Nearest memories by what they say, for many at once and never all pairs.
+"""Nearest memories by meaning, for many memories at once, without comparing all pairs.
 
-By the store's index for a few, by one streamed pass over the vectors for some, by cells for all.
+A few memories are looked up in the store's index, some in one streamed pass over the vectors, and all of them by k-means cells.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,15 +22,14 @@ if TYPE_CHECKING:
 
 LIVE = (State.ACTIVE, State.ARCHIVED)
 _FEW = 16
-"""Up to so many, the store's own search is cheaper than reading all vectors of a small store."""
+"""Memories up to which the store's own search is cheaper than reading all vectors of a small store."""
 _ROWS_A_LOOK = 4_000
-"""Vectors that are read in the time of one search; in a large store as many more are looked up."""
+"""Vectors read in the time of one search: the larger the store, the more memories are searched for one by one."""
 _BLOCK_BYTES = 64 << 20
-"""Most memory that one block of similarities takes."""
 _CELL = 256
 """Vectors per cell: small enough to compare all with all, large enough that neighbours mostly share one."""
 _EXACT = 8_000
-"""Up to so many vectors all are compared."""
+"""Vectors up to which all pairs are compared."""
 _PROBES = 6
 """Cells that a vector is compared with."""
 
@@ -40,9 +39,9 @@ EMPTY = pa.table({"id": pa.array([], pa.int64()), "other": pa.array([], pa.int64
 def nearest_to(
     store: MemoryStore, ids: Sequence[int], count: int, states: Sequence[State] = LIVE, *, least: float = -1.0
 ) -> pa.Table:
-    """Columns `id`, `other` and `similarity`: the `count` nearest memories of each of `ids`, of a similarity above `least`.
+    """Return columns `id`, `other`, `similarity`: the `count` nearest memories of each of `ids` whose similarity is above `least`.
 
-    Both similarities are on the common scale. Empty before the first embedding.
+    Both similarities are on the common scale. The table is empty before the first embedding.
     """
     column, scale = store.columns.meaning, scale_of_live(store)
     if column is None or not ids:
@@ -77,12 +76,12 @@ def nearest_to(
 
 
 def scale_of_live(store: MemoryStore) -> Scale:
-    """How the similarities of a store's vectors are read."""
+    """Return the scale that maps cosines of the store's vectors to common similarities."""
     return scale_of(store.columns.embedder, store.columns.scale)
 
 
 def read_vectors(store: MemoryStore, states: Sequence[State], ids: Sequence[int] = ()) -> "tuple[Ids, Vectors]":
-    """Ids and unit vectors, in the order of the ids, of what the memories in some states (any, if none is given), or `ids`, say."""
+    """Return ids and unit vectors of meaning, ordered by id: of memories in `states` (any if empty), or of `ids` if given."""
     column = store.columns.meaning
     if column is None:
         return np.empty(0, np.int64), np.empty((0, 0), np.float32)
@@ -101,10 +100,10 @@ def read_vectors(store: MemoryStore, states: Sequence[State], ids: Sequence[int]
 
 
 def nearest_of_all(vectors: "Vectors", count: int, *, least: float = -1.0) -> "tuple[npt.NDArray[np.int64], Vectors]":
-    """Places and cosines, shape (n, count), of every unit vector's nearest others above `least`; the place is -1 where there are fewer.
+    """Return places and cosines, shape (n, count), of each unit vector's nearest others above `least`; a missing place is -1.
 
-    Up to some thousand vectors the answer is exact. Beyond that k-means divides them into cells of some hundreds, and each vector
-    is compared with those of its nearest cells; near neighbours rarely lie in others.
+    Up to 8,000 vectors the result is exact. Beyond that k-means divides the vectors into cells of some hundreds, and each vector is
+    compared with those of its nearest cells, which rarely misses a near neighbour.
     """
     total = len(vectors)
     places = np.full((total, count), -1, np.int64)
@@ -123,9 +122,9 @@ def nearest_of_all(vectors: "Vectors", count: int, *, least: float = -1.0) -> "t
 
 
 def _cells(vectors: "Vectors") -> "Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], bool]]":
-    """Triples (rows, members, is_home): compare these rows with these members, which are the same where they are at home.
+    """Yield triples (rows, members, is_home): rows to compare with members, which are the same vectors if `is_home`.
 
-    No two triples bring the same row and member together.
+    No pair of row and member occurs in two triples.
     """
     total = len(vectors)
     everything = np.arange(total)
@@ -159,7 +158,7 @@ def _grouped(labels: "npt.NDArray[np.int32]", groups: int) -> "list[npt.NDArray[
 
 
 def _merge(ids: "Ids", best: "Vectors", others: "Ids", scores: "Vectors") -> "tuple[Ids, Vectors]":
-    """The best of what is kept and what is new, row by row, best first."""
+    """Return the best `count` of the kept and the new pairs, row by row, best first."""
     count = best.shape[1]
     if scores.shape[1] > count:
         keep = np.argpartition(-scores, count - 1, axis=1)[:, :count]

@@ -1,6 +1,6 @@
-"""Sentences of memories that sentences of other memories replace or contradict: what `memory_assets.graph.statements` found, as told.
+"""Outdated sentences: the replacements and contradictions that `memory_assets.graph.statements` found, as shown to readers.
 
-What is forgotten, superseded or erased since the last build replaces nothing.
+A memory that was forgotten, superseded or erased since the last build replaces nothing.
 """
 
 import re
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 _MARKS = re.compile(r"^(?:[-*+>•]\s+|\d{1,3}[.)]\s+|\[[ xX]\]\s+)+|\*\*|__|`")
-_TOLD_LENGTH = 120
-"""Letters that are told of the sentence that holds."""
+_SHOWN_CHARS = 120
+"""Characters shown of the replacing sentence."""
 _LIKELY = 0.65
-"""Probability from which a sentence is told to be perhaps replaced: half of those sentences are, in short memories."""
+"""Probability from which a sentence is shown as perhaps replaced. In short memories half of those shown are replaced."""
 _RECOGNISED = 40
-"""Letters of its beginning or end by which a sentence is recognised in a text that was cut."""
+"""Characters of a sentence's start or end that identify it in a truncated text."""
 
 
 Verdict = Literal["replaced", "perhaps replaced", "contradicted"]
@@ -40,7 +40,7 @@ class StatementChange(NamedTuple):
     new_id: int
     new_text: str
     on: datetime
-    """The day on which the newer one says that it came about; else when it was said."""
+    """When the newer statement says that it began to hold, else when it was said."""
     verdict: Verdict
     probability: float = 1.0
 
@@ -50,7 +50,7 @@ Replaced = Mapping[int, Sequence[StatementChange]]
 
 
 class Outdated(BaseModel):
-    """A sentence of a memory that a sentence of another one replaces, perhaps replaces, or contradicts while nobody decided."""
+    """A sentence that a sentence of another memory replaces, perhaps replaces, or contradicts without a decision."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -61,32 +61,32 @@ class Outdated(BaseModel):
     verdict: Verdict = "replaced"
 
     def line(self, zone: tzinfo) -> str:
-        """What is told below a text that holds the sentence, with the day in a zone."""
-        return f"{self.verdict} by {self.replaced_by} on {day_in(self.on, zone)}: {shortened(self.by_sentence, _TOLD_LENGTH)}"
+        """Return the line shown below a text that holds the sentence, with the date in `zone`."""
+        return f"{self.verdict} by {self.replaced_by} on {day_in(self.on, zone)}: {shortened(self.by_sentence, _SHOWN_CHARS)}"
 
     def is_in(self, shown: str) -> bool:
-        """Whether a text, which may be cut, shows the sentence."""
+        """Whether a text, which may be truncated, contains the sentence."""
         return shows(shown, self.sentence)
 
 
 def plain(text: str) -> str:
-    """A sentence without the marks of a list or of emphasis, or a text with its sentences like that, on one line."""
+    """Return a sentence or text on one line, without list markers and emphasis."""
     return " ".join(_MARKS.sub("", text.strip()).split())
 
 
 def shows(text: str, sentence: str) -> bool:
-    """Whether a text, which may be cut, shows a sentence of the memory that it is of."""
+    """Whether a text, which may be truncated, contains a sentence of its memory."""
     shown, sentence = (each.replace(LINE_BREAK, " ") for each in (plain(text), sentence))
     return sentence[:_RECOGNISED] in shown or sentence[-_RECOGNISED:] in shown
 
 
 def read_changes(connection: "DuckDBPyConnection") -> list[StatementChange]:
-    """The statements of active memories that are replaced or contradicted, or perhaps are, the latest change last.
+    """Return the replaced, perhaps replaced or contradicted statements of active memories, the latest change last.
 
-    Those of memories between which a person decided are left out. `connection` leads to the catalog.
+    Pairs of memories that a person decided are left out. `connection` leads to the catalog.
     """
     if not connection.execute("FROM graph_changes SELECT 1 LIMIT 1").fetchone():
-        return []  # in DuckLake the query below costs a third of opening a tenant
+        return []  # in DuckLake the query below takes a third of the time of opening a tenant
     rows = connection.execute(f"""
         WITH likeliest AS (FROM graph_changes {LIKELIEST}),
         decided AS (SELECT source_id AS one, target_id AS two FROM graph_edges WHERE origin = 'stated')
@@ -103,7 +103,7 @@ def read_changes(connection: "DuckDBPyConnection") -> list[StatementChange]:
 
 
 def list_replaced(changes: Iterable[StatementChange]) -> Replaced:
-    """The decided ones of some changes."""
+    """Return the changes that are sure replacements, by id of the older memory."""
     found: dict[int, list[StatementChange]] = {}
     for change in changes:
         if change.verdict == "replaced":
@@ -112,7 +112,7 @@ def list_replaced(changes: Iterable[StatementChange]) -> Replaced:
 
 
 def list_doubted(changes: Iterable[StatementChange]) -> Replaced:
-    """By id of a memory: its statements that another one contradicts, or perhaps replaces, the latest change last."""
+    """Return, by id of a memory, its contradicted and perhaps replaced statements, the latest change last."""
     found: dict[int, list[StatementChange]] = {}
     for change in changes:
         if change.verdict == "contradicted":
@@ -126,7 +126,7 @@ def list_doubted(changes: Iterable[StatementChange]) -> Replaced:
 
 
 def replaced_on(replaced: Replaced, older: int, newer: Memory) -> datetime:
-    """The day that is told for an older memory that a newer one replaces."""
+    """Return the date on which `newer` replaces an older memory."""
     days = [each.on for each in replaced.get(older, ()) if each.new_id == newer.id]
     return days[-1] if days else newer.created_at
 
@@ -137,13 +137,13 @@ def find_outdated(
     shown: Iterable[Memory],
     read: Callable[[Collection[int]], Iterable[Memory]],
 ) -> dict[int, tuple[Outdated, ...]]:
-    """The outdated sentences of those of some memories that have any, each with the newest sentence that holds instead.
+    """Return the outdated sentences of memories that have any, each with the newest sentence that replaces it.
 
     Args:
-        replaced: what is, as of the last build of the graph.
-        doubted: what is contradicted or perhaps replaced. Such a sentence is told with the one that says otherwise.
-        shown: the memories, as they are now.
-        read: gives further ones by their ids.
+        replaced: statements that are replaced, as of the last build of the graph.
+        doubted: statements that are contradicted or perhaps replaced; each is shown with the one that disagrees.
+        shown: the memories in their current state.
+        read: reads further memories by id.
     """
     now = {memory.id: memory for memory in shown}
     asked = [number for number in now if number in replaced or number in doubted]

@@ -1,31 +1,30 @@
-"""How much a memory matters now: the relevance score of seed 003, section 2, computed set-wise in the catalog.
+"""The relevance score of a memory (seed 003, section 2), computed set-wise in the catalog.
 
     relevance = decay * (0.3 + 0.3 * access_recency) * density * (0.5 + importance) * (0.7 + 0.3 * confidence), at most 1
 
-    decay           exp(-rate * age); rate is 0.01 a day by default (the seed's 0.1 archives in eleven days what nobody touches)
-    age             days since the memory last showed a sign of life (`fresh_at`): the latest of its creation or confirmation, of
-                    the day this store first saw it, its last recall, work in Tana on what it is linked to there, and the same but
-                    for Tana of a live memory it is linked to by an edge of confidence 0.5 or more, one step far. So what is linked
-                    to live work does not sink, and a hub keeps nothing alive by itself. Likeness and the edges of sleep cycles pass
-                    nothing on
-    access_recency  exp(-0.05 * days since it was last accessed / (1 + ln(1 + recalls))); its creation and its first day here count
-                    as accesses, and what was recalled often fades more slowly
-    density         1 + 0.3 * ln(1 + n), n the memories and clusters that an edge joins it to, in either direction
-    importance      0..1, 0.5 where nobody said
-    confidence      0..1, 1 where nobody doubted
+    decay           exp(-rate * age); the rate is 0.01 a day by default (the seed's 0.1 archives an untouched memory in eleven days)
+    age             days since the last sign of life (`fresh_at`): the latest of the memory's creation or confirmation, the day this
+                    store first saw it, its last recall, work in Tana on nodes linked to it, and the same (except Tana) of any active
+                    memory linked to it by an edge of confidence 0.5 or more. Only one step counts, so a memory linked to live work
+                    does not sink, and a hub keeps nothing alive by itself. Edges of likeness and of sleep cycles do not count
+    access_recency  exp(-0.05 * days since the last access / (1 + ln(1 + recalls))); creation and the first day in this store count
+                    as accesses. A memory that was recalled often fades more slowly
+    density         1 + 0.3 * ln(1 + n), where n is the number of memories and clusters linked to it, in either direction
+    importance      0..1, 0.5 unless stated
+    confidence      0..1, 1 unless stated
 
-Days are counted to the beginning of the UTC day, so that a second pass on one day changes nothing. A fresh memory without edges
-scores 0.6, well above the archive threshold of 0.2. Active memories have a row in `relevance_scores`; for archived ones the same
-formula says whether they come back.
+Days are counted to the start of the UTC day, so a second pass on one day changes nothing. A fresh memory without edges scores 0.6,
+well above the archive threshold of 0.2. Active memories have a row in `relevance_scores`; the same formula decides whether archived
+ones come back.
 
-The archive threshold is compared with `lasting`: the relevance, and for what never rests by age alone (the kinds user, feedback
-and self_knowledge, and what was stored directly with an importance of 0.8 or more) the relevance that it would have on its first
-day. When the store first saw a memory is kept in the catalog: its row's `updated_at` as of the first pass over it; where the
-catalog was lost, that of the next pass, so that nothing grows old by the loss.
+The archive threshold is compared with `lasting`. For most memories it is the relevance. Age alone never archives the kinds user,
+feedback and self_knowledge, nor direct memories with an importance of 0.8 or more: their `lasting` is the relevance that they would
+have on their first day. The catalog keeps the time at which the store first saw a memory: the row's `updated_at` at the first pass
+over it. If the catalog is lost, the next pass sets it anew, so that the loss makes no memory older.
 
-A score follows from a memory's row, its accesses, its edges, and the rows and accesses of the memories that these join it to. So
-within one day a pass looks at what the change feed, the graph's builds and the accesses name since the last one, and at the
-neighbours of that; the first pass of a day scores all.
+A score depends on a memory's row, accesses and edges, and on the rows and accesses of the memories linked to it. Within one day a pass
+therefore reads only what the change feed, the graph's builds and the accesses name since the last pass, and the neighbours of that.
+The first pass of a day scores all.
 """
 
 from datetime import UTC, datetime, timedelta
@@ -49,13 +48,13 @@ if TYPE_CHECKING:
 
 ACCESS_DECAY_PER_DAY = 0.05
 LIVELY_CONFIDENCE = 0.5
-"""Edges surer than this pass on signs of life."""
+"""Least confidence of an edge that passes on signs of life."""
 LIFELESS_ORIGINS = ("similar", "same text", "creative", "cluster")
-"""Edges that pass on none: nobody said that the two belong together."""
+"""Origins of edges that pass on no sign of life, because nobody said that the two belong together."""
 
 STANDING_KINDS = (Kind.USER, Kind.FEEDBACK, Kind.SELF_KNOWLEDGE)
 STANDING_IMPORTANCE = 0.8
-"""What was stored directly and is as important, or is of these kinds, never rests by age alone."""
+"""A memory of these kinds, or a direct one of at least this importance, is never archived by age alone."""
 
 INPUT = ("id", "state", "kind", "source_key", "created_at", "importance", "confidence", "protected", "updated_at")
 
@@ -161,7 +160,7 @@ _DIFFERENCES = {
 
 
 class RelevanceOutcome(BaseModel):
-    """What a decay pass found."""
+    """Outcome of a decay pass."""
 
     scored: int
     below_archive: int = Field(description="Active memories below the archive threshold.")
@@ -189,12 +188,12 @@ class Factors(BaseModel):
     accesses: int
     edges: int
     fresh_because: str
-    """What made it fresh last."""
+    """Reason for `fresh_at`."""
     computed_at: Instant
 
 
 def compute_scores(catalog: Catalog, memories: MemoryStore, now: datetime, rate: float) -> pa.Table:
-    """Scores of all active and archived memories as of the beginning of `now`'s UTC day, with what `score_rows` has; nothing is written."""
+    """Return the scores of all active and archived memories at the start of `now`'s UTC day, as `score_rows` does. Writes nothing."""
     rows = memories.scan(INPUT)
     with catalog.read() as connection:
         connection.register("rows", rows)
@@ -203,9 +202,9 @@ def compute_scores(catalog: Catalog, memories: MemoryStore, now: datetime, rate:
 
 
 def score_rows(connection: "DuckDBPyConnection", moment: datetime, rate: float) -> pa.Table:
-    """The columns of `relevance_scores`, `state`, `protected`, `lasting` and `first_seen`, for the ids in the table `concerned`.
+    """Return `relevance_scores` with `state`, `protected`, `lasting` and `first_seen`, for the ids in the table `concerned`.
 
-    The table `rows`, whose columns are `INPUT`'s, has these memories and those that an edge joins to them.
+    The table `rows`, with the columns of `INPUT`, must hold these memories and all that an edge links to them.
     """
     query = (
         _SCORES.replace("$now", f"TIMESTAMPTZ '{moment.isoformat()}'")
@@ -231,10 +230,10 @@ def refresh_relevance(
     grace_days: float = 0,
     dry_run: bool = False,
 ) -> RelevanceOutcome:
-    """Bring the score of every active memory to what it is as of `now`; unchanged when asked twice for the same day.
+    """Update the score of every active memory to the day of `now`. A second call for the same day changes nothing.
 
-    Archived memories that reach the archive threshold again are named, and nothing is written before they have been woken, so that a pass
-    that ends in between is made again.
+    If archived memories reach the archive threshold again, the outcome names them and nothing is written: the caller wakes them and
+    calls again. A pass that is interrupted in between is thus repeated.
 
     Raises:
         StoreError: a store cannot be read or written; the scores stay as they were.
@@ -305,7 +304,7 @@ def refresh_relevance(
 
 
 def _position(connection: "DuckDBPyConnection", basis: str) -> tuple[Position | None, Build]:
-    """What the last pass had read of the memories, and the build that it saw; no position where all are to be scored."""
+    """Return the feed position of the last pass and the build it saw; None if all memories must be scored."""
     row = connection.execute("SELECT version, read_at, basis, lineage, build FROM scored_position").fetchone()
     if not row or row[2] != basis:
         return None, NO_BUILD
@@ -318,7 +317,7 @@ def _register(connection: "DuckDBPyConnection", found: Changes) -> None:
 
 
 def decay_cycle(tenant: "Tenant", now: datetime, *, dry_run: bool = False) -> RelevanceOutcome:
-    """Fold in what was recalled, score everything, and take archived memories that matter again back into recall.
+    """Fold in the recalls, update the scores, and return archived memories above the threshold to recall.
 
     Raises:
         StoreError: a store cannot be read or written; finished commits stay.
@@ -343,7 +342,7 @@ def decay_cycle(tenant: "Tenant", now: datetime, *, dry_run: bool = False) -> Re
 
 
 def explain(catalog: Catalog, number: int) -> Factors | None:
-    """How a memory's score came about; None for one that was not scored yet."""
+    """Return the factors of a memory's score, or None if it has not been scored."""
     if not catalog.exists:
         return None
     with catalog.read() as connection:

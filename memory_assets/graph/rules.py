@@ -1,25 +1,25 @@
-"""The rules that make typed edges, as SQL over what the catalog knows of each memory.
+"""The SQL rules that derive typed edges from the catalog's facts about memories.
 
-Every rule gives rows of one shape (source, target, type, confidence, similarity, origin, evidence, note). The evidence is the
-memory that the edge was read from, or 0 where it was stated, found in sleep or follows from a pair. When a memory changes, only
-the edges in `doomed` are computed again: those read from it, or from memories that its change touches. `READERS` finds these and what
-each rule reads; a rule without anything to read is not run, as planning it takes longer than running it over a small graph.
+Every rule inserts rows of one shape (source, target, type, confidence, similarity, origin, evidence, note). The evidence is the memory
+that the edge was read from, or 0 if it was stated, found in a sleep cycle or derived from a pair. When a memory changes, only the
+edges in `doomed` are computed again: those read from it, or from memories that its change affects. `READERS` finds these and the input
+of each rule. A rule without input is not run, as planning it takes longer than running it over a small graph.
 
-`now_memories`, `now_surfaces`, `now_mentions` and `now_cues` are views of the catalog's tables as they will be; `touched` holds the ids
-of changed and vanished memories. A rule first names what it concerns, and joins that with the large tables, so that they are passed
-through at most once, column by column, and never sorted.
+`now_memories`, `now_surfaces`, `now_mentions` and `now_cues` are views of the catalog's tables as they will be after the build;
+`touched` holds the ids of changed and vanished memories. A rule first selects the rows it concerns and joins them with the large
+tables, which are therefore scanned at most once, column by column, and never sorted.
 """
 
 LINK_CONFIDENCE = 0.9
-"""A `[[name]]` link says that its author saw a connection, not which."""
+"""A `[[name]]` link shows that its author saw a connection, but not which."""
 SHARED_NAME_CONFIDENCE = 0.6
-"""The same where several memories bear the name."""
+"""Confidence of a link to a name that several memories have."""
 RETRACTION_CONFIDENCE = 0.75
-"""A new version whose wording says that something no longer holds may mean another part of the old one."""
+"""A new version that says that something no longer holds may mean another part of the old one."""
 HUB = 50
-"""An entity that more memories mention connects none of them by itself."""
+"""Memories that mention an entity, above which it connects none of them by itself."""
 ENTITY_CAP = 5
-"""RELATES_TO edges that a memory has for shared entities: the strongest ones."""
+"""RELATES_TO edges per memory for shared entities: the strongest ones."""
 LEAST_ENTITY_CONFIDENCE = 0.25
 
 NOW = """
@@ -95,7 +95,7 @@ INSERT INTO doomed
         WHERE origin = 'same text' AND (source_id IN (FROM touched) OR source_id IN (SELECT id FROM told_again))
     UNION ALL FROM graph_edges WHERE origin = 'claims';
 """
-"""Whose edges are read again, these, and what the rules read: the largest table is passed through once for the edges of evidence."""
+"""Finds the memories whose edges are read again, those edges, and the rules' input, in one scan of the largest table for evidence."""
 
 LINKS = """
 CREATE TEMP TABLE link_targets AS
@@ -246,7 +246,7 @@ RULES = {
     "twins": SIMILARITY,
     "now_changes": CLAIMS,
 }
-"""By what each reads first."""
+"""Rules by the name of their input table."""
 
 KEPT = """
 INSERT INTO doomed
@@ -278,14 +278,14 @@ INSERT INTO doomed
     SELECT e.* FROM graph_edges e SEMI JOIN decided d ON d.one = e.source_id AND d.two = e.target_id WHERE origin = 'claims';
 DELETE FROM wanted w USING decided d WHERE origin = 'claims' AND d.one = w.source_id AND d.two = w.target_id;
 """
-"""What somebody stated about two memories goes before what their words were found to say."""
+"""A relation that somebody stated about two memories overrides what the rules read in their statements."""
 
 RENEWED_CONFIDENCE = 0.75
-"""What perhaps replaces a memory does so if it bears the same title on a later day."""
+"""Confidence that a possible replacement is one because both have the same title and the newer is of a later day."""
 LIKELIEST = """
     QUALIFY probability >= max(probability) OVER (PARTITION BY new_id, new_place) - if(type = 'RELATES_TO', 0, 0.1)
 """
-"""Of the rows of `graph_changes`: a newer statement replaces what it most likely replaces, and what it replaces almost as likely."""
+"""Filter for `graph_changes`: a newer statement replaces its likeliest older one, and those almost as likely."""
 
 PARAMETERS = {
     "likeliest": LIKELIEST,
@@ -300,7 +300,7 @@ PARAMETERS = {
 
 
 def script(rule: str) -> str:
-    """A rule's SQL with its constants filled in."""
+    """Return a rule's SQL with its constants filled in."""
     for name in sorted(PARAMETERS, key=len, reverse=True):
         rule = rule.replace(f"${name}", str(PARAMETERS[name]))
     return rule

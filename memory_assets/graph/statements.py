@@ -1,7 +1,7 @@
-"""Find which statement of a memory replaces which older one, sentence by sentence and across sources.
+"""Search for statements that replace older ones, sentence by sentence and across sources.
 
-A memory is taken apart into statements when it changes. Pairs that share rare words of one project are judged by
-`memory_assets.language.changes`; what both say that one may replace the other is kept in the catalog (`graph_changes`).
+A memory is split into statements when it changes. `memory_assets.language.changes` judges pairs that share rare words of one project;
+the catalog keeps the pairs where the newer statement may replace the older (`graph_changes`).
 """
 
 import re
@@ -29,24 +29,24 @@ STATEMENT_SCHEMA = table("graph_statements").arrow()
 CHANGE_SCHEMA = table("graph_changes").arrow()
 
 StatementRow = dict[str, Any]
-"""Of `graph_statements`, with `of_memory`, how many its memory has."""
+"""Row of `graph_statements`, plus `of_memory`: the number of statements of its memory."""
 _MOST = 60
-"""Statements of one memory that are read."""
+"""Statements read per memory."""
 _SHORT = 2
-"""Statements of a memory up to which the network reads them all: in longer ones it finds changes where there are none."""
+"""Statements of a memory up to which the network reads all pairs; in longer memories it finds changes where there are none."""
 _POSSIBLE, _LIKELY = 0.12, 0.6
-"""Probability by words from which it reads those of longer notes, and those of longer turns of a conversation."""
+"""Probability by words from which the network reads a pair of longer notes, or of longer conversation turns."""
 _LEAST_WORDS = 3
 _LATER = timedelta(days=1)
-"""From which a newer statement of another value is a change rather than a contradiction."""
+"""Distance in time from which a different value is a change rather than a contradiction."""
 _OF_A_MOMENT = frozenset({Kind.RATING, Kind.REFLECTION, Kind.SESSION})
-"""Kinds whose memories are of one time: another time it is otherwise."""
+"""Kinds whose memories describe one moment, so that a later one replaces nothing."""
 _STATED, _DATED, _OPEN = 0.9, 0.75, 0.7
-"""Confidence of a change that the newer statement announces, of one that the dates show, and of a contradiction."""
+"""Confidence of a change that the newer statement announces, of one that the dates imply, and of a contradiction."""
 _DOUBT = 0.5
-"""Times the probability: the confidence of what is perhaps replaced."""
+"""Factor from the probability to the confidence of a possible replacement."""
 _YEAR = 4
-"""Digits of a year, which numbers no series."""
+"""Digits of a year, which is not the number of a series."""
 _HEADING = re.compile(r"^#+\s+(.*)")
 _HOME_SLUG = re.compile(r"-(?:(?:home|Users)-[^-]+|root)")
 _LINK = re.compile(r"\[\[[^\]]*\]\]|https?://\S+")
@@ -92,12 +92,12 @@ _PAIRS = """
     QUALIFY row_number() OVER (PARTITION BY new.memory_id, new.place ORDER BY weight DESC, old.memory_id, old.place) <= $candidates
 """
 _HUB = 60
-"""Statements that may share a word that makes a pair worth judging."""
+"""Statements that may share a word before the word no longer makes a pair worth judging."""
 _CANDIDATES_EACH = 6
 
 
 def read_statements(memories: Sequence[Memory]) -> pa.Table:
-    """Rows of `graph_statements` of these memories."""
+    """Return the rows of `graph_statements` of these memories."""
     return pa.Table.from_pylist([row for memory in memories for row in _statements(memory)], schema=STATEMENT_SCHEMA)
 
 
@@ -127,7 +127,7 @@ def _statements(memory: Memory) -> Iterator[dict[str, Any]]:
 
 
 def list_statements(text: str) -> Iterator[tuple[str, str, str]]:
-    """The sentences of a text that state something: the heading above, the sentence, and it with its marks and line breaks."""
+    """Yield, for each sentence that states something: the heading above it, its plain text, and its text with marks and line breaks."""
     heading = ""
     for sentence in sentences(text):
         if found := _HEADING.match(sentence):
@@ -140,7 +140,7 @@ def list_statements(text: str) -> Iterator[tuple[str, str, str]]:
 
 
 def scope_of(project: str) -> str:
-    """By what memories of one project are known: the slug of its folder or its name; empty for none and for a home folder."""
+    """Return the key of a memory's project: the slug of its folder, or its name; empty for none and for a home folder."""
     slug = slug_of(project).lower()
     is_home = bool(_HOME_SLUG.fullmatch(slug_of(project))) or (
         slug.startswith("-") and "/" in project and not project_name(project)
@@ -149,11 +149,10 @@ def scope_of(project: str) -> str:
 
 
 def find_candidates(connection: "DuckDBPyConnection") -> list[tuple[StatementRow, StatementRow]]:
-    """Pairs of an older and a newer statement, one of a changed memory, of which the newer may replace the older.
+    """Return pairs of an older and a newer statement, at least one of a changed memory, where the newer may replace the older.
 
-    Two that both say that something changed, and of which no day says which is newer, are a pair in both directions.
-
-    `connection` leads to the catalog, with the statements as of the last build, and shows `changed_statements` and `touched`.
+    If both announce a change and no date orders them, the pair is returned in both directions. `connection` leads to the catalog, with
+    the statements as of the last build, and must show `changed_statements` and `touched`.
     """
     connection.execute(_CANDIDATES.replace("$hub", str(_HUB)))
     pairs = connection.execute(_PAIRS, {"candidates": _CANDIDATES_EACH}).fetchall()
@@ -161,9 +160,9 @@ def find_candidates(connection: "DuckDBPyConnection") -> list[tuple[StatementRow
 
 
 def find_replacements(pairs: Sequence[tuple[StatementRow, StatementRow]]) -> pa.Table:
-    """Rows of `graph_changes`: which of the newer statements replace the older ones, or perhaps do. Takes milliseconds a pair.
+    """Return rows of `graph_changes`: the sure and the possible replacements among `pairs`. Takes milliseconds a pair.
 
-    Of a pair in both directions the likelier one counts.
+    Of a pair in both directions the likelier one is kept.
     """
     found = find_changes(
         [
@@ -173,7 +172,7 @@ def find_replacements(pairs: Sequence[tuple[StatementRow, StatementRow]]) -> pa.
             )
             for old, new in pairs
         ],
-        [_read_from(old, new) for old, new in pairs],
+        [_network_threshold(old, new) for old, new in pairs],
     )
     stated = (Change(_STATED, is_sure=True) if find_replaced(old["text"], new["text"]) else None for old, new in pairs)
     changes = [
@@ -188,7 +187,7 @@ def find_replacements(pairs: Sequence[tuple[StatementRow, StatementRow]]) -> pa.
     return pa.Table.from_pylist([_replacement(*each) for each in likeliest.values()], schema=CHANGE_SCHEMA)
 
 
-def _read_from(old: StatementRow, new: StatementRow) -> float:
+def _network_threshold(old: StatementRow, new: StatementRow) -> float:
     if max(old["of_memory"], new["of_memory"]) <= _SHORT:
         return 0.0
     is_turn = any(each["session"] and each["author"] for each in (old, new))
@@ -196,7 +195,7 @@ def _read_from(old: StatementRow, new: StatementRow) -> float:
 
 
 def _is_clear(statement: StatementRow) -> bool:
-    """Whether it says that something changed in words that mostly do: "takes" and "left" mostly tell of no change."""
+    """Whether a statement announces a change in clear words; "takes" and "left" mostly announce none."""
     return bool(pattern("statements.change").search(statement["text"]))
 
 
@@ -205,13 +204,13 @@ def _by_another(old: StatementRow, new: StatementRow) -> bool:
 
 
 def _speak_of_themselves(old: StatementRow, new: StatementRow) -> bool:
-    """Whether two people each speak of themselves."""
+    """Whether the statements are of two people who each speak of themselves."""
     own = word_set("question.first_person")
     return _by_another(old, new) and all(not own.isdisjoint(words(each["text"])) for each in (old, new))
 
 
 def _are_of_a_series(old: StatementRow, new: StatementRow) -> bool:
-    """Whether titles or texts number two things, "Store 4" and "Store 2", of which the newer statement tells no change."""
+    """Whether titles or texts number two things ("Store 4", "Store 2") and the newer statement announces no clear change."""
     if _is_clear(new):
         return False
     one, other = (set(each["about"]) for each in (old, new))

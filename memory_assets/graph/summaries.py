@@ -1,4 +1,4 @@
-"""Extractive summaries: what a cluster of memories is about, in its own words."""
+"""Extractive summaries of clusters: a label and sentences quoted from the members."""
 
 import re
 from collections import Counter
@@ -12,13 +12,13 @@ from memory_assets.language.tags import normalise_tag
 
 _SENTENCES = 3
 _REDUNDANT = 0.5
-"""Cosine of TF-IDF vectors from which a second sentence repeats the first."""
+"""Cosine of TF-IDF vectors from which two sentences count as repetitions."""
 _MOST_READ = 400
-"""Sentences that are compared, the first ones of each member first."""
+"""Sentences compared, the first ones of each member first."""
 _LONGEST = 220
 _LEAST_WORDS = 5
 _LEAD_BONUS = 0.15
-"""The first sentence of a memory mostly says what it is about."""
+"""Added to the score of a memory's first sentence, which mostly says what the memory is about."""
 _NAMES_IN_LABEL = 3
 _TOPICS_IN_LABEL = 2
 _MARKUP = re.compile(r"\*\*|__|`|^[\s>#-]+|\[\[|\]\]", re.MULTILINE)
@@ -30,10 +30,10 @@ def summarise(
     dates: Sequence[datetime],
     topics: Sequence[Sequence[str]] = (),
 ) -> tuple[str, str]:
-    """A cluster's label, its topics, else its entities, else its commonest terms, and a text that summarises its members.
+    """Return a cluster's label (its topics, else its entities, else its commonest terms) and a summary of its members.
 
-    The text has the sentences whose TF-IDF vectors lie closest to the mean, by date, without repetitions. Each
-    member has a text, the entities that it mentions, a date, and its tags (`topics`) without those that are people.
+    The summary quotes the sentences whose TF-IDF vectors are closest to the mean, by date, without repetitions. Each member has
+    a text, the entities it mentions, a date, and its tags (`topics`) except names of people.
     """
     from sklearn.feature_extraction.text import TfidfVectorizer
 
@@ -42,7 +42,7 @@ def summarise(
     try:
         matrix = TfidfVectorizer(stop_words="english", sublinear_tf=True, max_features=20_000).fit([s for s, _ in candidates])
         vectors = matrix.transform([s for s, _ in candidates])
-    except ValueError:  # nothing but stop words
+    except ValueError:  # every word is a stop word
         chosen = [candidate for candidate, _ in candidates[:1]]
         return _label(label_names) or (chosen[0][:60] if chosen else "cluster"), " ".join(chosen)
     mean = np.asarray(vectors.mean(axis=0)).ravel()
@@ -65,7 +65,7 @@ def summarise(
 
 
 def _candidates(texts: Sequence[str]) -> list[tuple[str, bool]]:
-    """Sentences worth quoting, and whether each leads its text."""
+    """Return the sentences worth quoting, and whether each opens its text."""
     share = max(2, _MOST_READ // max(1, len(texts)))
     found: list[tuple[str, bool]] = []
     for text in texts:
@@ -84,10 +84,10 @@ def _label(names: Sequence[str]) -> str:
 
 
 def _topics(topics: Sequence[Sequence[str]], names: Sequence[Sequence[str]]) -> list[str]:
-    """The tags that half of the members bear, else those that a quarter bears, at least two of them, as their names are spelled.
+    """Return the tags that half of the members have, else those of a quarter (at least two members), in the spelling of their names.
 
-    Of two that say the same the longer one stays: `terraform-plan` rather than `terraform`, unless most speak of Terraform alone.
-    Of several kinds of one thing the thing itself is named: `explicit-rating` and `inferred-rating` are about ratings.
+    Of two tags that say the same the longer one is kept: `terraform-plan`, not `terraform`, unless most members are tagged Terraform alone.
+    Several kinds of one thing are replaced by the thing: `explicit-rating` and `inferred-rating` become "rating".
     """
     counts = Counter(tag for listed in topics for tag in set(listed))
     common = {tag: count for tag, count in counts.items() if count >= max(2, len(topics) / 4)}
@@ -106,7 +106,7 @@ def _topics(topics: Sequence[Sequence[str]], names: Sequence[Sequence[str]]) -> 
 
 
 def _shared(names: Sequence[Sequence[str]]) -> list[str]:
-    """The names that at least a third of the members mention, and at least two of them, the commonest first."""
+    """Return the names that a third of the members, and at least two of them, mention, the commonest first."""
     counts = Counter(name for listed in names for name in dict.fromkeys(listed))
     least = max(2, len(names) / 3)
     common = sorted((name for name, count in counts.items() if count >= least), key=lambda name: (-counts[name], name))

@@ -1,8 +1,8 @@
-"""What a memory's wording says about its relations, where it is unambiguous.
+"""Relations that a memory's wording states unambiguously.
 
-Read are cues beside a `[[name]]` link, preferences between two named things, and openings that refer to what was said before.
-Only surface patterns count, sentence by sentence, and each carries the confidence that its wording earns: a sentence that says
-"led to [[x]]" more than a link that merely stands in a paragraph headed "Why". What is doubted, denied or asked gives nothing.
+The module reads cues beside a `[[name]]` link, preferences between two named things, and openings that refer to the previous memory.
+Only surface patterns count, sentence by sentence, each with the confidence that its wording earns: "led to [[x]]" counts for more
+than a link in a paragraph headed "Why". Doubts, negations and questions yield nothing.
 """
 
 import re
@@ -26,12 +26,12 @@ class Cue:
     relation: RelationType
     target_kind: TargetKind
     target: str
-    """The link's name, the entity's text, or nothing for the previous memory of the session."""
+    """The link's name, the entity's text, or "" for the previous memory of the session."""
     confidence: float
     sentence: str
-    """Where it says so: the reason that a path shows."""
+    """The sentence that states the relation, shown as the reason in a path."""
     outgoing: bool = True
-    """From this memory to the target; else from the target to this memory."""
+    """Whether the relation leads from this memory to the target, not back."""
     other: str = ""
     """For a relation between two entities: the second one."""
 
@@ -42,7 +42,7 @@ _HEADING = re.compile(r"\s*(?:[-*>]\s*)?(?:\*\*|#)")
 _MARKUP = re.compile(r"\*\*|__|^[\s>#-]+", re.MULTILINE)
 _MOST_SENTENCE = 300
 _REACH = 200
-"""Characters beside a link whose words may speak of it; a text of thousands of links in one line costs no more for each."""
+"""Characters beside a link that may speak of it, a bound for lines with thousands of links."""
 
 _WHY_CONFIDENCE = 0.6
 _LATER_WHY_CONFIDENCE = 0.4
@@ -50,12 +50,12 @@ _LATER_WHY_CONFIDENCE = 0.4
 
 _ANY_NAMES = frozenset({EntityType.FILE, EntityType.URL, EntityType.EMAIL, EntityType.TAG, EntityType.ENV_VAR})
 _NOT_CHOSEN = _ANY_NAMES | {EntityType.PERSON, EntityType.LOC, EntityType.ORG, EntityType.EVENT}
-"""One chooses tools and products; a person, place or team that something moves to is not preferred by that."""
+"""Types that a phrase of choice says nothing of: one chooses tools and products; a person, place or team is not preferred by a move."""
 
 
 @cache
 def _phrases(place: str) -> list[tuple[re.Pattern[str], RelationType, bool, float]]:
-    """The phrases before or after a link: what they say, whether the relation leads out, and how sure they are."""
+    """Return the phrases before or after a link: pattern, relation, whether it is outgoing, and confidence."""
     form = rf"\b(?:%s){table('relations.between')}" if place == "before_link" else "%s"
     return [
         (re.compile(form % each["words"], re.IGNORECASE), RelationType(each["relation"]), each["outgoing"], each["confidence"])
@@ -65,7 +65,7 @@ def _phrases(place: str) -> list[tuple[re.Pattern[str], RelationType, bool, floa
 
 @cache
 def _preferences() -> list[tuple[re.Pattern[str], frozenset[EntityType], float]]:
-    """Phrases that prefer one thing, the types that they say nothing of, and how sure they are."""
+    """Return the phrases of preference: pattern, excluded entity types, and confidence."""
     return [
         (re.compile(each["words"], re.IGNORECASE), _NOT_CHOSEN if each["chosen_only"] else _ANY_NAMES, each["confidence"])
         for each in table("relations.preferences")
@@ -73,17 +73,17 @@ def _preferences() -> list[tuple[re.Pattern[str], frozenset[EntityType], float]]
 
 
 def prose_sentences(text: str) -> list[str]:
-    """The sentences of a Markdown text without its code blocks, in order, markup kept."""
+    """Return the sentences of a Markdown text without its code blocks, in order, with their markup."""
     return sentences(_CODE.sub("\n\n", text))
 
 
 def retracts(text: str) -> bool:
-    """Whether a new version's wording says that what was said before no longer holds."""
+    """Whether a new version says that the previous content no longer holds."""
     return bool(pattern("relations.retraction").search(text))
 
 
 def find_cues(text: str, entities: Sequence[Entity] = ()) -> list[Cue]:
-    """The relations that a text states by its wording, each once, the surest where a sentence says several of one target.
+    """Return each relation that a text states by its wording once, with its highest confidence.
 
     A preference counts only between two of the entities that the text names.
     """
@@ -151,7 +151,7 @@ def _preference_cues(sentence: str, entities: Sequence[Entity]) -> Iterator[Cue]
 
 
 def _named(text: str, entities: Sequence[Entity], *, closes: bool) -> Entity | None:
-    """The entity that opens the text (or, where it `closes`, ends it): what the words of preference stand beside."""
+    """Return the longest entity at the start of the text, or at its end if `closes`: the words of preference stand beside it."""
     lowered = text.lower().strip(" \"'`*_.,;:!()[]")
     fitting = []
     for entity in entities:
