@@ -47,8 +47,8 @@ MOST_CONFIDENT = 0.8
 """Cap on a link's confidence: a model's statement counts for less than an author's."""
 _LEAST_SIMILARITY = 0.5
 _MOST_CHARACTERS = 1_500
-_LONGEST_NOTE = 300
-_MOST_PER_RUN = 200
+_MAX_NOTE_CHARACTERS = 300
+_MAX_PER_RUN = 200
 """Memories analysed per run; later runs take the rest."""
 _TIMEOUT_SECONDS = 120.0
 _FAILURES_BEFORE_STOP = 3
@@ -146,11 +146,7 @@ def prompt(subject: Memory, candidates: Sequence[Memory]) -> tuple[str, str]:
 
 
 def check_answer(text: str, memories: Sequence[Memory], dropped: Counter[str]) -> list[Link]:
-    """Return the valid relations of an answer; `dropped` counts the others. `memories` are in the order of their letters.
-
-    Raises:
-        ChatModelError: the answer has the wrong shape.
-    """
+    """Return the valid relations of an answer; `dropped` counts the others. `memories` are in the order of their letters."""
     try:
         answer = ProposedRelations.model_validate_json(text)
     except ValidationError as error:
@@ -171,7 +167,7 @@ def check_answer(text: str, memories: Sequence[Memory], dropped: Counter[str]) -
         elif relation.confidence == 0:
             dropped["no confidence"] += 1
         else:
-            note = printable(relation.reason)[:_LONGEST_NOTE]
+            note = printable(relation.reason)[:_MAX_NOTE_CHARACTERS]
             link = Link(source.id, target.id, RelationType(kind), min(MOST_CONFIDENT, relation.confidence), note)
             key = (link.source_id, link.target_id, link.type)
             if key not in links or links[key].confidence < link.confidence:
@@ -180,8 +176,6 @@ def check_answer(text: str, memories: Sequence[Memory], dropped: Counter[str]) -
 
 
 class _Reply(BaseModel):
-    """Chat answer of Ollama or of an OpenAI-compatible service."""
-
     content: str = Field(
         validation_alias=AliasChoices(AliasPath("message", "content"), AliasPath("choices", 0, "message", "content"))
     )
@@ -192,8 +186,6 @@ class _Model(BaseModel):
 
 
 class _Models(BaseModel):
-    """List of models of Ollama or of an OpenAI-compatible service."""
-
     models: list[_Model] = Field(validation_alias=AliasChoices("models", "data"))
 
 
@@ -275,7 +267,7 @@ def analyze_changed(tenant: "Tenant", on_progress: Callable[[int, int], None]) -
         return AnalyzerOutcome()
     outcome = AnalyzerOutcome(model=chosen)
     outcome.withdrawn = _withdraw_stale(tenant, chosen)
-    todo = _unseen(tenant, chosen)
+    todo = _unanalyzed(tenant, chosen)
     failures = 0
     model = ChatModel(tenant.settings, chosen)
     for done, (number, digest) in enumerate(todo, start=1):
@@ -328,13 +320,13 @@ def _withdraw_stale(tenant: "Tenant", model: str) -> int:
             f"SELECT count(*) FROM analyzer_links WHERE memory_id IN ({stale})", [model]
         ).fetchone() or (0,)
         connection.execute(f"CREATE TEMP TABLE stale AS {stale}", [model])
-        _note_news(connection, "SELECT DISTINCT memory_id FROM analyzer_links SEMI JOIN stale USING (memory_id)")
+        _record_news(connection, "SELECT DISTINCT memory_id FROM analyzer_links SEMI JOIN stale USING (memory_id)")
         for derived in ("analyzer_links", "analyzed_memories", "analyzer_failures"):
             connection.execute(f"DELETE FROM {derived} WHERE memory_id IN (FROM stale)")
     return links
 
 
-def _unseen(tenant: "Tenant", model: str) -> list[tuple[int, str]]:
+def _unanalyzed(tenant: "Tenant", model: str) -> list[tuple[int, str]]:
     with tenant.catalog.read() as connection:
         return connection.execute(
             """
@@ -343,7 +335,7 @@ def _unseen(tenant: "Tenant", model: str) -> list[tuple[int, str]]:
             LEFT JOIN analyzer_failures f ON f.memory_id = m.id
             WHERE m.state = 'active' ORDER BY coalesce(f.attempts, 0), m.created_at DESC, m.id LIMIT $2
             """,
-            [model, _MOST_PER_RUN],
+            [model, _MAX_PER_RUN],
         ).fetchall()
 
 
@@ -352,7 +344,7 @@ def _record(tenant: "Tenant", number: int, digest: str, model: str, links: Seque
     rows = pa.Table.from_pylist(found, schema=table("analyzer_links").arrow())
     with tenant.catalog.write() as connection:
         connection.register("links", rows)
-        _note_news(
+        _record_news(
             connection, f"SELECT memory_id FROM analyzer_links WHERE memory_id = {number} UNION SELECT memory_id FROM links"
         )
         connection.execute("DELETE FROM analyzer_links WHERE memory_id = $1", [number])
@@ -362,7 +354,7 @@ def _record(tenant: "Tenant", number: int, digest: str, model: str, links: Seque
         connection.execute("DELETE FROM analyzer_failures WHERE memory_id = $1", [number])
 
 
-def _note_news(connection: "DuckDBPyConnection", memories: str) -> None:
+def _record_news(connection: "DuckDBPyConnection", memories: str) -> None:
     """Record, in the transaction of the change, which memories' links the next build of the graph must read again."""
     connection.execute(f"INSERT INTO analyzer_news SELECT memory_id, {time_ns()} FROM ({memories})")
 

@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 RULES_VERSION = 14
 """Increment when a rule may give an unchanged memory other edges."""
 
-_LIGHT = ("id", "revision", "state", "superseded_by", "content_hash", "pipeline", "updated_at")
+_SMALL_COLUMNS = ("id", "revision", "state", "superseded_by", "content_hash", "pipeline", "updated_at")
 _COPIED = ("id", "state", "kind", "source", "source_key", "title", "session", "author", "project", "created_at", "updated_at",
            "superseded_by", "content_hash")  # fmt: skip
 """Fields of a memory that are also columns of `graph_memories`."""
-_COMPARED_AGAIN = timedelta(days=1)
+_COMPARE_ALL_AFTER = timedelta(days=1)
 """Interval after which all memories are compared, regardless of the feed."""
-_MANY = 2_000
+_MAX_READ_BY_ID = 2_000
 """Changed memories above which all rows are read and filtered here."""
 _SILO_PATH = re.compile(r"/projects/([^/]+)/memory/([^/]+)$")
 
@@ -82,7 +82,7 @@ def find_changes(catalog: Catalog, memories: MemoryStore) -> Changes:
     basis = f"{memories.columns.embedder}|{memories.columns.meaning}|{memories.columns.scale}|{RULES_VERSION}"
     with catalog.read() as connection:
         since = _position(connection, basis)
-        found = memories.changes(since, CatalogRows(connection, "graph_memories"), _LIGHT)
+        found = memories.changes(since, CatalogRows(connection, "graph_memories"), _SMALL_COLUMNS)
         connection.register("light", found.rows)
         revisions = """
             SELECT id, md5(concat_ws('|', revision, state, superseded_by::VARCHAR, content_hash, pipeline, $1)) AS revision FROM light
@@ -117,13 +117,13 @@ def find_changes(catalog: Catalog, memories: MemoryStore) -> Changes:
 def _position(connection: "DuckDBPyConnection", basis: str) -> Position | None:
     """Return the feed position of the last build, or None if all memories must be compared."""
     row = connection.execute("SELECT version, read_at, basis FROM graph_position").fetchone()
-    if not row or row[2] != basis or not -CLOCK_SLACK < datetime.now(UTC) - row[1] < _COMPARED_AGAIN:
+    if not row or row[2] != basis or not -CLOCK_SLACK < datetime.now(UTC) - row[1] < _COMPARE_ALL_AFTER:
         return None
     return Position(row[0], row[1])
 
 
 def _read(memories: MemoryStore, changed: dict[int, str]) -> list[Memory]:
-    if len(changed) <= _MANY:
+    if len(changed) <= _MAX_READ_BY_ID:
         return memories.get(changed)
     return [memory for memory in from_arrow(memories.scan(COLUMNS)) if memory.id in changed]
 

@@ -36,10 +36,10 @@ LEAST_OVERLAP = 0.3
 """Jaccard overlap of members from which a new cluster counts as an old one."""
 _MIN_SAMPLES = 2
 """Neighbours by whose distance HDBSCAN measures the density around a memory."""
-_WHOLE = 12
+_UNDIVIDED_MEMBERS = 12
 """Members up to which a component is one cluster; HDBSCAN divides larger ones."""
-_FARTHEST = 2.0
-_TEXTS_READ = 40
+_MAX_DISTANCE = 2.0
+_MAX_TEXTS = 40
 """Members whose texts the summary reads: the nearest to the mean."""
 
 
@@ -86,7 +86,7 @@ def find_clusters(tenant: "Tenant", now: datetime, *, dry_run: bool = False) -> 
         near = vectors[places] @ mean / (np.linalg.norm(mean) or 1.0)
         closeness |= dict(zip(ids[places].tolist(), np.clip(near, 0, 1).tolist(), strict=True))
         if known.get(number) != group or number not in words:
-            summarised[number] = ids[np.array(places)[np.argsort(-near, kind="stable")[:_TEXTS_READ]]].tolist()
+            summarised[number] = ids[np.array(places)[np.argsort(-near, kind="stable")[:_MAX_TEXTS]]].tolist()
         cohesions[number] = float(near.mean())
     words |= _summaries(tenant, summarised, {number: len(group) for number, group in grouped.items()})
     found = [
@@ -122,7 +122,7 @@ def label_dense(
     places, similarity = nearest_of_all(vectors, min(NEIGHBOURS, total - 1), least=scale.cosine(least_similarity))
     close = places >= 0
     rows = np.repeat(np.arange(total), places.shape[1]).reshape(places.shape)[close]
-    distances = np.clip(1 - scale.similarity(similarity[close]), 1e-6, _FARTHEST).astype(np.float64)
+    distances = np.clip(1 - scale.similarity(similarity[close]), 1e-6, _MAX_DISTANCE).astype(np.float64)
     graph = csr_array((distances, (rows, places[close])), shape=(total, total))
     graph = graph.maximum(graph.T).tocsr()
     count, component = connected_components(graph, directed=False)
@@ -133,13 +133,13 @@ def label_dense(
         inside = order[bounds[number] : bounds[number + 1]]
         if len(inside) < LEAST_MEMBERS:
             continue
-        found = np.zeros(len(inside), np.int64) if len(inside) <= _WHOLE else _divide(graph[inside][:, inside])
+        found = np.zeros(len(inside), np.int64) if len(inside) <= _UNDIVIDED_MEMBERS else _run_hdbscan(graph[inside][:, inside])
         labels[inside[found >= 0]] = found[found >= 0] + next_label
         next_label += int(found.max(initial=-1)) + 1
     return labels
 
 
-def _divide(graph: Any) -> "npt.NDArray[np.int64]":
+def _run_hdbscan(graph: Any) -> "npt.NDArray[np.int64]":
     """Run HDBSCAN on one connected component, given as a sparse symmetric matrix of distances.
 
     HDBSCAN needs two neighbours for every point. Points with a single neighbour are removed first, which leaves the rest connected, and
@@ -154,13 +154,13 @@ def _divide(graph: Any) -> "npt.NDArray[np.int64]":
         if degrees.min() >= _MIN_SAMPLES:
             break
         inner = inner[degrees >= _MIN_SAMPLES]
-    if len(inner) <= _WHOLE:
+    if len(inner) <= _UNDIVIDED_MEMBERS:
         return np.zeros(total, np.int64)
     model = HDBSCAN(
         min_cluster_size=LEAST_MEMBERS + 1,
         min_samples=_MIN_SAMPLES,
         metric="precomputed",
-        metric_params={"max_distance": _FARTHEST},
+        metric_params={"max_distance": _MAX_DISTANCE},
         cluster_selection_method="leaf",
         copy=True,  # pyright: ignore[reportArgumentType]
     )

@@ -188,7 +188,7 @@ def refresh_graph(
     for _ in range(_ATTEMPTS):
         versions = memories.version, relations.version
         changes = find_changes(catalog, memories)
-        found = _look(catalog, changes, versions[1], spellings or {})
+        found = _prepare(catalog, changes, versions[1], spellings or {})
         difference = _compute(catalog, changes, found, relations.scan(), spellings or {}) if changes or found else {}
         written = sum(rows.num_rows for rows in difference.values()) + changes.memories.num_rows + changes.gone.num_rows
         if written or found:
@@ -202,7 +202,7 @@ def refresh_graph(
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _Input:
     """Input of a build besides the changed memories."""
 
     build: Build
@@ -223,7 +223,7 @@ class _Found:
 
 
 def _compute(
-    catalog: Catalog, changes: Changes, found: _Found, relations: pa.Table, spellings: Mapping[str, str]
+    catalog: Catalog, changes: Changes, found: _Input, relations: pa.Table, spellings: Mapping[str, str]
 ) -> dict[str, pa.Table]:
     """Return the rows to remove from and add to each table; `relations` are all stated ones."""
     with catalog.read() as connection:
@@ -264,7 +264,7 @@ def _called(spellings: Mapping[str, str]) -> pa.Table:
     return pa.table({"key": [key for key, _ in chosen], "text": [name for _, name in chosen]}, _CALLED)
 
 
-def _look(catalog: Catalog, changes: Changes, relations_version: int, spellings: Mapping[str, str]) -> _Found:
+def _prepare(catalog: Catalog, changes: Changes, relations_version: int, spellings: Mapping[str, str]) -> _Input:
     """Find the names, statements, relations and links that the change affects. Names and statements are compared without the catalog."""
     with catalog.read() as connection:
         build = read_build(connection)
@@ -275,10 +275,10 @@ def _look(catalog: Catalog, changes: Changes, relations_version: int, spellings:
         names = AffectedNames(connection, spellings)
         restated = connection.execute("SELECT stated_version FROM graph_position").fetchone() != (relations_version,)
         answers = connection.execute("FROM analyzer_news").to_arrow_table()
-    return _Found(build, names.resolve(), relations_version, restated, find_replacements(pairs), answers, changes.compared_all)
+    return _Input(build, names.resolve(), relations_version, restated, find_replacements(pairs), answers, changes.compared_all)
 
 
-def _write(catalog: Catalog, changes: Changes, difference: dict[str, pa.Table], found: _Found) -> _Counts | None:
+def _write(catalog: Catalog, changes: Changes, difference: dict[str, pa.Table], found: _Input) -> _Counts | None:
     """Apply the difference in one transaction. Return None without writing if another build committed meanwhile."""
     with catalog.write() as connection:
         if read_build(connection) != found.build:

@@ -175,7 +175,7 @@ def _slips_within(keys: Sequence[str], types: Sequence[Counter[str]]) -> Iterato
 
     lengths = np.array([len(key) - len("name:") for key in keys])
     mentions = np.array([each.total() for each in types])
-    most = np.array([_type(each) for each in types])
+    most = np.array([_most_common_type(each) for each in types])
     rank = np.argsort(sorted(range(len(keys)), key=lambda place: (mentions[place], keys[place])))
     distances = cdist(keys, keys, scorer=Levenshtein.distance, score_cutoff=int(lengths.max()) // 4 + 1)
     plain = 1 - distances / np.maximum.outer(lengths, lengths)
@@ -192,7 +192,7 @@ def _overlapping(ordered: list[str]) -> list[list[str]]:
     return [ordered[start : start + _BLOCK] for start in range(0, len(ordered) - _BLOCK // 2, _BLOCK // 2)]
 
 
-def _type(types: Counter[str]) -> str:
+def _most_common_type(types: Counter[str]) -> str:
     """Return the type of most mentions; NAME only if there is no other."""
     return max(types, key=lambda kind: (kind != EntityType.NAME, types[kind], kind))
 

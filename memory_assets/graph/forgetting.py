@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 FOLDER = "deleted"
 _CHUNK = 500
 """Memories per commit."""
-_Found = tuple[tuple[Memory, float], ...]
+_Scored = tuple[tuple[Memory, float], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +41,9 @@ class ForgetOutcome:
     """Unprotected ones that stay because of a sign of life within the days of grace."""
     held_back: bool
     """Whether the cycle does nothing because too many memories would go."""
-    archived: _Found
+    archived: _Scored
     """Memories with their relevance, lowest first."""
-    deleted: _Found
+    deleted: _Scored
     file: str | None
     """Where the cycle wrote the deleted memories."""
 
@@ -82,7 +82,7 @@ def forget(tenant: "Tenant", now: datetime, *, dry_run: bool = False, however_ma
             continue
         leaving += is_active
     held_back = not however_many and leaving > settings.forget_at_most * active
-    archived, deleted = _read(memories, to_archive, (State.ACTIVE,)), _read(memories, to_delete, LIVE)
+    archived, deleted = _read_forgettable(memories, to_archive, (State.ACTIVE,)), _read_forgettable(memories, to_delete, LIVE)
     file = None
     if not dry_run and not held_back:
         moved: set[int] = set()
@@ -108,14 +108,14 @@ def _ids_with_source(catalog: Catalog, memories: MemoryStore) -> set[int]:
     return {number for (number,) in found}
 
 
-def _chunks(found: _Found) -> Iterator[tuple[list[int], list[datetime]]]:
+def _chunks(found: _Scored) -> Iterator[tuple[list[int], list[datetime]]]:
     """Yield the ids, and the `updated_at` values as read, of the memories of each commit."""
     for start in range(0, len(found), _CHUNK):
         chunk = [memory for memory, _ in found[start : start + _CHUNK]]
         yield [memory.id for memory in chunk], [memory.updated_at for memory in chunk]
 
 
-def _read(memories: MemoryStore, relevance: dict[int, float], states: Collection[State]) -> _Found:
+def _read_forgettable(memories: MemoryStore, relevance: dict[int, float], states: Collection[State]) -> _Scored:
     """Return the memories that may still be forgotten, with their relevance, lowest first."""
     ids = list(relevance)
     found = [memory for start in range(0, len(ids), _CHUNK) for memory in memories.get(ids[start : start + _CHUNK])]

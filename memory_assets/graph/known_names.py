@@ -10,9 +10,9 @@ from memory_assets.stores.layout import write_known_names
 if TYPE_CHECKING:
     from memory_assets.tenants import Tenant
 
-_LEAST_MENTIONS = 2
+_MIN_MENTIONS = 2
 """Memories that must mention a person. A single mention may be a mistake, which must not confirm itself."""
-_MOST = 10_000
+_MAX_PEOPLE = 10_000
 """People kept, the most mentioned first; every process that analyses texts loads them."""
 _HOME = re.compile(
     r"^(?:/(?:home|Users)/[^/]+|/root|[A-Za-z]:[\\/]Users[\\/][^\\/]+)(?:[\\/](?:Desktop|Documents|Downloads))?[\\/]?$"
@@ -40,7 +40,7 @@ def refresh_known_names(tenant: "Tenant") -> bool:
             UNION ALL
             SELECT DISTINCT project_name, 'PROJECT' FROM graph_memories WHERE live AND length(project_name) >= 3
             """,
-            [_LEAST_MENTIONS, _MOST],
+            [_MIN_MENTIONS, _MAX_PEOPLE],
         ).fetchall()
     names = dict(rows)
     if tenant.is_sources_tenant:

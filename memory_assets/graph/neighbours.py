@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     Ids = npt.NDArray[np.int64]
 
 LIVE = (State.ACTIVE, State.ARCHIVED)
-_FEW = 16
+_MAX_SEARCHES = 16
 """Memories up to which the store's own search is cheaper than reading all vectors of a small store."""
-_ROWS_A_LOOK = 4_000
+_ROWS_PER_SEARCH = 4_000
 """Vectors read in the time of one search: the larger the store, the more memories are searched for one by one."""
 _BLOCK_BYTES = 64 << 20
-_CELL = 256
+_CELL_SIZE = 256
 """Vectors per cell: small enough to compare all with all, large enough that neighbours mostly share one."""
-_EXACT = 8_000
+_MAX_EXACT = 8_000
 """Vectors up to which all pairs are compared."""
 _PROBES = 6
 """Cells that a vector is compared with."""
@@ -47,13 +47,13 @@ def nearest_to(
     if column is None or not ids:
         return EMPTY
     least = scale.cosine(least)
-    if len(ids) > len(store) // 4 and len(ids) > _EXACT:
+    if len(ids) > len(store) // 4 and len(ids) > _MAX_EXACT:
         known, vectors = read_vectors(store, states)
         found, similarity = nearest_of_all(vectors, count, least=least)
         pairs = _pairs(scale, known, known[found], similarity, found >= 0)
         return pairs.filter(pa.compute.is_in(pairs["id"], pa.array(ids)))  # type: ignore[attr-defined]
     known, vectors = read_vectors(store, (), ids)
-    if len(known) <= max(_FEW, len(store) // _ROWS_A_LOOK):
+    if len(known) <= max(_MAX_SEARCHES, len(store) // _ROWS_PER_SEARCH):
         tables = []
         for number, vector in zip(known.tolist(), vectors, strict=True):
             found = store.alike(vector, count + 1, Filters(states=states), least)
@@ -128,12 +128,12 @@ def _cells(vectors: "Vectors") -> "Iterator[tuple[npt.NDArray[np.int64], npt.NDA
     """
     total = len(vectors)
     everything = np.arange(total)
-    if total <= _EXACT:
+    if total <= _MAX_EXACT:
         yield everything, everything, True
         return
     from sklearn.cluster import MiniBatchKMeans
 
-    cells = total // _CELL
+    cells = total // _CELL_SIZE
     sample = np.random.default_rng(0).choice(total, min(total, 50 * cells), replace=False)
     model = MiniBatchKMeans(cells, random_state=0, batch_size=4096, n_init="auto", max_iter=5, init="random")
     centres = np.asarray(model.fit(vectors[sample]).cluster_centers_, np.float32)

@@ -25,7 +25,7 @@ _SHOWN_CHARS = 120
 """Characters shown of the replacing sentence."""
 _LIKELY = 0.65
 """Probability from which a sentence is shown as perhaps replaced. In short memories half of those shown are replaced."""
-_RECOGNISED = 40
+_IDENTIFYING_CHARS = 40
 """Characters of a sentence's start or end that identify it in a truncated text."""
 
 
@@ -77,7 +77,7 @@ def plain(text: str) -> str:
 def shows(text: str, sentence: str) -> bool:
     """Whether a text, which may be truncated, contains a sentence of its memory."""
     shown, sentence = (each.replace(LINE_BREAK, " ") for each in (plain(text), sentence))
-    return sentence[:_RECOGNISED] in shown or sentence[-_RECOGNISED:] in shown
+    return sentence[:_IDENTIFYING_CHARS] in shown or sentence[-_IDENTIFYING_CHARS:] in shown
 
 
 def read_changes(connection: "DuckDBPyConnection") -> list[StatementChange]:

@@ -37,9 +37,9 @@ _SHORT = 2
 _POSSIBLE, _LIKELY = 0.12, 0.6
 """Probability by words from which the network reads a pair of longer notes, or of longer conversation turns."""
 _LEAST_WORDS = 3
-_LATER = timedelta(days=1)
+_LATER_BY = timedelta(days=1)
 """Distance in time from which a different value is a change rather than a contradiction."""
-_OF_A_MOMENT = frozenset({Kind.RATING, Kind.REFLECTION, Kind.SESSION})
+_MOMENTARY_KINDS = frozenset({Kind.RATING, Kind.REFLECTION, Kind.SESSION})
 """Kinds whose memories describe one moment, so that a later one replaces nothing."""
 _STATED, _DATED, _OPEN = 0.9, 0.75, 0.7
 """Confidence of a change that the newer statement announces, of one that the dates imply, and of a contradiction."""
@@ -102,7 +102,7 @@ def read_statements(memories: Sequence[Memory]) -> pa.Table:
 
 
 def _statements(memory: Memory) -> Iterator[dict[str, Any]]:
-    if memory.kind in _OF_A_MOMENT:
+    if memory.kind in _MOMENTARY_KINDS:
         return
     is_guessed = "created_at" in str(memory.metadata.get("guessed"))
     title = " ".join(_WORD_OF_TITLE.findall(memory.title))
@@ -199,14 +199,13 @@ def _is_clear(statement: StatementRow) -> bool:
     return bool(pattern("statements.change").search(statement["text"]))
 
 
-def _by_another(old: StatementRow, new: StatementRow) -> bool:
+def _have_different_authors(old: StatementRow, new: StatementRow) -> bool:
     return old["author"] != new["author"] and bool(old["author"] and new["author"])
 
 
 def _speak_of_themselves(old: StatementRow, new: StatementRow) -> bool:
-    """Whether the statements are of two people who each speak of themselves."""
     own = word_set("question.first_person")
-    return _by_another(old, new) and all(not own.isdisjoint(words(each["text"])) for each in (old, new))
+    return _have_different_authors(old, new) and all(not own.isdisjoint(words(each["text"])) for each in (old, new))
 
 
 def _are_of_a_series(old: StatementRow, new: StatementRow) -> bool:
@@ -224,11 +223,11 @@ def _are_of_a_series(old: StatementRow, new: StatementRow) -> bool:
 
 
 def _replacement(old: StatementRow, new: StatementRow, change: Change) -> dict[str, Any]:
-    is_later = bool(old["said_at"] and new["said_at"]) and abs(new["said_at"] - old["said_at"]) >= _LATER
+    is_later = bool(old["said_at"] and new["said_at"]) and abs(new["said_at"] - old["said_at"]) >= _LATER_BY
     differs = difference(old["text"], new["text"])
     if not change.is_sure:
         kind, confidence, note = RelationType.RELATES_TO, _DOUBT * change.probability, f"perhaps replaced: {differs}"
-    elif not is_hearsay(new["text"]) and (new["announces"] or (is_later and not _by_another(old, new))):
+    elif not is_hearsay(new["text"]) and (new["announces"] or (is_later and not _have_different_authors(old, new))):
         denied = (read_statement(old["text"]).denials - read_statement(new["text"]).denials) % 2
         kind = RelationType.INVALIDATED_BY if denied else RelationType.EVOLVED_INTO
         confidence = _STATED if new["announces"] else _DATED

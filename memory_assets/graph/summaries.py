@@ -13,10 +13,10 @@ from memory_assets.language.tags import normalise_tag
 _SENTENCES = 3
 _REDUNDANT = 0.5
 """Cosine of TF-IDF vectors from which two sentences count as repetitions."""
-_MOST_READ = 400
+_MAX_SENTENCES = 400
 """Sentences compared, the first ones of each member first."""
-_LONGEST = 220
-_LEAST_WORDS = 5
+_MAX_CHARACTERS = 220
+_MIN_WORDS = 5
 _LEAD_BONUS = 0.15
 """Added to the score of a memory's first sentence, which mostly says what the memory is about."""
 _NAMES_IN_LABEL = 3
@@ -38,7 +38,7 @@ def summarise(
     from sklearn.feature_extraction.text import TfidfVectorizer
 
     candidates = _candidates([texts[place] for place in sorted(range(len(texts)), key=lambda place: dates[place])])
-    label_names = _topics(topics, names) or _shared(names)
+    label_names = _common_tags(topics, names) or _common_names(names)
     try:
         matrix = TfidfVectorizer(stop_words="english", sublinear_tf=True, max_features=20_000).fit([s for s, _ in candidates])
         vectors = matrix.transform([s for s, _ in candidates])
@@ -57,7 +57,7 @@ def summarise(
         terms = [str(term) for term in matrix.get_feature_names_out()]
         words = [terms[place] for place in np.argsort(-mean, kind="stable") if terms[place].isalpha()] or terms
         label_names = words[:_NAMES_IN_LABEL]
-    said = " ".join(_ended(candidates[place][0]) for place in sorted(picked))
+    said = " ".join(_as_sentence(candidates[place][0]) for place in sorted(picked))
     first, last = min(dates), max(dates)
     span = f"{first:%B %Y}" if (first.year, first.month) == (last.year, last.month) else f"{first:%B %Y} to {last:%B %Y}"
     about = ", ".join(label_names)
@@ -66,14 +66,14 @@ def summarise(
 
 def _candidates(texts: Sequence[str]) -> list[tuple[str, bool]]:
     """Return the sentences worth quoting, and whether each opens its text."""
-    share = max(2, _MOST_READ // max(1, len(texts)))
+    share = max(2, _MAX_SENTENCES // max(1, len(texts)))
     found: list[tuple[str, bool]] = []
     for text in texts:
         plain = [" ".join(_MARKUP.sub("", sentence).split()) for sentence in prose_sentences(text)]
-        worth = [sentence for sentence in plain if len(sentence.split()) >= _LEAST_WORDS] or plain[:1]
+        worth = [sentence for sentence in plain if len(sentence.split()) >= _MIN_WORDS] or plain[:1]
         found += [(sentence, number == 0) for number, sentence in enumerate(worth[:share])]
     distinct: dict[str, bool] = {}
-    for sentence, leads in found[:_MOST_READ]:
+    for sentence, leads in found[:_MAX_SENTENCES]:
         distinct.setdefault(sentence, leads)
     return list(distinct.items())
 
@@ -83,7 +83,7 @@ def _label(names: Sequence[str]) -> str:
     return label[:1].upper() + label[1:]
 
 
-def _topics(topics: Sequence[Sequence[str]], names: Sequence[Sequence[str]]) -> list[str]:
+def _common_tags(topics: Sequence[Sequence[str]], names: Sequence[Sequence[str]]) -> list[str]:
     """Return the tags that half of the members have, else those of a quarter (at least two members), in the spelling of their names.
 
     Of two tags that say the same the longer one is kept: `terraform-plan`, not `terraform`, unless most members are tagged Terraform alone.
@@ -105,7 +105,7 @@ def _topics(topics: Sequence[Sequence[str]], names: Sequence[Sequence[str]]) -> 
     return [spelled.get(tag, tag.replace("-", " ")) for tag in kept[:_TOPICS_IN_LABEL]]
 
 
-def _shared(names: Sequence[Sequence[str]]) -> list[str]:
+def _common_names(names: Sequence[Sequence[str]]) -> list[str]:
     """Return the names that a third of the members, and at least two of them, mention, the commonest first."""
     counts = Counter(name for listed in names for name in dict.fromkeys(listed))
     least = max(2, len(names) / 3)
@@ -113,6 +113,6 @@ def _shared(names: Sequence[Sequence[str]]) -> list[str]:
     return common[:_NAMES_IN_LABEL]
 
 
-def _ended(sentence: str) -> str:
-    shown = sentence if len(sentence) <= _LONGEST else sentence[: _LONGEST - 1].rstrip() + "…"
+def _as_sentence(sentence: str) -> str:
+    shown = sentence if len(sentence) <= _MAX_CHARACTERS else sentence[: _MAX_CHARACTERS - 1].rstrip() + "…"
     return shown if shown[-1] in ".!?…" else f"{shown}."

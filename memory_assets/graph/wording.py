@@ -40,7 +40,7 @@ _LINK = re.compile(r"\[\[([^\[\]|#\n]+)(?:#[^\[\]|\n]*)?(?:\|[^\[\]\n]*)?\]\]")
 _CODE = re.compile(r"^[ \t]*(?P<fence>```+|~~~+)(?s:.*?)(?:^[ \t]*(?P=fence)|\Z)", re.MULTILINE)
 _HEADING = re.compile(r"\s*(?:[-*>]\s*)?(?:\*\*|#)")
 _MARKUP = re.compile(r"\*\*|__|^[\s>#-]+", re.MULTILINE)
-_MOST_SENTENCE = 300
+_MAX_SHOWN_CHARS = 300
 _REACH = 200
 """Characters beside a link that may speak of it, a bound for lines with thousands of links."""
 
@@ -98,7 +98,7 @@ def find_cues(text: str, entities: Sequence[Entity] = ()) -> list[Cue]:
         cues = [*_link_cues(sentence, as_reason), *_preference_cues(sentence, entities)]
         as_reason = min(as_reason, _LATER_WHY_CONFIDENCE)
         if number == 0 and pattern("relations.previous_cause").match(sentence):
-            cues.append(Cue(RelationType.LEADS_TO, "previous", "", 0.5, _shown(sentence), outgoing=False))
+            cues.append(Cue(RelationType.LEADS_TO, "previous", "", 0.5, _shorten(sentence), outgoing=False))
         for cue in cues:
             key = (cue.relation, cue.target_kind, cue.target.lower(), cue.other.lower(), cue.outgoing)
             if key not in found or found[key].confidence < cue.confidence:
@@ -108,11 +108,11 @@ def find_cues(text: str, entities: Sequence[Entity] = ()) -> list[Cue]:
 
 def _link_cues(sentence: str, as_reason: float) -> Iterator[Cue]:
     plain = re.sub(r"`[^`\n]*`", lambda code: " " * len(code[0]), sentence)
-    shown = _shown(sentence)
+    shown = _shorten(sentence)
     for link in _LINK.finditer(plain):
         before = plain[max(0, link.start() - _REACH) : link.start()]
         name = link[1].strip()
-        stated = _beside(before, plain[link.end() : link.end() + _REACH])
+        stated = _relation_beside(before, plain[link.end() : link.end() + _REACH])
         if stated:
             relation, outgoing, confidence = stated
             yield Cue(relation, "link", name, confidence, shown, outgoing)
@@ -120,7 +120,7 @@ def _link_cues(sentence: str, as_reason: float) -> Iterator[Cue]:
             yield Cue(RelationType.LEADS_TO, "link", name, as_reason, shown, outgoing=False)
 
 
-def _beside(before: str, after: str) -> tuple[RelationType, bool, float] | None:
+def _relation_beside(before: str, after: str) -> tuple[RelationType, bool, float] | None:
     clause = re.split(r"[;:(]\s|,\s(?:but|and|which)\s", before)[-1]
     for phrase, relation, outgoing, confidence in _phrases("after_link"):
         if phrase.match(after) and not (relation is RelationType.INVALIDATED_BY and pattern("relations.still_true").match(after)):
@@ -143,14 +143,14 @@ def _preference_cues(sentence: str, entities: Sequence[Entity]) -> Iterator[Cue]
         for match in phrase.finditer(plain):
             if pattern("relations.doubt").search(plain[max(0, match.start() - 40) : match.start()]):
                 continue
-            one, two = _named(match["one"], choices, closes=True), _named(match["two"], choices, closes=False)
+            one, two = _entity_beside(match["one"], choices, closes=True), _entity_beside(match["two"], choices, closes=False)
             if one and two and one.text.lower() != two.text.lower():
                 yield Cue(
-                    RelationType.PREFERS_OVER, "entity", one.text, confidence, _shown(sentence), outgoing=True, other=two.text
+                    RelationType.PREFERS_OVER, "entity", one.text, confidence, _shorten(sentence), outgoing=True, other=two.text
                 )
 
 
-def _named(text: str, entities: Sequence[Entity], *, closes: bool) -> Entity | None:
+def _entity_beside(text: str, entities: Sequence[Entity], *, closes: bool) -> Entity | None:
     """Return the longest entity at the start of the text, or at its end if `closes`: the words of preference stand beside it."""
     lowered = text.lower().strip(" \"'`*_.,;:!()[]")
     fitting = []
@@ -161,6 +161,6 @@ def _named(text: str, entities: Sequence[Entity], *, closes: bool) -> Entity | N
     return max(fitting, key=lambda entity: len(entity.text), default=None)
 
 
-def _shown(sentence: str) -> str:
+def _shorten(sentence: str) -> str:
     words = " ".join(_MARKUP.sub("", sentence).split())
-    return words if len(words) <= _MOST_SENTENCE else words[: _MOST_SENTENCE - 1] + "…"
+    return words if len(words) <= _MAX_SHOWN_CHARS else words[: _MAX_SHOWN_CHARS - 1] + "…"

@@ -1,5 +1,5 @@
-"""Tana: its Local API as a typed client, and pai-seed's learnings mirrored there (seed 000).
+"""Tana integration: a typed client of its Local API, and the mirror of pai-seed's learnings (seed 000).
 
-Errors besides those of Tana (`errors.py`): InvalidInputError if seed.json and Tana are another tenant's or seed.json cannot be read,
-SettingsError if pai-seed's configuration cannot be used, StoreError if mapping, record or catalog cannot.
+Besides Tana's errors (`errors.py`), functions raise InvalidInputError if seed.json cannot be read or belongs to another tenant,
+SettingsError if pai-seed's configuration is invalid, and StoreError if the mapping, the record or the catalog fails.
 """

@@ -1,8 +1,8 @@
-"""The activity around the learnings in Tana: what they are linked to there, and when that was last edited.
+"""Activity around the learnings in Tana: the nodes they are linked to, and when those were last edited.
 
-Tana reports no time of change, only which nodes were edited within a number of days. So a node's activity is the beginning of the
-shortest such span, and never too recent. A project's activity is that of the nodes below it. Limit: Tana does not report edited field
-values. Changed mirrored fields are found by comparing them with how they were first shown (FR-17).
+Tana reports no modification times, only which nodes were edited within a number of days. A node's activity is therefore the start of
+the shortest such span, never too recent. A project's activity is that of the nodes below it. Limit: Tana does not report edited field
+values; `find_edits` finds changed mirrored fields by comparing them with how Tana first showed them (FR-17).
 """
 
 from collections import Counter
@@ -34,25 +34,25 @@ if TYPE_CHECKING:
     from memory_assets.tenants import Tenant
 
 SPANS = (1, 3, 7, 14, 30, 60)
-"""Days; the threshold of freshness comes beside them."""
+"""Spans in days; the freshness threshold is added to them."""
 _FOLLOWED = (RELATED_PEOPLE, RELATED_PROJECTS)
-_MOST_MEETINGS_OF = 100
-"""People and projects whose meetings are looked for."""
-_LINKS_KEPT = timedelta(hours=1)
-"""How long the links are taken for known."""
-_HEALTH_TIMEOUT_S = 1.0
-"""How long a reading waits for a Tana that accepts connections and answers nothing."""
+_MAX_MEETING_SEARCHES = 100
+"""People and projects whose meetings are searched for."""
+_LINKS_MAX_AGE = timedelta(hours=1)
+"""Age up to which the known links are not read again."""
+_HEALTH_TIMEOUT_SECONDS = 1.0
+"""Timeout of the health check, for a Tana that accepts connections and answers nothing."""
 
 
 def read_tana_activity(tenant: "Tenant", workspace: str = "") -> str:
-    """Read from Tana how alive it is around the learnings. Return the reason if that cannot be done; what was known stays."""
+    """Read the activity from Tana. If that fails, return the reason and keep the last reading; otherwise return ""."""
     tenant.must_own_sources()
     record = SyncRecord.load(tenant.folder)
     if integration(tenant.settings).enabled is False or not record.sent:
         return ""
     try:
         client = TanaClient.open(tenant.settings)
-        client.health(timeout=_HEALTH_TIMEOUT_S)
+        client.health(timeout=_HEALTH_TIMEOUT_SECONDS)
         chosen = resolve_workspace(tenant.settings, client.workspaces(), workspace)
         schema = Schema(chosen, known_tags(client.tags(chosen.id)))
         read_activity(tenant, client, schema, record)
@@ -62,15 +62,15 @@ def read_tana_activity(tenant: "Tenant", workspace: str = "") -> str:
 
 
 def read_activity(tenant: "Tenant", client: TanaClient, schema: Schema, record: SyncRecord, *, links_too: bool = False) -> None:
-    """Read how alive what the learnings are linked to is.
+    """Read when the nodes linked to learnings were last edited, and save it.
 
-    The links are read again after an hour, or if `links_too` says so. If Tana cannot be asked, what was known stays.
+    The links themselves are read again after an hour, or if `links_too`. If Tana fails, the last reading stays.
     """
     known = Activity.load(tenant.folder)
     now = datetime.now(UTC)
-    if links_too or not known.links_read_at or now - known.links_read_at > _LINKS_KEPT:
+    if links_too or not known.links_read_at or now - known.links_read_at > _LINKS_MAX_AGE:
         known = Activity(*_read_links(record, client, schema, parent_of(tenant, record, schema.workspace)), links_read_at=now)
-    active = _active_since(client, schema, known.nodes, sorted({*SPANS, tenant.settings.freshness_days}), now)
+    active = _last_edits(client, schema, known.nodes, sorted({*SPANS, tenant.settings.freshness_days}), now)
     lively = {
         node.id: replace(node, active_at=max(filter(None, (active.get(node.id), node.active_at)), default=None))
         for node in known.nodes.values()
@@ -79,14 +79,14 @@ def read_activity(tenant: "Tenant", client: TanaClient, schema: Schema, record: 
 
 
 def parent_of(tenant: "Tenant", record: SyncRecord, workspace: Workspace) -> str:
-    """The node that learnings go below; empty before it is known."""
+    """Return the parent node of the learnings, or "" before it is known."""
     return tenant.settings.tana_parent or record.parents.get(workspace.id, "")
 
 
 def _read_links(
     record: SyncRecord, client: TanaClient, schema: Schema, parent: str
 ) -> tuple[dict[str, LinkedNode], dict[str, list[str]]]:
-    """The nodes that learnings are linked to, those that a person linked too, and the meetings that refer to them."""
+    """Return the nodes linked to learnings (by syncs or by a person) with the meetings that refer to them, and the links by seed id."""
     links = {seed_id: [node for name in _FOLLOWED for node in sent.links.get(name, ())] for seed_id, sent in record.sent.items()}
     with suppress(TanaFaultError):
         for learning in client.read(parent, depth=2).children if parent else []:
@@ -100,7 +100,7 @@ def _read_links(
         def meetings_with(node: str) -> list[Node]:
             return client.search({"and": [{"hasType": meeting}, {"linksTo": [node]}]}, schema.workspace.id)
 
-        for node, found in ask_each(meetings_with, linked[:_MOST_MEETINGS_OF]).items():
+        for node, found in ask_each(meetings_with, linked[:_MAX_MEETING_SEARCHES]).items():
             nodes |= {each.id: LinkedNode(each.id, each.name, MEETING, each.created) for each in found}
             for targets in links.values():
                 if node in targets:
@@ -115,10 +115,10 @@ def _kind(held: Outline, schema: Schema) -> str:
     )
 
 
-def _active_since(
+def _last_edits(
     client: TanaClient, schema: Schema, nodes: dict[str, LinkedNode], spans: list[int], now: datetime
 ) -> dict[str, datetime]:
-    """Since when each node was edited at the latest; without those that were not edited within the longest span."""
+    """Return the latest known edit of each node, without nodes that were not edited within the longest span."""
     if not nodes:
         return {}
     kinds = [{"hasType": schema.tags[name]} for name in (PERSON, PROJECT, MEETING) if name in schema.tags]
@@ -148,9 +148,9 @@ def _active_since(
 
 
 def find_edits(record: SyncRecord, held: Iterable[Outline]) -> dict[str, list[str]]:
-    """The mirrored fields of each entry that Tana shows otherwise than after they were sent: seed id -> names of fields.
+    """Return the mirrored fields that were edited in Tana since they were sent: seed id -> names of fields.
 
-    `held` are nodes as Tana shows them now. `record` gets how a field is shown for the first time after it was sent.
+    `held` are the nodes as Tana shows them now. How a field is shown for the first time after it was sent is stored in `record`.
     """
     by_node = {outline.id: outline for outline in held}
     edits: dict[str, list[str]] = {}
@@ -168,9 +168,9 @@ def find_edits(record: SyncRecord, held: Iterable[Outline]) -> dict[str, list[st
 
 
 def compare_mapping(tenant: "Tenant", client: TanaClient) -> tuple[list[str], list[str]]:
-    """Return the seed ids that are mapped to nodes that Tana does not know, and those with more than one node.
+    """Return the seed ids whose mapped node does not exist, and those with more than one node.
 
-    The mapping is compared with what lies below the node that learnings go below, and with each mapped node that does not.
+    The mapping is compared with the nodes below the learnings' parent node; a mapped node that is not among them is looked up.
     """
     workspace = resolve_workspace(tenant.settings, client.workspaces())
     parent = parent_of(tenant, SyncRecord.load(tenant.folder), workspace)

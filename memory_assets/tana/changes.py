@@ -22,34 +22,34 @@ if TYPE_CHECKING:
     from memory_assets.tenants import Tenant
 
 TextOrNull = Annotated[str, PlainSerializer(lambda text: text or None)]
-"""In JSON null if it is empty."""
+"""Text that is null in JSON if empty."""
 ARCHIVED_DIGEST = "archived"
-"""Digest of an entry that left seed.json and whose node was marked."""
+"""Digest recorded for an entry that left seed.json and whose node was marked as archived."""
 
 
 @dataclass(frozen=True, slots=True)
 class Changes(NodeMatcher):
-    """Changes the nodes of one workspace."""
+    """Creates, updates and removes the nodes of entries in one workspace."""
 
     tenant: "Tenant"
     parent: str
-    """The node below which new ones go."""
+    """Parent of new nodes."""
     force: bool
-    """Send also what did not change."""
+    """Send unchanged values, too."""
 
     def create(self, entry: Entry, linked: Linked) -> str:
-        """Make a node; the one that was the entry's as a proposal goes to the trash."""
+        """Create a node; a former node of the entry as a proposal goes to the trash."""
         targets = _link_targets(linked.links)
         name = entry.name if is_plain(entry.name) and is_plain(entry.seed_id) else placeholder(entry.seed_id)
         values = {name: value for name, value in entry.fields.items() if value}
-        pasted = {self._field(entry, each): self._pasted(entry, each, value) for each, value in values.items()}
+        pasted = {self._field(entry, each): self._paste_values(entry, each, value) for each, value in values.items()}
         pasted |= {self._field(entry, each): [reference(node) for node in nodes] for each, nodes in targets.items()}
         pasted = {field_id: shown for field_id, shown in pasted.items() if field_id and shown}
         before, known = self.state.nodes.get(entry.seed_id, ""), self.state.sent(entry.seed_id)
         is_to_go = before and entry.seed_id not in self.state.trashed and known.tag != entry.tag
         try:
             made = self.client.import_paste(self.parent, paste(name, self.schema.tags[entry.tag], pasted))
-            self.state.map(entry.seed_id, self._which(made, name, entry))
+            self.state.map(entry.seed_id, self._find_created(made, name, entry))
         except TanaUncertainError:
             self.adopt_named(self.client.all_children(self.parent))
             if self.state.nodes.get(entry.seed_id, "") == before:
@@ -62,15 +62,15 @@ class Changes(NodeMatcher):
         for each, value in values.items():
             if self._field(entry, each) not in pasted:
                 self._set(node, entry, each, value)
-        self._keep(entry, node, targets, linked)
+        self._record_sent(entry, node, targets, linked)
         return "created"
 
-    def _keep(self, entry: Entry, node: str, targets: dict[str, list[str]], linked: Linked) -> None:
+    def _record_sent(self, entry: Entry, node: str, targets: dict[str, list[str]], linked: Linked) -> None:
         sent = Sent(node, entry.tag, entry.digest, entry.name, entry.fields, targets, unlinked=not linked.complete)
         self.state.keep(entry.seed_id, sent)
 
-    def _which(self, made: dict[str, str], name: str, entry: Entry) -> str:
-        """The node among those an import made, in no order, that is the entry's: values may be nodes of the same name."""
+    def _find_created(self, made: dict[str, str], name: str, entry: Entry) -> str:
+        """Return the entry's node among the unordered nodes of an import; a value may be a node of the same name."""
         called = [node for node, known in made.items() if known == name] or list(made)
         if len(called) == 1:
             return called[0]
@@ -80,7 +80,7 @@ class Changes(NodeMatcher):
         raise TanaUncertainError(f"Tana made nodes for {entry.seed_id}, but none can be identified; sync again.")
 
     def update(self, entry: Entry, linked: Linked, edited: Collection[str] = ()) -> str:
-        """Change what differs from what was sent, restore the fields that were `edited` in Tana, and leave the rest of the node."""
+        """Send what differs from the last sync, restore the fields `edited` in Tana, and leave the rest of the node alone."""
         node = self.state.nodes[entry.seed_id]
         known = self.state.sent(entry.seed_id)
         sure = bool(known.digest) and known.node == node
@@ -102,13 +102,13 @@ class Changes(NodeMatcher):
                 self._set(node, entry, each, value)
         if held:
             self._relink(entry, node, held, known.links if sure else {}, targets)
-        self._keep(entry, node, targets, linked)
+        self._record_sent(entry, node, targets, linked)
         return "updated"
 
     def _relink(
         self, entry: Entry, node: str, held: Outline, before: dict[str, list[str]], targets: dict[str, list[str]]
     ) -> None:
-        """Add what is newly named beside what is there, and take away what was linked here and is named no more."""
+        """Add new links to the existing ones, and remove links of earlier syncs that the entry no longer names."""
         known = self.state.sent(entry.seed_id)
         for each in {**before, **targets}:
             field_id = self._field(entry, each)
@@ -131,7 +131,7 @@ class Changes(NodeMatcher):
                     self.client.set_option(node, field_id, one, "append")
 
     def take_out(self, seed_id: str) -> str:
-        """Trash or mark the node of an entry that left seed.json."""
+        """Trash the node of an entry that left seed.json, or mark it as archived."""
         node = self.state.nodes[seed_id]
         known = self.state.sent(seed_id)
         field_id = self.schema.field_id(known.tag or LEARNING, ARCHIVED)
@@ -149,8 +149,8 @@ class Changes(NodeMatcher):
     def _field(self, entry: Entry, name: str) -> str:
         return self.schema.field_id(entry.tag, name)
 
-    def _pasted(self, entry: Entry, name: str, value: str) -> list[str]:
-        """A value in Tana Paste; nothing where it must be set by itself."""
+    def _paste_values(self, entry: Entry, name: str, value: str) -> list[str]:
+        """Return a value in Tana Paste, or nothing if it must be set separately."""
         known = self.schema.fields[entry.tag][name]
         match known.type:
             case "options":
@@ -171,7 +171,7 @@ class Changes(NodeMatcher):
             self.client.set_content(node, known.id, value or None)
 
     def links(self, entries: list[Entry]) -> dict[str, Linked]:
-        """What the names in each entry mean; incomplete where Tana cannot be asked for them."""
+        """Resolve the names in each learning to nodes; the result is incomplete if Tana fails."""
         learnings = [entry for entry in entries if entry.tag == LEARNING]
         try:
             found = Linker(self.tenant, self.client, self.schema).links([entry.text for entry in learnings])
@@ -183,7 +183,6 @@ class Changes(NodeMatcher):
 
 
 def _link_targets(links: list[Link]) -> dict[str, list[str]]:
-    """Field -> nodes to link there."""
     targets: dict[str, list[str]] = {}
     for link in links:
         targets.setdefault(LINK_FIELDS[link.kind], []).append(link.node)
@@ -196,67 +195,67 @@ def _tagged_as(held: Outline, tag: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class SyncOptions:
-    """How a sync is to be done."""
+    """Options of a sync."""
 
     dry_run: bool = False
     force: bool = False
-    """Send everything, also what did not change and what was trashed in Tana."""
+    """Send everything, including unchanged entries and entries trashed in Tana."""
     resync: bool = False
-    """Make anew what is gone, in a workspace that is new or was reset."""
+    """Recreate missing nodes, in a workspace that is new or was reset."""
     take_out: bool = False
-    """Take out of Tana however many left seed.json."""
+    """Remove entries that left seed.json from Tana, however many there are."""
     only: str = ""
     """Seed id of the one entry to sync; empty for all."""
 
 
 @dataclass(slots=True)
 class Outcome:
-    """What became of one entry."""
+    """Outcome for one entry."""
 
     seed_id: Annotated[str, Field(serialization_alias="seedId")]
     action: str
-    """created, updated, trashed, archived, skipped or failed; create, update and so on where it is only planned; queued."""
+    """created, updated, trashed, archived, skipped or failed; in a dry run create, update and so on; or queued."""
     node: Annotated[TextOrNull, Field(serialization_alias="tanaNodeId")] = ""
     links: Annotated[list[Link], Field(serialization_alias="entityLinks")] = field(default_factory=list)
     unknown: Annotated[list[str], Field(serialization_alias="unknownNames")] = field(default_factory=list)
-    """Names in it that mean no node of Tana, or several."""
+    """Names that match no node, or several."""
     error: TextOrNull = ""
     name: str = ""
-    """What it says, as its node is called; where somebody is told of it."""
+    """Name of its node, in reports for people."""
 
 
 @dataclass(slots=True)
 class Report:
-    """What a sync did, or would do."""
+    """Report of a sync or a dry run."""
 
     total: int = 0
-    """Entries of seed.json that belong in Tana."""
+    """Entries of seed.json to mirror."""
     outcomes: list[Outcome] = field(default_factory=list)
     made: list[str] = field(default_factory=list)
-    """Supertags and fields that were missing."""
+    """Missing supertags and fields."""
     queued: dict[str, str] = field(default_factory=dict)
-    """What waits for Tana."""
+    """Seed id -> change that waits for Tana."""
     away: str = ""
-    """Why it waits."""
+    """Why the changes wait."""
     held_back: list[str] = field(default_factory=list)
-    """Entries that left seed.json, too many to be taken out of Tana unasked."""
+    """Entries that left seed.json but are too many to remove without confirmation."""
     stale: list[str] = field(default_factory=list)
-    """Mapped entries whose nodes are gone for good."""
+    """Mapped entries whose nodes no longer exist."""
     trashed_in_tana: list[str] = field(default_factory=list)
     moved: str = ""
-    """The workspace that the mapping is of, where it is another one now."""
+    """The mapping's workspace, if the current one is another."""
     names: dict[str, str] = field(default_factory=dict)
-    """Seed id -> what the entry says, as its node is called."""
+    """Seed id -> name of the node."""
     unlinked: list[str] = field(default_factory=list)
-    """Entries whose links could not all be looked up."""
+    """Entries with failed link lookups."""
     relinked: list[str] = field(default_factory=list)
-    """Entries whose links an earlier sync could not look up, and this one did."""
+    """Entries whose link lookup failed in an earlier sync and succeeded in this one."""
     edited: dict[str, list[str]] = field(default_factory=dict)
-    """Entry -> mirrored fields that were changed in Tana."""
+    """Seed id -> mirrored fields that were edited in Tana."""
     restores: bool = True
     """Whether such fields are restored."""
     refused: list[str] = field(default_factory=list)
-    """What of seed.json cannot be read."""
+    """Messages about unreadable parts of seed.json."""
     last_sync: datetime | None = None
     there: bool = True
-    """Whether seed.json is."""
+    """Whether seed.json exists."""

@@ -1,8 +1,8 @@
-"""Tana's Local API (port 8262 of Tana Desktop), typed and checked, with what its OpenAPI document does not say.
+"""Typed client of Tana's Local API (port 8262 of Tana Desktop), including behaviour that its OpenAPI document omits.
 
-Every search names its workspace, because Tana otherwise looks in the one that is open; nodes in the trash are left out unless asked
-for; no boolean is ever a query parameter, since Tana refuses them. A call that is safe to repeat is sent again if Tana is overloaded;
-a call that would add something twice is not, unless Tana surely did nothing. An answer of another shape is an error of Tana's.
+Every search names its workspace, because Tana otherwise searches the open one. Nodes in the trash are left out unless requested. Query
+parameters are never booleans, because Tana rejects them. An idempotent request is retried if Tana is overloaded; one that would add
+something twice is retried only if Tana certainly did nothing. An answer of an unexpected shape is a TanaFaultError.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -37,20 +37,20 @@ if TYPE_CHECKING:
     from memory_assets.settings import Settings
 
 MAX_FOUND = 100
-"""Nodes that one search lists at most; there is no next page."""
+"""Nodes that one search lists at most; there is no paging."""
 PAGE_SIZE = 200
-"""Children or tags that one page holds at most."""
+"""Children or tags per page at most."""
 _MAX_CONDITIONS = 20
-"""Conditions that one `and` or `or` holds at most."""
+"""Conditions per `and` or `or` at most."""
 
-_AT_ONCE = 4
-"""Requests under way at once: Tana answers from the same process that draws its window."""
+_MAX_CONCURRENT = 4
+"""Concurrent requests: Tana answers in the process that draws its window."""
 _MAX_FAULTS_IN_A_ROW = 12
-"""Children in a row that Tana fails on, after which it counts as failing on their node; conditions after which a search ends."""
+"""Consecutive children that Tana fails on, after which it counts as failing on their parent; failed conditions that end a search."""
 _KEYRING = ("memory_assets", "tana")
 
 Query = Mapping[str, Any]
-"""A condition of `nodes/search`, as tana-openapi.json has it: `{"and": [{"hasType": ID}, {"textContains": "x"}]}`."""
+"""A condition of `nodes/search` (tana-openapi.json): `{"and": [{"hasType": ID}, {"textContains": "x"}]}`."""
 DataType = Literal["plain", "number", "date", "url", "email", "checkbox", "user", "instance", "options"]
 
 
@@ -63,7 +63,7 @@ class FieldSpec:
     description: str = ""
     options: tuple[str, ...] = ()
     source: str = ""
-    """Name of the tag that an instance field refers to."""
+    """Name of the tag whose instances the field holds."""
     multiple: bool = False
 
 
@@ -74,13 +74,13 @@ Item = TypeVar("Item")
 Answer = TypeVar("Answer")
 
 
-class _Answered(BaseModel):
-    """Something in an answer of Tana's; keys that are not named here are ignored."""
+class _AnswerPart(BaseModel):
+    """Part of an answer of Tana; unknown keys are ignored."""
 
     model_config = ConfigDict(alias_generator=to_camel, validate_by_name=True, validate_by_alias=True, frozen=True)
 
 
-class Workspace(_Answered):
+class Workspace(_AnswerPart):
     """A workspace of the user."""
 
     id: str
@@ -89,19 +89,19 @@ class Workspace(_Answered):
 
     @property
     def library(self) -> str:
-        """The node that holds what belongs nowhere else."""
+        """Id of the Library, which holds nodes without another parent."""
         return f"{self.id}_STASH"
 
 
-class Tag(_Answered):
+class Tag(_AnswerPart):
     """A supertag."""
 
     id: str
     name: str
 
 
-class Node(_Answered):
-    """A node as a search or a list of children gives it."""
+class Node(_AnswerPart):
+    """A node as a search or a list of children returns it."""
 
     id: str
     name: _Text = ""
@@ -114,46 +114,46 @@ class Node(_Answered):
     """None in search results."""
 
 
-class _Markdown(_Answered):
+class _Markdown(_AnswerPart):
     markdown: str
     description: _Text = ""
 
 
-class _Health(_Answered):
+class _Health(_AnswerPart):
     node_space_ready: bool = False
 
 
-class _Children(_Answered):
+class _Children(_AnswerPart):
     children: tuple[Node, ...]
     has_more: bool
 
 
-class _MadeTag(_Answered):
+class _MadeTag(_AnswerPart):
     tag_id: str
 
 
-class _MadeField(_Answered):
+class _MadeField(_AnswerPart):
     field_id: str
 
 
-class _MadeNode(_Answered):
+class _MadeNode(_AnswerPart):
     id: str
     name: _Text = ""
 
 
-class _MadeNodes(_Answered):
+class _MadeNodes(_AnswerPart):
     created_nodes: tuple[_MadeNode, ...]
 
 
 class TanaClient:
-    """Asks one Tana.
+    """Client of one Tana.
 
     Every method raises:
-        TanaAwayError: it is not running, does not answer in time, or is overloaded for longer than is waited.
-        TanaTokenError: it does not accept the token.
-        TanaRefusedError: it does not accept the request; TanaNotFoundError where a node is not there.
-        TanaFaultError: it failed on this request, or answered with something else.
-    And those that change something:
+        TanaAwayError: Tana is not running, does not answer in time, or stays overloaded.
+        TanaTokenError: Tana rejects the token.
+        TanaRefusedError: Tana rejects the request; TanaNotFoundError if a node does not exist.
+        TanaFaultError: Tana failed on this request, or sent an unexpected answer.
+    Methods that change something also raise:
         TanaUncertainError: the answer was lost.
     """
 
@@ -162,7 +162,7 @@ class TanaClient:
 
     @classmethod
     def open(cls, settings: "Settings") -> "TanaClient":
-        """The Tana of the settings; nothing is asked yet."""
+        """Return a client for the Tana of the settings, without a request."""
         token = token_of(settings)
         if not token:
             raise NoTokenError(
@@ -178,24 +178,24 @@ class TanaClient:
             raise TanaError(f"MEMORY_TANA_URL cannot be used: {error}.") from None
 
     def __repr__(self) -> str:
-        """The address, never the token."""
+        """Return the address, never the token."""
         return f"TanaClient({self.url!r})"
 
     @property
     def url(self) -> str:
-        """Where Tana is asked."""
+        """Return Tana's address for messages."""
         return self.service.shown_url
 
     def health(self, timeout: float | None = None) -> bool:
-        """Whether Tana is ready; asked once."""
+        """Return whether Tana is ready; sent once, without retries."""
         return self._ask(_Health, "GET", "/health", repeat="never", timeout=timeout).node_space_ready
 
     def workspaces(self) -> list[Workspace]:
-        """The workspaces that are open to the token."""
+        """Return the workspaces that the token may access."""
         return self._ask(list[Workspace], "GET", "/workspaces")
 
     def search(self, query: Query, workspace: str, *, limit: int = MAX_FOUND, trashed: bool = False) -> list[Node]:
-        """At most `limit` nodes (100) that fulfil `query`. Tana's index lags what was created or renamed by seconds."""
+        """Return at most `limit` nodes (100) that match `query`. Tana's index lags seconds behind new and renamed nodes."""
         params = dict(_bracketed("query", query)) | {"workspaceIds[0]": workspace, "limit": str(limit)}
         found = self._ask(list[Node], "GET", "/nodes/search", params=params)
         return [node for node in found if trashed or not node.in_trash]
@@ -203,9 +203,9 @@ class TanaClient:
     def search_any(
         self, conditions: Sequence[Query], workspace: str, within: Sequence[Query] = (), *, trashed: bool = False
     ) -> tuple[list[Node], list[Query]]:
-        """The nodes that fulfil all of `within` and one of `conditions`, and the conditions that Tana fails on.
+        """Return the nodes that match all of `within` and one of `conditions`, and the conditions that Tana fails on.
 
-        Where one question finds as many as it can list, or fails, two narrower ones are asked; after twelve faults no more are.
+        A search that fails, or that finds as many nodes as it can list, is split in two; after twelve failures the search ends.
         """
         found: dict[str, Node] = {}
         failed: list[Query] = []
@@ -224,12 +224,12 @@ class TanaClient:
         return list(found.values()), [*failed, *chain.from_iterable(waiting)]
 
     def read(self, node: str, depth: int = 1) -> Outline:
-        """A node and what is below it."""
-        said = self._ask(_Markdown, "GET", f"/nodes/{_part(node)}", params={"maxDepth": str(depth)})
-        return replace(read_node(said.markdown), description=said.description)
+        """Return a node and its descendants down to `depth`."""
+        answer = self._ask(_Markdown, "GET", f"/nodes/{_quoted(node)}", params={"maxDepth": str(depth)})
+        return replace(read_node(answer.markdown), description=answer.description)
 
     def has(self, node: str) -> bool:
-        """Whether a node is there, perhaps in the trash; one that Tana fails on is."""
+        """Return whether a node exists, perhaps in the trash; a node that Tana fails on does."""
         try:
             self.read(node, depth=0)
         except TanaNotFoundError:
@@ -239,13 +239,13 @@ class TanaClient:
         return True
 
     def children(self, node: str, *, offset: int = 0, limit: int = PAGE_SIZE) -> tuple[Sequence[Node], bool]:
-        """A page of a node's children, as they are now, and whether there are more."""
+        """Return a page of a node's current children, and whether there are more."""
         params = {"limit": str(limit), "offset": str(offset)}
-        page = self._ask(_Children, "GET", f"/nodes/{_part(node)}/children", params=params)
+        page = self._ask(_Children, "GET", f"/nodes/{_quoted(node)}/children", params=params)
         return page.children, page.has_more
 
     def all_children(self, node: str) -> Iterator[Node]:
-        """A node's children, page by page, without those that Tana fails on; a TanaFaultError if it fails on twelve in a row."""
+        """Yield a node's children except those that Tana fails on; raise TanaFaultError if it fails on twelve in a row."""
         seen: set[str] = set()
         offset, more = 0, True
         while more:
@@ -258,7 +258,7 @@ class TanaClient:
             offset += PAGE_SIZE
 
     def _page(self, node: str, offset: int, limit: int, faults: list[int]) -> tuple[Sequence[Node], bool]:
-        """A page of children; one that Tana fails on in halves. `faults` are the places that failed since the last that did not."""
+        """Return a page of children, halved while Tana fails on it. `faults` are the offsets that failed since the last success."""
         try:
             page = self.children(node, offset=offset, limit=limit)
         except TanaFaultError:
@@ -278,9 +278,9 @@ class TanaClient:
         return (*first, *second), more
 
     def tags(self, workspace: str) -> list[Tag]:
-        """The supertags of a workspace: 200 at most are listed as such, the others are children of its schema node."""
+        """Return the supertags of a workspace. The API lists at most 200; the rest are children of the schema node."""
         params = {"limit": str(PAGE_SIZE)}
-        listed = self._ask(list[Tag], "GET", f"/workspaces/{_part(workspace)}/tags", params=params)
+        listed = self._ask(list[Tag], "GET", f"/workspaces/{_quoted(workspace)}/tags", params=params)
         if len(listed) < PAGE_SIZE:
             return listed
         known = {tag.id for tag in listed}
@@ -288,52 +288,52 @@ class TanaClient:
         return listed + [Tag(id=node.id, name=node.name) for node in schema if node.doc_type == "tagDef" and node.id not in known]
 
     def tag_schema(self, tag: str) -> str:
-        """A supertag and its fields as Markdown."""
-        return self._ask(_Markdown, "GET", f"/tags/{_part(tag)}/schema").markdown
+        """Return a supertag and its fields as Markdown."""
+        return self._ask(_Markdown, "GET", f"/tags/{_quoted(tag)}/schema").markdown
 
     def create_tag(self, workspace: str, name: str, description: str = "") -> str:
-        """Make a supertag; returns its id. A second call makes a second tag."""
+        """Create a supertag and return its id. A second call creates a second tag."""
         body = {"name": name, "description": description}
-        return self._add(_MadeTag, f"/workspaces/{_part(workspace)}/tags", body).tag_id
+        return self._add(_MadeTag, f"/workspaces/{_quoted(workspace)}/tags", body).tag_id
 
     def add_field(self, tag: str, spec: FieldSpec, source_tag: str = "") -> str:
-        """Give a supertag a field; returns the field's id. A second call makes a second field. `source_tag` is the id of `spec.source`."""
+        """Add a field to a supertag and return its id; a second call adds a second field. `source_tag` is the id of `spec.source`."""
         body: dict[str, object] = {"name": spec.name, "description": spec.description, "dataType": spec.type}
         body["isMultiValue"] = spec.multiple
         if spec.options:
             body["options"] = list(spec.options)
         if source_tag:
             body["sourceTagId"] = source_tag
-        return self._add(_MadeField, f"/tags/{_part(tag)}/fields", body).field_id
+        return self._add(_MadeField, f"/tags/{_quoted(tag)}/fields", body).field_id
 
     def import_paste(self, parent: str, paste: str) -> dict[str, str]:
-        """Make nodes of Tana Paste below `parent`; returns the names of the nodes made by id, in no order."""
-        made = self._add(_MadeNodes, f"/nodes/{_part(parent)}/import", {"content": paste}).created_nodes
+        """Create nodes from Tana Paste below `parent`; return id -> name of the new nodes, unordered."""
+        made = self._add(_MadeNodes, f"/nodes/{_quoted(parent)}/import", {"content": paste}).created_nodes
         return {node.id: node.name for node in made}
 
     def set_content(self, node: str, field: str, content: str | None) -> None:
-        """Replace a field's value by a text; None empties the field."""
-        self._set(f"/nodes/{_part(node)}/fields/{_part(field)}/content", {"content": content, "mode": "replace"})
+        """Set a field to a text; None clears the field."""
+        self._set(f"/nodes/{_quoted(node)}/fields/{_quoted(field)}/content", {"content": content, "mode": "replace"})
 
     def set_option(self, node: str, field: str, value: str, mode: Literal["replace", "append"] = "replace") -> None:
-        """Give a field an option or, where it refers to instances, a node."""
-        self._set(f"/nodes/{_part(node)}/fields/{_part(field)}/option", {"optionId": value, "mode": mode})
+        """Set a field to, or append, an option or (in an instance field) a node."""
+        self._set(f"/nodes/{_quoted(node)}/fields/{_quoted(field)}/option", {"optionId": value, "mode": mode})
 
     def update(self, node: str, name: str) -> None:
-        """Rename a node. A node in the trash is renamed too, without a word."""
-        self._set(f"/nodes/{_part(node)}/update", {"name": name})
+        """Rename a node. Tana silently renames a node in the trash, too."""
+        self._set(f"/nodes/{_quoted(node)}/update", {"name": name})
 
     def trash(self, node: str) -> None:
-        """Move a node to the trash, unless it was gone already."""
-        with suppress(TanaRefusedError):  # 400 or 404: it is there no more
-            self._set(f"/nodes/{_part(node)}/trash", {})
+        """Move a node to the trash, unless it is gone already."""
+        with suppress(TanaRefusedError):  # 400 or 404: it no longer exists
+            self._set(f"/nodes/{_quoted(node)}/trash", {})
 
     def _set(self, path: str, body: dict[str, object]) -> None:
-        """Change what is the same after a second time; what Tana says of it does not matter."""
+        """Send an idempotent change; the answer's content is ignored."""
         self._ask(object, "POST", path, body=body)
 
     def _add(self, shape: type[Shape], path: str, body: Mapping[str, object]) -> Shape:
-        """Add what would be there twice after a second time."""
+        """Send an addition, which a retry would duplicate."""
         try:
             return self._ask(shape, "POST", path, body=body, repeat="if not begun")
         except TanaFaultError as error:
@@ -360,10 +360,10 @@ class TanaClient:
             ) from None
         except ServiceError:
             raise TanaUncertainError(f"Tana at {self.url} broke off or took too long; try again.") from None
-        return self._checked(answer, shape)
+        return self._validated(answer, shape)
 
-    def _checked(self, answer: HttpAnswer, shape: type[Shape]) -> Shape:
-        """What Tana answered, or its refusal with what it says of it; a message of Tana's names nodes and fields, never the token."""
+    def _validated(self, answer: HttpAnswer, shape: type[Shape]) -> Shape:
+        """Return the validated answer, or raise with Tana's message, which names nodes and fields, never the token."""
         if answer.ok:
             try:
                 return _adapter(shape).validate_json(answer.content)
@@ -394,7 +394,7 @@ _adapter = cache(TypeAdapter)
 
 
 def ask_each(ask: Callable[[Item], Answer], items: Iterable[Item]) -> dict[Item, Answer]:
-    """What Tana answers about each of `items`, without those that it fails on or does not know; four are asked at once."""
+    """Return the answer for each of `items`, four at once, without items that Tana fails on or does not know."""
 
     def answer(item: Item) -> tuple[Item, Answer] | None:
         try:
@@ -402,12 +402,12 @@ def ask_each(ask: Callable[[Item], Answer], items: Iterable[Item]) -> dict[Item,
         except (TanaFaultError, TanaNotFoundError):
             return None
 
-    with ThreadPoolExecutor(_AT_ONCE, "tana") as threads:
+    with ThreadPoolExecutor(_MAX_CONCURRENT, "tana") as threads:
         return dict(filter(None, threads.map(answer, items)))
 
 
 def token_of(settings: "Settings") -> str:
-    """The token for Tana: of the settings, else of the operating system's keyring; empty where there is none."""
+    """Return the token from the settings, else from the system's keyring, else ""."""
     if settings.tana_token:
         return settings.tana_token.get_secret_value().strip()
     import keyring
@@ -418,13 +418,12 @@ def token_of(settings: "Settings") -> str:
     return ""
 
 
-def _part(name: str) -> str:
-    """A part of a path, whatever stands in it."""
+def _quoted(name: str) -> str:
     return quote(name, safe="")
 
 
 def _bracketed(name: str, value: Any) -> Iterator[tuple[str, str]]:
-    """`value` in the deepObject style: `query[and][0][hasType]=ID`."""
+    """Yield `value` in the deepObject style: `query[and][0][hasType]=ID`."""
     if isinstance(value, Mapping):
         for key, inner in value.items():
             yield from _bracketed(f"{name}[{key}]", inner)

@@ -1,4 +1,4 @@
-"""Which Tana is meant: `tanaIntegration` of pai-seed's configuration, and the workspace (seed 000, FR-15)."""
+"""Choice of the Tana workspace: `tanaIntegration` of pai-seed's configuration, and the settings (seed 000, FR-15)."""
 
 import json
 from collections.abc import Sequence
@@ -22,30 +22,30 @@ if TYPE_CHECKING:
 
 
 class Integration(BaseModel):
-    """What pai-seed's configuration says of Tana."""
+    """The `tanaIntegration` block of pai-seed's configuration."""
 
     model_config = ConfigDict(alias_generator=to_camel, strict=True, frozen=True)
 
     enabled: bool | None = None
-    """None where it says nothing: what a person asks for is done, and nothing by itself."""
+    """None if unset: explicit requests are carried out, and nothing happens automatically."""
     workspace: str = ""
     auto_sync: bool = False
     place: str = ""
-    """The file that says so."""
+    """The file that holds the block."""
 
 
 def integration(settings: "Settings") -> Integration:
-    """`tanaIntegration` of pai-seed's configuration, else of seed.json's root."""
+    """Return `tanaIntegration` of pai-seed's configuration, else of seed.json's root; raise SettingsError if it is invalid."""
     for path in (settings.pai_config, settings.pai_seed):
         try:
             status = path.stat()
         except OSError:
             continue
-        said = _read(path, status.st_size, status.st_mtime_ns) if status.st_size <= MAX_SEED_BYTES else None
-        if said is None:
+        block = _read(path, status.st_size, status.st_mtime_ns) if status.st_size <= MAX_SEED_BYTES else None
+        if block is None:
             continue
         try:
-            return Integration.model_validate(said).model_copy(update={"place": str(path)})
+            return Integration.model_validate(block).model_copy(update={"place": str(path)})
         except ValidationError as error:
             fault = error.errors()[0]
             name = ".".join(("tanaIntegration", *map(str, fault["loc"])))
@@ -54,30 +54,29 @@ def integration(settings: "Settings") -> Integration:
 
 
 def in_use(settings: "Settings") -> bool:
-    """Whether pai-seed and Tana are both there to be used, as far as can be told without asking Tana or the keyring.
+    """Whether pai-seed and Tana are both set up, without asking Tana or the keyring.
 
-    A configuration that cannot be used counts as none: what needs it says so, and `memory doctor` does.
+    An invalid configuration counts as none; commands that need it, and `memory doctor`, report it.
     """
     try:
-        said = integration(settings).enabled
+        enabled = integration(settings).enabled
     except SettingsError:
         return False
-    token = bool(settings.tana_token)
-    return settings.pai_seed.exists() and (said is True or (said is None and token))
+    return settings.pai_seed.exists() and (enabled is True or (enabled is None and bool(settings.tana_token)))
 
 
 @lru_cache(maxsize=8)
 def _read(path: "Path", _size: int, _mtime_ns: int) -> Any:
-    """The block of a file, read once as long as the file is the same: a service asks with every message of MCP."""
+    """Read the block of a file, cached by size and time because a service asks with every MCP message."""
     try:
-        said = json.loads(read_source_file(path, None, MAX_SEED_BYTES).decode("utf-8-sig"))
+        root = json.loads(read_source_file(path, None, MAX_SEED_BYTES).decode("utf-8-sig"))
     except (OSError, RefusedFileError, ValueError, RecursionError):
         return None
-    return said.get("tanaIntegration") if isinstance(said, dict) else None
+    return root.get("tanaIntegration") if isinstance(root, dict) else None
 
 
 def resolve_workspace(settings: "Settings", workspaces: Sequence[Workspace], named: str = "") -> Workspace:
-    """The workspace that is named by name or id, else that of the settings, else of pai-seed's configuration, else the only one."""
+    """Return the workspace given by name or id, else the one of the settings, else of pai-seed's configuration, else the only one."""
     configured = integration(settings)
     if named:
         where = "--workspace"
@@ -101,6 +100,6 @@ def resolve_workspace(settings: "Settings", workspaces: Sequence[Workspace], nam
 
 
 def same_workspace(named: str, workspace: Workspace, workspaces: Sequence[Workspace]) -> bool:
-    """Whether a name or id that was configured once may mean a workspace: a name that no workspace has now may be its old one."""
+    """Whether a name or id that was configured earlier may mean `workspace`. A name that no workspace has now may be its old one."""
     others = {name.casefold() for each in workspaces if each != workspace for name in (each.id, each.name)}
     return named in (workspace.id, workspace.name) or named.casefold() not in others

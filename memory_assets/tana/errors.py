@@ -1,35 +1,35 @@
-"""What may go wrong between this project and Tana, each as one sentence for a person."""
+"""Errors of the Tana integration, each with a one-sentence message for a person."""
 
 from memory_assets.errors import MemoryAssetsError
 
 
 class TanaError(MemoryAssetsError):
-    """Tana cannot do what was asked."""
+    """A request to Tana failed."""
 
 
 class TanaAwayError(TanaError):
-    """Tana does not answer now, or asks to be left alone for longer than is waited; nothing was changed there."""
+    """Tana does not answer, or asks for a longer pause than the client waits. Nothing was changed there."""
 
 
 class TanaUncertainError(TanaAwayError):
-    """The answer to a change was lost: whether Tana made it must be looked up before it is tried again."""
+    """The answer to a change was lost. The caller must check whether Tana made the change before it retries."""
 
 
 class TanaTokenError(TanaError):
-    """Tana does not accept the token, or there is none."""
+    """The token is missing, or Tana rejects it."""
 
 
 class NoTokenError(TanaTokenError):
-    """There is no token yet."""
+    """No token is configured."""
 
 
 class TanaRefusedError(TanaError):
-    """Tana does not accept the request."""
+    """Tana rejects the request."""
 
 
 class TanaNotFoundError(TanaRefusedError):
-    """What was named is not in Tana."""
+    """Tana has no such node."""
 
 
 class TanaFaultError(TanaError):
-    """Tana failed while answering: asked again, it would fail again (a "poison node")."""
+    """Tana failed while it answered, and would fail again on a retry (a "poison node")."""

@@ -1,4 +1,4 @@
-"""Tana's two formats of text: Markdown, which it answers with, and Tana Paste, which makes a node with its tag and fields in one call."""
+"""Tana's two text formats: Markdown in answers, and Tana Paste, which creates a node with its tag and fields in one call."""
 
 import re
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ _OPTION = re.compile(r"^\s+- (.*) \(id:([\w-]+)\)\s*$")
 
 @dataclass(frozen=True, slots=True)
 class FieldValue:
-    """What stands in a field: a text, or the node or option that `ref` names, with its name as the text."""
+    """Value of a field: a text, or the name of the node or option `ref`."""
 
     text: str
     ref: str = ""
@@ -26,31 +26,31 @@ class FieldValue:
 
 @dataclass(slots=True)
 class Outline:
-    """A node with its fields and what is below it, as deep as it was read."""
+    """A node with its fields and descendants, as deep as it was read."""
 
     name: str
     id: str = ""
-    """Empty where Tana gives none."""
+    """Empty if Tana sends none."""
     tags: str = ""
-    """Its tags as they stand after its name: ` #project #[[big idea]]`."""
+    """Its tags as written after the name: ` #project #[[big idea]]`."""
     description: str = ""
     fields: dict[str, list[FieldValue]] = field(default_factory=dict)
-    """By name; two fields of one name are one here."""
+    """Values by field name; fields of the same name are merged."""
     children: list["Outline"] = field(default_factory=list)
     references: list[str] = field(default_factory=list)
     """Ids of the nodes that its name refers to."""
 
     def texts(self, name: str) -> list[str]:
-        """What stands in a field, as text."""
+        """Return a field's values as texts."""
         return [value.text for value in self.fields.get(name, ())]
 
     def refs(self, name: str) -> list[str]:
-        """The nodes that a field refers to."""
+        """Return the ids of the nodes that a field refers to."""
         return [value.ref for value in self.fields.get(name, ()) if value.ref]
 
 
 def read_node(markdown: str) -> Outline:
-    """The node of a `nodes.read` answer; an empty one where there is none."""
+    """Parse the Markdown of a `nodes.read` answer; return an empty node if it has none."""
     root = Outline("")
     stack: list[tuple[int, Outline | list[FieldValue]]] = [(-1, root)]
     for level, text in _items(markdown):
@@ -73,7 +73,7 @@ def read_node(markdown: str) -> Outline:
 
 
 def _items(markdown: str) -> Iterator[tuple[int, str]]:
-    """The entries of a list with their levels; a line that begins none goes on with the one before."""
+    """Yield the items of a list with their levels; a line that starts no item continues the last one."""
     held: tuple[int, str] | None = None
     for line in markdown.split("\n"):
         bare = line.lstrip(" ")
@@ -120,13 +120,13 @@ class TemplateField:
     id: str
     name: str
     type: str
-    """The first word of its label: `options`, `date`, `instance`, `number`."""
+    """First word of its label: `options`, `date`, `instance`, `number`."""
     options: dict[str, str] = field(default_factory=dict)
     """Name -> id."""
 
 
 def read_schema(markdown: str) -> dict[str, TemplateField]:
-    """The fields of a `tags.getSchema` answer by name; of two with one name the first."""
+    """Parse a `tags.getSchema` answer and return its fields by name; the first of several with one name."""
     found: dict[str, TemplateField] = {}
     last: TemplateField | None = None
     for line in markdown.split("\n"):
@@ -140,26 +140,26 @@ def read_schema(markdown: str) -> dict[str, TemplateField]:
 
 NAME_LENGTH = 100
 _MARKS = re.compile(r"::|[#\[\]<>`^|~{}]|\*\*|__|%%|!!|https?:|^\W|^\d+[.)]\s")
-"""What Tana Paste takes for more than letters; there is no escape for it."""
+"""Markup of Tana Paste, which has no escapes."""
 
 
 def one_line(text: str) -> str:
-    """A text as Tana can hold it: without line breaks and control characters."""
+    """Return a text without line breaks and control characters, which Tana cannot hold."""
     return " ".join(visible(text).split())
 
 
 def node_name(content: str) -> str:
-    """A text as the name of a node: in one line, cut between words at 100 characters."""
+    """Return a text as a node's name: on one line, shortened between words to 100 characters."""
     return shortened(visible(content), NAME_LENGTH)
 
 
 def is_plain(text: str) -> bool:
-    """Whether a text in Tana Paste means itself and nothing else."""
+    """Whether Tana Paste takes a text literally."""
     return bool(text) and not _MARKS.search(text)
 
 
 def paste(name: str, tag: str, fields: dict[str, list[str]]) -> str:
-    """One node with its tag and, by field id, the values; `name` and values are plain or made by the functions below."""
+    """Return Tana Paste for one node. `name` and the values (by field id) are plain texts or made by the functions below."""
     lines = [f"- {name} #[[^{tag}]]"]
     for field_id, values in fields.items():
         if len(values) == 1:
@@ -170,10 +170,10 @@ def paste(name: str, tag: str, fields: dict[str, list[str]]) -> str:
 
 
 def reference(node: str) -> str:
-    """A node or an option as a value."""
+    """Return a node or an option as a value."""
     return f"[[^{node}]]"
 
 
 def date(day: str) -> str:
-    """A day such as 2026-01-31 as a value."""
+    """Return a day such as 2026-01-31 as a value."""
     return f"[[date:{day}]]"

@@ -1,4 +1,4 @@
-"""How fresh a learning is (seed 000, FR-5 and FR-13): as of the latest of its confirmation and the activity of what it is linked to.
+"""Freshness of learnings (seed 000, FR-5 and FR-13): days since the confirmation or the activity of linked nodes, whichever is later.
 
 fresh_at = max(confirmed, activity of linked projects, people and the meetings with them);  fresh if days since then < threshold
 """
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Freshness:
-    """One learning's freshness and what it rests on."""
+    """A learning's freshness and its causes."""
 
     entry: Entry
     node: str
     confirmed_at: datetime
     activity: datetime | None
-    """Of the liveliest that it is linked to."""
+    """Activity of the linked node that was active last."""
     fresh_at: datetime
     because: str
     days: float
@@ -35,9 +35,10 @@ class Freshness:
 def freshness(
     tenant: "Tenant", *, threshold: int | None = None, kind: str = "", now: datetime | None = None, seed: SeedFile | None = None
 ) -> list[Freshness]:
-    """The confirmed learnings as of the last reading of Tana, the stalest first; `kind` is pattern, insight or self_knowledge.
+    """Return the freshness of the confirmed learnings as of the last reading of Tana, the stalest first.
 
-    `threshold` is in days, that of the settings unless given; `seed` is what seed.json says, if it was read already.
+    `kind` is pattern, insight or self_knowledge, or empty for all; `threshold` is in days, by default the setting's; `seed` is the
+    content of seed.json if it was read already.
     """
     threshold = threshold or tenant.settings.freshness_days
     now = now or datetime.now(UTC)
@@ -60,7 +61,7 @@ def freshness(
 
 
 def store_activity(tenant: "Tenant") -> int:
-    """Write into the catalog, if it differs, what keeps learnings alive in Tana as last read; return how many are kept alive."""
+    """Write to the catalog, if it differs, the learnings that activity in Tana keeps fresh; return their number."""
     import pyarrow as pa
 
     if not Activity.load(tenant.folder).read_at:

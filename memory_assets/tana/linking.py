@@ -1,9 +1,9 @@
-"""Which people and projects of Tana a text or a relationship file of pai-seed names (seed 000, FR-7 and FR-14).
+"""Resolution of names in texts and relationship files of pai-seed to people and projects in Tana (seed 000, FR-7 and FR-14).
 
-A name is what the language room finds, what stands in quotes, after @ or #, or what begins two to four words with a capital. Nodes
-with the tags #person and #project are searched for it. A node is linked if the graph's entity resolution holds node and name for one
-(same spelling, a slip of the pen, or a first name that one person has) and no second node is held for it too. A name that several
-nodes have means the person whom a relationship file means. Nothing is made.
+A name is an entity that the language room finds, a quoted text, a word after @ or #, or one to four capitalised words. Nodes tagged
+#person or #project are searched for it. A node is linked if the graph's entity resolution takes node and name for the same entity
+(same spelling, a misspelling, or a first name that one person has) and does so for no other node. If several nodes match a name, the
+person that a relationship file names is linked. Nothing is created.
 """
 
 import re
@@ -31,18 +31,17 @@ _NAMING = re.compile(
     r"[\"'“‘]([^\W\d_][^\"'”’]{2,50})[\"'”’]|@([\w.-]{3,50})|#([\w-]{3,50})|"
     r"\b([^\W\d_a-zß-öø-ÿ][\w’'-]*(?:[ -][^\W\d_a-zß-öø-ÿ][\w’'-]*){0,3})"
 )
-_SHORTEST = 3
+_MIN_CHARACTERS = 3
 _OWN_WEIGHT = 1_000
-"""How often a node's own spelling counts as being in use: that of a text is the slip."""
+"""Mentions that a node's own spelling counts for, so that the text's spelling is the misspelling."""
 
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """The node that a name in a text means. The names of its fields in JSON are those that pai-seed's users know, as of an `Outcome`."""
+    """A node that a text names. The JSON names of its fields, and of an `Outcome`'s, are those of pai-seed."""
 
     node: Annotated[str, Field(serialization_alias="tanaNodeId")]
     name: Annotated[str, Field(serialization_alias="entityName")]
-    """Of the node."""
     kind: Annotated[str, Field(serialization_alias="tagType")]
     """`person` or `project`."""
     confidence: float
@@ -50,17 +49,17 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Linked:
-    """What the names in a text mean."""
+    """Nodes that the names in a text resolve to."""
 
     links: list[Link] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
-    """Names that mean no node, or several."""
+    """Names that match no node, or several."""
     complete: bool = True
-    """Whether Tana could be asked for all of them."""
+    """Whether Tana answered for all names."""
 
 
 class Linker:
-    """Links texts to nodes."""
+    """Resolves names in texts to nodes."""
 
     def __init__(self, tenant: "Tenant", client: TanaClient, schema: Schema) -> None:
         self._tenant = tenant
@@ -68,19 +67,19 @@ class Linker:
         self._schema = schema
         self._found: dict[str, Node] = {}
         self._failed: set[str] = set()
-        """Words that Tana failed on when it was asked for them."""
+        """Words whose search failed."""
         chosen = SyncRecord.load(tenant.folder).people
         self._chosen = {normalised(name, EntityType.PERSON): node for name, node in chosen.items()}
-        """Whom pai-seed's relationships mean."""
+        """Name -> node, from pai-seed's relationship files."""
 
     def people(self, names: Sequence[str]) -> dict[str, list[str]]:
-        """The #person nodes that each name may mean."""
+        """Return the #person nodes that each name may mean."""
         self._look_up(names)
         owners = self._owners([(name, EntityType.PERSON.value) for name in names])
         return {name: [node.id for node, kind in found if kind == PERSON] for (name, _), found in owners.items()}
 
     def links(self, texts: Sequence[str]) -> list[Linked]:
-        """What the names in each text mean."""
+        """Resolve the names in each text."""
         if not texts:
             return []
         outcomes = self._tenant.analyzer.outcomes(texts)
@@ -90,15 +89,14 @@ class Linker:
         return [self._linked(names, owners) for names in mentioned]
 
     def _look_up(self, names: Iterable[str]) -> None:
-        """Search for the nodes that names may mean."""
-        wanted = [{"textContains": word} for word in sorted({_searchable(name) for name in names})]
+        wanted = [{"textContains": word} for word in sorted({_search_word(name) for name in names})]
         kinds = [{"hasType": self._schema.tags[kind]} for kind in FIELDS if kind in self._schema.tags]
         found, failed = self._client.search_any(wanted, self._schema.workspace.id, [{"or": kinds}])
         self._found |= {node.id: node for node in found}
         self._failed |= {each["textContains"] for each in failed}
 
     def _owners(self, mentions: Sequence[tuple[str, str]]) -> dict[tuple[str, str], list[tuple[Node, str]]]:
-        """The nodes, with their kind, that each name and type may mean."""
+        """Return the nodes, with their kind, that each name and type may mean."""
         nodes: list[tuple[Node, str]] = []
         for node in self._found.values():
             tags = {tag.id for tag in node.tags}
@@ -125,36 +123,36 @@ class Linker:
             node, tag = meant[0]
             same = normalised(name, kind) == normalised(node.name, _TYPES[tag])
             links.setdefault(node.id, Link(node.id, node.name, tag, 1.0 if same else 0.9))
-        return Linked(list(links.values()), unknown, complete=self._failed.isdisjoint(map(_searchable, names)))
+        return Linked(list(links.values()), unknown, complete=self._failed.isdisjoint(map(_search_word, names)))
 
 
 def _names(text: str, features: object) -> Iterator[tuple[str, str]]:
-    """Names with the type they are resolved under; those of the language room last, so that its type holds."""
+    """Yield names with their type; those of the language room come last, so that their type wins."""
     for found in _NAMING.finditer(text):
         name = next(part for part in found.groups() if part).strip()
         begins = " " not in name and not re.search(r"[\w,;]\s*$", text[: found.start()])
-        if len(name) >= _SHORTEST:
+        if len(name) >= _MIN_CHARACTERS:
             yield name, EntityType.PROJECT if found[3] or (begins and not found[2]) else EntityType.NAME
     for entity in getattr(features, "entities", ()):
-        if len(entity.text.lstrip("#")) >= _SHORTEST and entity.type not in ADDRESSES:
+        if len(entity.text.lstrip("#")) >= _MIN_CHARACTERS and entity.type not in ADDRESSES:
             tag = entity.type == EntityType.TAG
             yield entity.text.lstrip("#"), EntityType.PROJECT if tag else EntityType(entity.type)
 
 
-def _searchable(name: str) -> str:
-    """What to search for: the first word, since a node may be spelt otherwise in the rest."""
+def _search_word(name: str) -> str:
+    """Return the first word to search for, since a node may spell the rest differently."""
     words = re.findall(r"\w+", name.lstrip("@#"))
     return (words[0] if words else name).casefold()
 
 
 @dataclass(frozen=True, slots=True)
 class Relationship:
-    """One relationship file, and whom it means."""
+    """A relationship file and the nodes that it may mean."""
 
     file: str
     name: str = ""
     nodes: tuple[str, ...] = ()
-    """The #person nodes that the name may mean."""
+    """Matching #person nodes."""
     fault: str = ""
 
 
@@ -163,7 +161,7 @@ class _Person(Fields):
 
 
 def relate_people(tenant: "Tenant", client: TanaClient, *, dry_run: bool = False) -> list[Relationship]:
-    """Find the node of each relationship file, and keep those that are certain. Files and Tana stay as they are."""
+    """Resolve each relationship file to its node, and record the unambiguous ones. Neither the files nor Tana are changed."""
     folder = tenant.settings.pai_relationships_dir
     found: list[Relationship] = []
     for path in sorted(folder.glob("rel_*.json")):

@@ -1,6 +1,6 @@
-"""Match nodes of Tana with entries: nodes that a killed sync made, and nodes of other origin."""
+"""Matching of Tana nodes with entries: nodes that a killed sync left, and nodes of other origin."""
 
-# pyarrow.compute makes its functions when it is imported.
+# pyarrow.compute defines its functions at import.
 # pyright: reportAttributeAccessIssue=false
 
 import re
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from memory_assets.tana.state import SyncState
 
 _MIN_SIMILARITY = 0.95
-"""Similarity of two texts from which they count as one: a typo, not another fact."""
+"""Similarity from which two texts differ by a typo, not by a fact."""
 
 
 def equivalent(one: str, other: str) -> bool:
-    """Whether two texts differ by case, spaces, punctuation or a slip of the pen; never by a number or a "not"."""
+    """Whether two texts differ only by case, spaces, punctuation or a typo; never by a number or a word such as "not"."""
     from rapidfuzz.distance import Levenshtein
 
     (plain, *shape), (like, *other_shape) = _plain(one), _plain(other)
@@ -40,12 +40,12 @@ def equivalent(one: str, other: str) -> bool:
 
 
 def asked_words(topic: Sequence[str]) -> list[str]:
-    """Of the words of a topic those that nodes are looked for by."""
-    return list(dict.fromkeys(topic))[:_MOST_WORDS]
+    """Return the words of a topic that a search uses."""
+    return list(dict.fromkeys(topic))[:_MAX_WORDS]
 
 
 def shares_held(texts: "pa.Array | pa.ChunkedArray", topic: Sequence[str]) -> "Floats":
-    """The share of a topic's words that each text in lower case holds; 0 where it is less than half."""
+    """Return the share of a topic's words that each lower-case text contains, or 0 if it is less than half."""
     asked = asked_words(topic)
     held = np.zeros(len(texts))
     for word in asked:
@@ -55,7 +55,7 @@ def shares_held(texts: "pa.Array | pa.ChunkedArray", topic: Sequence[str]) -> "F
 
 @lru_cache(maxsize=4096)
 def _plain(text: str) -> tuple[str, int, list[str]]:
-    """A text in plain words, how many words it has, and its numbers."""
+    """Return a text without case and punctuation, its number of words, and its numbers."""
     folded = unicodedata.normalize("NFKC", text).casefold()
     plain = " ".join(re.sub(r"[^\w\s']", " ", folded).split())
     return plain, len(plain.split()), re.findall(r"\d+", plain)
@@ -63,19 +63,19 @@ def _plain(text: str) -> tuple[str, int, list[str]]:
 
 PARENT_NAME = "PAI memory"
 _UNNAMED = "PAI entry"
-_MOST_WORDS = 6
-"""Words of a topic that are looked for."""
+_MAX_WORDS = 6
+"""Words of a topic that a search uses."""
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 
 def placeholder(seed_id: str) -> str:
-    """What a node is called until it is renamed to what Tana Paste would not take as a name."""
+    """Return a temporary name for a node whose real name Tana Paste would not accept."""
     return f"{_UNNAMED} {blake2b(seed_id.encode(), digest_size=6).hexdigest()}"
 
 
 @dataclass(frozen=True, slots=True)
 class NodeMatcher:
-    """Looks for nodes in one workspace."""
+    """Searches one workspace for the nodes of entries."""
 
     client: TanaClient
     schema: Schema
@@ -83,7 +83,7 @@ class NodeMatcher:
     seed: SeedFile
 
     def find_parent(self, chosen: str, *, make: bool) -> str:
-        """The node that learnings go below: the one that was chosen, else `PAI memory` in the Library, made where it is missing."""
+        """Return the parent node of the learnings: `chosen`, else `PAI memory` in the Library, created if missing and `make`."""
         if chosen:
             return chosen
         workspace = self.schema.workspace
@@ -101,16 +101,16 @@ class NodeMatcher:
         return found
 
     def by_seed_id(self, seed_ids: Iterable[str], *, trashed: bool = False) -> dict[str, Node]:
-        """Nodes of either supertag whose Seed Entry ID is one of these, by node id."""
+        """Return, by node id, the nodes of either supertag whose Seed Entry ID is one of `seed_ids`."""
         fields = [field_id for tag in self.schema.fields if (field_id := self.schema.field_id(tag, SEED_ID))]
         conditions = [{"field": {"fieldId": field, "stringValue": seed_id}} for seed_id in seed_ids for field in fields]
         found, _ = self.client.search_any(conditions, self.schema.workspace.id, trashed=trashed)
         return {node.id: node for node in found}
 
     def adopt_named(self, nodes: Iterable[Node]) -> None:
-        """Take over those that have an entry's seed id and are not mapped, as after a sync that was killed.
+        """Map unmapped nodes that hold an entry's seed id, as a killed sync leaves them.
 
-        Of two nodes of a proposal that became a learning, the older one goes to the trash.
+        If a proposal became a learning and both have a node, the older node goes to the trash.
         """
         tags = {self.schema.tags[tag]: tag for tag in self.schema.fields if tag in self.schema.tags}
         mapped = set(self.state.nodes.values())
@@ -132,7 +132,7 @@ class NodeMatcher:
                 self.client.trash(node.id)
 
     def adopt(self, new: list[Entry]) -> None:
-        """Take nodes over that stand for new entries already: by seed id, then by what they say."""
+        """Map existing nodes to new entries, first by seed id, then by equivalent text."""
         if not new or all(f"#{tag}" in self.schema.made for tag in self.schema.fields):
             return
         named = self.by_seed_id(entry.seed_id for entry in new).values()
@@ -140,7 +140,7 @@ class NodeMatcher:
         mapped = set(self.state.nodes.values())
         for tag in self.schema.fields:
             entries = {entry.seed_id: entry for entry in new if entry.tag == tag and entry.seed_id not in self.state.nodes}
-            for node in self._tagged(tag, list(entries.values())):
+            for node in self._similar_candidates(tag, list(entries.values())):
                 if node.id in mapped:
                     continue
                 match = next((entry for entry in entries.values() if equivalent(node.name, entry.name)), None)
@@ -153,8 +153,8 @@ class NodeMatcher:
                     self.state.map(match.seed_id, node.id)
                     mapped.add(node.id)
 
-    def _tagged(self, tag: str, entries: list[Entry]) -> list[Node]:
-        """Nodes of a supertag among which an equivalent of an entry may be."""
+    def _similar_candidates(self, tag: str, entries: list[Entry]) -> list[Node]:
+        """Return the nodes of a supertag that may be equivalent to one of `entries`."""
         if not entries:
             return []
         has_tag = {"hasType": self.schema.tags[tag]}
@@ -165,7 +165,7 @@ class NodeMatcher:
         return self.client.search_any(begins, self.schema.workspace.id, [has_tag])[0]
 
     def read(self, node: str) -> Outline:
-        """What a node says; nothing where Tana fails on it."""
+        """Return a node's outline, empty if Tana fails on it."""
         try:
             return self.client.read(node)
         except TanaFaultError:

@@ -1,17 +1,16 @@
-"""A workspace of Tana as last read, in the catalog: its nodes, their fields, and the links between them.
+"""Incremental copy of a Tana workspace in the catalog: nodes, fields and links.
 
-Tana lists no more than a hundred nodes a search, and no whole workspace. So a first reading walks the tree from the home node and the
-library, and every reading
+Tana lists at most a hundred nodes per search, and cannot list a workspace. The first reading therefore walks the tree from the home
+node and the Library, and every reading
 
-1. asks which nodes were edited since the one before, and reads those again,
-2. reads what it has come by and not read yet,
-3. reads again those that were read longest ago, because Tana does not tell of fields that were edited, nor of what was trashed.
+1. searches for nodes edited since the last one, and reads those again,
+2. reads nodes that it found but has not read,
+3. reads the nodes again that were read longest ago, because Tana reports neither edited fields nor trashed nodes.
 
-It asks for a bounded number of nodes, four at once, and keeps what it has read after every few, so that it can be stopped and goes on
-where it was. A node that Tana fails on is skipped until it is its turn again, and reported. What lies in the trash is not read, and
-leaves the catalog.
+A reading requests a bounded number of nodes, four at once, and saves after every few, so that it can be stopped and resumed. A node
+that Tana fails on is reported and skipped until its next turn. Nodes in the trash are not read and leave the catalog.
 
-A context asks for its topics alone (`read_about`), so that it tells what Tana holds now.
+For a context, `read_about` reads only the nodes of its topics, so that the context shows Tana's current content.
 """
 
 import re
@@ -43,22 +42,22 @@ if TYPE_CHECKING:
     from memory_assets.tenants import Tenant
 
 MOST_READ = 3_000
-"""Nodes that one reading asks for."""
-_READ_AGAIN = 300
-"""Of these, nodes that are read again because they were read longest ago."""
-_KEPT_EVERY = 250
-"""Nodes after which what was read is kept."""
+"""Nodes requested per reading."""
+_MAX_REREAD = 300
+"""Of these, nodes read again because they were read longest ago."""
+_NODES_PER_COMMIT = 250
+"""Nodes per transaction."""
 _OVERLAP = timedelta(minutes=2)
-"""How far before the last reading an edit counts as new: Tana's index lags."""
+"""Overlap with the last reading in searches for edits, because Tana's index lags."""
 _AGES = (1, 7, 30, 90)
-"""Days back that a first reading asks for edits, so that recency means something from the beginning."""
-_MOST_ABOUT = 50
-"""Nodes that are read for a context; each costs two requests."""
+"""Days back in which a first reading searches for edits, to give its nodes a modification time."""
+_MAX_ABOUT = 50
+"""Nodes read for a context; each takes two requests."""
 _ABOUT_SECONDS = 1.5
-"""After which no further node is asked for."""
-_LONGEST_SEARCH = 200
+"""Time after which no further node is requested."""
+_MAX_SEARCH_CHARACTERS = 200
 _NODE_ID = re.compile(r"(?!\d{13})[A-Za-z0-9_-]{1,32}")
-"""What may be an id of Tana's; a memory's has sixteen digits."""
+"""Possible Tana ids; a memory's id has sixteen digits."""
 _TAG = re.compile(r"#(?:\[\[([^\]]+)\]\]|([^\s#]+))")
 
 _NODES = table("tana_nodes").arrow("id", "workspace", "name", "description", "tags", "created", "modified", "children")
@@ -78,7 +77,7 @@ _SEEN = """
 
 
 class Reading(BaseModel):
-    """What one reading of a workspace did."""
+    """Outcome of one reading of a workspace."""
 
     workspace: str
     read: int = 0
@@ -91,7 +90,7 @@ class Reading(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class _Page:
-    """What a node says."""
+    """A node's content, its fault, or that it is gone."""
 
     id: str
     children: tuple[Node, ...] = ()
@@ -107,10 +106,10 @@ def read_workspace(
     most: int = MOST_READ,
     on_progress: Callable[[int, int], None] = lambda _read, _planned: None,
 ) -> Reading:
-    """Bring the catalog nearer to what the workspace of the settings holds, at a cost that follows what changed.
+    """Update the catalog from the workspace of the settings, at a cost proportional to the changes.
 
-    It asks for `most` nodes at most, and ends after MEMORY_TANA_READ_SECONDS; the next reading goes on. Of a text that was erased, only
-    the node is kept.
+    A reading requests at most `most` nodes and ends after MEMORY_TANA_READ_SECONDS; the next one continues. A text that was erased is
+    not stored again; its node is.
     """
     workspace = resolve_workspace(tenant.settings, client.workspaces())
     catalog, erased = tenant.catalog, Tombstones(tenant.state)
@@ -119,7 +118,7 @@ def read_workspace(
     deadline = time.monotonic() + tenant.settings.tana_read_seconds
     with catalog.read() as connection:
         row = connection.execute("SELECT since FROM tana_workspaces WHERE id = $1", [workspace.id]).fetchone()
-    edited = _edited(client, workspace, row[0] if row else None, reading)
+    edited = _find_edited(client, workspace, row[0] if row else None, reading)
     roots = {workspace.home_node_id: workspace.name, workspace.library: "Library"}
     nodes = chain(edited, ((Node(id=root, name=name, tags=()), None) for root, name in roots.items()))
     with catalog.write() as connection:
@@ -127,21 +126,21 @@ def read_workspace(
         connection.execute(_SEEN)
 
     def in_time(node: str) -> _Page | None:
-        return _page(client, node) if time.monotonic() <= deadline else None
+        return _read_page(client, node) if time.monotonic() <= deadline else None
 
     stopped = ""
     while not stopped and reading.read < most:
-        again = _READ_AGAIN if not reading.read else 0
-        wanted = _wanted(catalog, workspace, most - reading.read, again)
+        again = _MAX_REREAD if not reading.read else 0
+        wanted = _next_nodes(catalog, workspace, most - reading.read, again)
         if not wanted:
             break
-        for first in range(0, len(wanted), _KEPT_EVERY):
+        for first in range(0, len(wanted), _NODES_PER_COMMIT):
             try:
-                pages = list(filter(None, ask_each(in_time, wanted[first : first + _KEPT_EVERY]).values()))
+                pages = list(filter(None, ask_each(in_time, wanted[first : first + _NODES_PER_COMMIT]).values()))
             except TanaAwayError as error:
                 stopped = f": {error}"
                 break
-            _keep(catalog, workspace, pages, erased, reading)
+            _save_pages(catalog, workspace, pages, erased, reading)
             on_progress(reading.read, reading.read + len(wanted))
             if time.monotonic() > deadline:
                 passed = f"MEMORY_TANA_READ_SECONDS ({tenant.settings.tana_read_seconds:g})"
@@ -160,20 +159,20 @@ def read_workspace(
 
 
 def read_about(tenant: "Tenant", client: TanaClient, topics: Sequence[str]) -> None:
-    """Bring into the catalog what the workspace says now of some topics: the nodes that they name or hold, then what these link to."""
+    """Update the catalog for some topics: the nodes that a topic names or that contain it, then the nodes these link to."""
     deadline = time.monotonic() + _ABOUT_SECONDS
     workspace = resolve_workspace(tenant.settings, client.workspaces())
     catalog, erased = tenant.catalog.interactive, Tombstones(tenant.state)
-    hits = {node.id: node for topic in topics for node in _hits(client, workspace, topic)}
+    hits = {node.id: node for topic in topics for node in _search_topic(client, workspace, topic)}
     wanted = list(dict.fromkeys([*filter(_NODE_ID.fullmatch, topics), *hits]))
     with catalog.read() as connection:
         rows = connection.execute("SELECT id FROM tana_nodes WHERE list_contains($1, id)", [wanted]).fetchall()
     known = {row[0] for row in rows} | set(hits)
-    left = _MOST_ABOUT
+    left = _MAX_ABOUT
 
     def in_time(node: str) -> _Page | None:
         with suppress(TanaRefusedError):
-            return _page(client, node) if time.monotonic() <= deadline else None
+            return _read_page(client, node) if time.monotonic() <= deadline else None
         return None
 
     for _step in range(2):
@@ -181,13 +180,13 @@ def read_about(tenant: "Tenant", client: TanaClient, topics: Sequence[str]) -> N
         if not pages:
             return
         read = [_node(page.id, page.outline) for page in pages if page.outline and page.id not in hits]
-        _keep(catalog, workspace, pages, erased, Reading(workspace=workspace.name), [*hits.values(), *read])
+        _save_pages(catalog, workspace, pages, erased, Reading(workspace=workspace.name), [*hits.values(), *read])
         hits, left, wanted = {}, left - len(pages), _unread_targets(catalog, [page.id for page in pages])
 
 
-def _hits(client: TanaClient, workspace: Workspace, topic: str) -> list[Node]:
-    """The nodes that hold a topic, or else at least half of its words; those that hold most come first."""
-    found = _search(client, workspace, {"textContains": topic[:_LONGEST_SEARCH]})
+def _search_topic(client: TanaClient, workspace: Workspace, topic: str) -> list[Node]:
+    """Return the nodes that contain a topic, else those with at least half of its words, the best first."""
+    found = _search(client, workspace, {"textContains": topic[:_MAX_SEARCH_CHARACTERS]})
     asked = topic_words(topic)
     if found or len(asked) < 2:
         return found or []
@@ -197,7 +196,7 @@ def _hits(client: TanaClient, workspace: Workspace, topic: str) -> list[Node]:
 
 
 def _unread_targets(catalog: "Catalog", nodes: Sequence[str]) -> list[str]:
-    """What these nodes link to and was not read since it changed; fields and references come before children."""
+    """Return link targets of these nodes that are unread since they changed; fields and references come before children."""
     with catalog.read() as connection:
         rows = connection.execute(
             """
@@ -210,8 +209,10 @@ def _unread_targets(catalog: "Catalog", nodes: Sequence[str]) -> list[str]:
     return [row[0] for row in rows]
 
 
-def _edited(client: TanaClient, workspace: Workspace, since: datetime | None, reading: Reading) -> list[tuple[Node, datetime]]:
-    """The nodes that were edited since a reading, or in the last months, with about when."""
+def _find_edited(
+    client: TanaClient, workspace: Workspace, since: datetime | None, reading: Reading
+) -> list[tuple[Node, datetime]]:
+    """Return the nodes edited since a reading, or in the last 90 days, with the approximate time."""
     now = datetime.now(UTC)
     found: dict[str, tuple[Node, datetime]] = {}
     if since is None:
@@ -230,7 +231,7 @@ def _edited(client: TanaClient, workspace: Workspace, since: datetime | None, re
 
 
 def _search(client: TanaClient, workspace: Workspace, query: Query) -> list[Node] | None:
-    """The nodes that a query finds, without schema and trash; None if a node among them makes Tana fail."""
+    """Return the nodes that match, without schema and trash, or None if Tana fails on one of them."""
     try:
         found = client.search(query, workspace.id)
     except TanaFaultError:
@@ -255,8 +256,8 @@ def _table(workspace: Workspace, nodes: Iterable[tuple[Node, datetime | None]], 
     return pa.Table.from_pylist(rows, schema=_NODES)
 
 
-def _wanted(catalog: "Catalog", workspace: Workspace, most: int, again: int) -> list[str]:
-    """Nodes to be read: those that were never read since they changed, then some of those that were read longest ago."""
+def _next_nodes(catalog: "Catalog", workspace: Workspace, most: int, again: int) -> list[str]:
+    """Return the nodes to read: those unread since they changed, then some that were read longest ago."""
     with catalog.read() as connection:
         rows = connection.execute(
             """
@@ -269,7 +270,7 @@ def _wanted(catalog: "Catalog", workspace: Workspace, most: int, again: int) -> 
     return [row[0] for row in rows[:most]]
 
 
-def _page(client: TanaClient, node: str) -> _Page:
+def _read_page(client: TanaClient, node: str) -> _Page:
     try:
         outline = client.read(node)
         children = tuple(client.all_children(node)) if outline.children else ()
@@ -278,18 +279,17 @@ def _page(client: TanaClient, node: str) -> _Page:
     except TanaFaultError as error:
         return _Page(node, fault=str(error))
     listed = {child.id for child in children}
-    # Tana fails on a child that is in no list of children.
+    # A child that Tana fails on is missing from the list of children.
     unlisted = (_node(child.id, child) for child in outline.children if child.id and child.id not in listed)
     return _Page(node, (*children, *unlisted), outline)
 
 
 def _node(id_: str, outline: Outline) -> Node:
-    """A node as its outline tells it."""
     tags = tuple(Tag(id="", name=found[1] or found[2]) for found in _TAG.finditer(outline.tags))
     return Node(id=id_, name=outline.name, tags=tags, description=outline.description)
 
 
-def _keep(
+def _save_pages(
     catalog: "Catalog",
     workspace: Workspace,
     pages: Sequence[_Page],
@@ -297,7 +297,7 @@ def _keep(
     reading: Reading,
     others: Sequence[Node] = (),
 ) -> None:
-    """Put pages, and what is known of `others`, into the catalog, in one transaction."""
+    """Write pages, and `others` as found by a search, to the catalog in one transaction."""
     whole = [page for page in pages if page.outline is not None]
     children = [child for page in whole for child in page.children]
     trashed = [child.id for child in children if child.in_trash]
@@ -333,24 +333,24 @@ def _keep(
         connection.execute(
             "UPDATE tana_nodes SET read_at = $now, skipped = read.fault FROM read WHERE read.id = tana_nodes.id", {"now": now}
         )
-        reading.gone += _remove(connection, workspace)
+        reading.gone += _delete_gone(connection, workspace)
     reading.read += len(pages)
     reading.skipped |= {page.id: page.fault for page in pages if page.fault}
 
 
 def _links(page: _Page) -> Iterator[dict[str, object]]:
-    """A node's children, what its fields refer to, and what its name and its children's names refer to."""
-    told = [("CHILD", "", child.id) for child in page.children if not child.in_trash]
+    """Yield links to a node's children, to the targets of its fields, and to the nodes that its name and its children's names refer to."""
+    links = [("CHILD", "", child.id) for child in page.children if not child.in_trash]
     if page.outline:
-        told += [("FIELD", name, value.ref) for name, values in page.outline.fields.items() for value in values if value.ref]
-        told += [("REFERENCE", "", target) for target in page.outline.references]
-    told += [("REFERENCE", "", found[1]) for child in page.children for found in INLINE.finditer(child.name)]
-    for place, (relation, label, target) in enumerate(told):
+        links += [("FIELD", name, value.ref) for name, values in page.outline.fields.items() for value in values if value.ref]
+        links += [("REFERENCE", "", target) for target in page.outline.references]
+    links += [("REFERENCE", "", found[1]) for child in page.children for found in INLINE.finditer(child.name)]
+    for place, (relation, label, target) in enumerate(links):
         yield {"source": page.id, "target": target, "relation": relation, "label": label, "place": place}
 
 
-def _remove(connection: "DuckDBPyConnection", workspace: Workspace) -> int:
-    """Take out what is gone, what lies in the trash, and what hangs below it or below nothing any more."""
+def _delete_gone(connection: "DuckDBPyConnection", workspace: Workspace) -> int:
+    """Delete nodes that are gone or in the trash, and their descendants without another parent; return how many."""
     roots = [workspace.home_node_id, workspace.library]
     (before,) = connection.execute("SELECT count(*) FROM tana_nodes").fetchone() or (0,)
     connection.execute(

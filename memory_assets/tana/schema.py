@@ -1,4 +1,4 @@
-"""The supertags of seed 000, FR-1 and FR-2, how they come to be in a workspace, and the entries of seed.json as nodes of them."""
+"""The supertags of seed 000 (FR-1, FR-2), their creation in a workspace, and the entries of seed.json as their nodes."""
 
 import hashlib
 import json
@@ -59,18 +59,18 @@ _DESCRIPTIONS = {
 
 @dataclass(slots=True)
 class Schema:
-    """The supertags as a workspace has them."""
+    """A workspace's supertags and fields."""
 
     workspace: Workspace
     tags: dict[str, str] = field(default_factory=dict)
-    """Name -> id, of what is there of the four, and #meeting where the workspace has it."""
+    """Name -> id of the four supertags that exist, and of #meeting if the workspace has it."""
     fields: dict[str, dict[str, TemplateField]] = field(default_factory=dict)
     """Tag name -> field name as in `FIELDS` -> the workspace's field."""
     made: list[str] = field(default_factory=list)
-    """What was missing, as `#tag` or `#tag Field`."""
+    """Missing supertags and fields, as `#tag` or `#tag Field`."""
 
     def field_id(self, tag: str, name: str) -> str:
-        """The id of a field; empty where the workspace lacks it."""
+        """Return the id of a field, or "" if the workspace lacks it."""
         known = self.fields.get(tag, {}).get(name)
         return known.id if known else ""
 
@@ -82,9 +82,9 @@ def ensure_schema(
     archive: bool = False,
     make: bool = True,
 ) -> Schema:
-    """What a workspace has of the supertags; what is missing is made, or with `make=False` only listed. Nothing else is touched.
+    """Return a workspace's supertags and create missing ones; with `make=False` only list them. Nothing else is changed.
 
-    With `archive` learnings and proposals also get the field that marks them as archived.
+    With `archive` both supertags also get the field that marks archived entries.
     """
     schema = Schema(workspace, known_tags(client.tags(workspace.id)))
     for name in (PERSON, PROJECT, LEARNING, PROPOSAL):
@@ -112,7 +112,7 @@ def _fields(client: TanaClient, tag_id: str) -> dict[str, TemplateField]:
 
 
 def known_tags(tags: list[Tag]) -> dict[str, str]:
-    """Name -> id of those of the five supertags that are there, however they are spelt; an exact name before others."""
+    """Return name -> id of the five supertags that exist, in any spelling; an exact name takes precedence."""
     found: dict[str, str] = {}
     for name in (PERSON, PROJECT, MEETING, LEARNING, PROPOSAL):
         exact = [tag for tag in tags if tag.name == name]
@@ -123,7 +123,7 @@ def known_tags(tags: list[Tag]) -> dict[str, str]:
 
 
 def plain(name: str) -> str:
-    """A name for comparison: `Seed Entry ID`, `seedEntryId` and `seed_entry_id` are one."""
+    """Return a name for comparison: `Seed Entry ID`, `seedEntryId` and `seed_entry_id` are equal."""
     return re.sub(r"[\W_]", "", name.casefold())
 
 
@@ -135,11 +135,11 @@ class Entry:
     tag: str
     """Name of its supertag."""
     name: str
-    """Of its node."""
+    """Name of its node."""
     fields: dict[str, str]
-    """Field name -> value; options by their name, dates as days."""
+    """Field name -> value; options by name, dates as YYYY-MM-DD."""
     text: str
-    """What is searched for names of people and projects."""
+    """Text in which names of people and projects are searched."""
     digest: str
     at: datetime
     """When it was confirmed, decided or extracted."""
@@ -147,26 +147,26 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class SeedFile:
-    """What seed.json says now."""
+    """Current content of seed.json."""
 
     entries: dict[str, Entry] = field(default_factory=dict)
     there: bool = True
-    """Whether the file is."""
+    """Whether the file exists."""
     kept: frozenset[str] = frozenset()
-    """Ids of entries that are there and cannot be read."""
+    """Ids of entries that exist but cannot be read."""
     unnamed: int = 0
-    """How many cannot be read that not even an id can be read of."""
+    """Unreadable entries without a readable id."""
     projects: tuple[str, ...] = ()
-    """Those that it calls active."""
+    """Active projects."""
     refused: tuple[str, ...] = ()
-    """What cannot be read, and what mends it."""
+    """Messages about unreadable parts, each with a remedy."""
 
 
 def read_seed(tenant: "Tenant") -> SeedFile:
-    """The confirmed learnings and the proposals, learnings first, with secrets as the settings say.
+    """Return the confirmed learnings, then the proposals, with secrets treated as the settings say.
 
-    The catalog has them if seed.json is as it was at the last scan. An erased entry counts as kept: its node is left alone, and its text
-    does not leave for Tana again.
+    If seed.json is unchanged since the last scan, they are read from the catalog. An erased entry counts as `kept`: its node is left
+    alone, and its text is not sent to Tana again.
     """
     path, catalog = tenant.settings.pai_seed, tenant.catalog
     known = known_stamps(catalog, Source.PAI_SEED) if catalog.exists else {}
@@ -194,7 +194,7 @@ def read_seed(tenant: "Tenant") -> SeedFile:
 
 
 def _entry(item: SourceItem) -> Entry | None:
-    """An item as an entry; None for a learning that is not confirmed."""
+    """Return an item as an entry, or None for an unconfirmed learning."""
     assert item.created_at is not None  # the reader refuses entries without a time
     said = item.metadata
     fields = {

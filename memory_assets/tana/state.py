@@ -1,4 +1,4 @@
-"""The state of syncs: the node of each entry, what was sent, what waits, and the last reading of Tana's activity.
+"""State of syncs: each entry's node, what was sent, what is queued, and the last reading of Tana's activity.
 
 pai-mapping.json maps entries to nodes (seed 000, FR-18). The rest is two files in the tenant's folder, each replaced as a whole:
 `tana/sync.json`, which one sync at a time writes, and `tana/activity.json`.
@@ -28,42 +28,40 @@ if TYPE_CHECKING:
 
 VERSION = 1
 NAME = "name"
-"""Stands for the node's name among mirrored fields."""
-_MOST_BYTES = 16 << 20
-_LOCK_POLL_S = 0.1
-_RECORD_SECONDS = 1.0
-_FORMER = "sync.sqlite3"
-"""What 0.1.0 kept; the first sync takes it over and deletes it."""
+"""Key of the node's name among mirrored fields."""
+_MAX_BYTES = 16 << 20
+_LOCK_POLL_SECONDS = 0.1
+_SAVE_INTERVAL_SECONDS = 1.0
+_OLD_FILE = "sync.sqlite3"
+"""File of 0.1.0; the first sync imports and deletes it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """An entry as Tana got it last."""
+    """An entry as it was last sent to Tana."""
 
     node: str = ""
     tag: str = ""
     digest: str = ""
-    """Of the entry; empty where it is not known what Tana has."""
+    """Digest of the entry; empty if Tana's content is unknown."""
     name: str = ""
     fields: dict[str, str] = field(default_factory=dict)
     links: dict[str, list[str]] = field(default_factory=dict)
-    """Field -> the nodes that were linked there."""
+    """Field -> linked nodes."""
     unlinked: bool = False
-    """Whether its mentions could not be looked up."""
+    """Whether the lookup of mentioned people and projects failed."""
     shown: dict[str, str] | None = None
-    """Field -> how Tana showed it after it was sent; None before that was read."""
+    """Field -> how Tana showed it after it was sent; None until that is read."""
     relinking: dict[str, list[str]] = field(default_factory=dict)
-    """Field -> all its links, while they are written one after the other; the next sync finishes what a kill left."""
+    """Field -> all its links while they are written one by one, so that the next sync completes what a kill interrupted."""
 
 
-class _Kept:
-    """A file in the tenant's folder."""
-
+class _TenantFile:
     FILE: ClassVar[str]
 
     @classmethod
     def load(cls, folder: Path) -> Self:
-        """That of the tenant in `folder`; an empty one before it was first saved."""
+        """Read the file of the tenant in `folder`, or return an empty one; raise StoreError if it cannot be read."""
         path = folder / cls.FILE
         try:
             return _adapter(cls).validate_json(path.read_bytes())
@@ -78,8 +76,8 @@ class _Kept:
 
 
 @dataclass(slots=True)
-class SyncRecord(_Kept):
-    """What was sent, and what waits."""
+class SyncRecord(_TenantFile):
+    """Entries sent to Tana, and queued changes."""
 
     FILE = "tana/sync.json"
 
@@ -88,30 +86,32 @@ class SyncRecord(_Kept):
     queue: dict[str, str] = field(default_factory=dict)
     """Seed id -> create, update, trash or archive."""
     parents: dict[str, str] = field(default_factory=dict)
-    """Workspace -> the node that learnings go below."""
+    """Workspace -> parent node of the learnings."""
     workspace: str = ""
-    """That the mapping is of, for when the mapping is lost."""
+    """Workspace of the mapping, in case the mapping is lost."""
     people: dict[str, str] = field(default_factory=dict)
     """Name in pai-seed's relationships -> node."""
 
     @classmethod
     def load(cls, folder: Path) -> "SyncRecord":
-        """That of the tenant in `folder`; an empty one before the first sync."""
-        former = folder / "tana" / _FORMER
+        """Read the record of the tenant in `folder`, perhaps from the file of 0.1.0, or return an empty one before the first sync."""
+        former = folder / "tana" / _OLD_FILE
         return (
-            _from_ledger(former) if former.exists() and not (folder / cls.FILE).exists() else super(SyncRecord, cls).load(folder)
+            _import_old_file(former)
+            if former.exists() and not (folder / cls.FILE).exists()
+            else super(SyncRecord, cls).load(folder)
         )
 
     def save(self, folder: Path) -> None:
         """Replace the file."""
-        _Kept.save(self, folder)
-        for former in (folder / "tana").glob(f"{_FORMER}*"):  # it may hold texts that are erased later
+        _TenantFile.save(self, folder)
+        for former in (folder / "tana").glob(f"{_OLD_FILE}*"):  # it may hold texts that are erased later
             former.unlink()
 
 
 @dataclass(frozen=True, slots=True)
 class LinkedNode:
-    """A node of Tana that learnings are linked to, as last read."""
+    """A Tana node linked to learnings, as last read."""
 
     id: str
     name: str
@@ -121,8 +121,8 @@ class LinkedNode:
 
 
 @dataclass(frozen=True, slots=True)
-class Activity(_Kept):
-    """The nodes that learnings are linked to, as last read."""
+class Activity(_TenantFile):
+    """The nodes linked to learnings, as last read."""
 
     FILE = "tana/activity.json"
 
@@ -135,111 +135,111 @@ class Activity(_Kept):
 
 @dataclass(slots=True)
 class Mapping:
-    """The mapping file of seed 000, FR-18, with exactly its keys; `save` writes what changed."""
+    """The mapping file of seed 000, FR-18, with exactly its keys."""
 
     path: Path
     workspace: str = ""
-    """Name or id, as it was configured when it was first written."""
+    """Name or id, as configured when the file was first written."""
     last_sync: datetime | None = None
     nodes: dict[str, str] = field(default_factory=dict)
     """Seed entry id -> Tana node id."""
 
     @classmethod
     def load(cls, path: Path) -> "Mapping":
-        """Read it."""
+        """Read the file, or return an empty mapping; raise StoreError if it cannot be read."""
         try:
-            said = json.loads(read_source_file(path, None, _MOST_BYTES))
+            root = json.loads(read_source_file(path, None, _MAX_BYTES))
         except FileNotFoundError:
             return cls(path)
         except (OSError, RefusedFileError, ValueError, RecursionError) as error:
             raise StoreError(
                 f"{path} cannot be read ({error}); restore it, or move it away and run `memory pai sync`."
             ) from error
-        nodes = said.get("mappings") if isinstance(said, dict) else None
+        nodes = root.get("mappings") if isinstance(root, dict) else None
         if not isinstance(nodes, dict) or not all(isinstance(node, str) for node in nodes.values()):
             raise StoreError(
                 f"{path} has no `mappings` of texts to texts; restore it, or move it away and run `memory pai sync`."
             )
-        if said.get("version") != VERSION:
-            raise StoreError(f"{path} has `version` {said.get('version')!r}, and only {VERSION} is read; update memory_assets.")
-        return cls(path, str(said.get("workspace") or ""), utc_time(str(said.get("lastSync") or "")), nodes)
+        if root.get("version") != VERSION:
+            raise StoreError(f"{path} has `version` {root.get('version')!r}, and only {VERSION} is read; update memory_assets.")
+        return cls(path, str(root.get("workspace") or ""), utc_time(str(root.get("lastSync") or "")), nodes)
 
     def save(self) -> None:
         """Replace the file."""
         stamp = self.last_sync and utc_seconds(self.last_sync)
-        said = {"version": VERSION, "workspace": self.workspace, "lastSync": stamp, "mappings": self.nodes}
-        replace_file(self.path, json.dumps(said, ensure_ascii=False, indent=2) + "\n")
+        root = {"version": VERSION, "workspace": self.workspace, "lastSync": stamp, "mappings": self.nodes}
+        replace_file(self.path, json.dumps(root, ensure_ascii=False, indent=2) + "\n")
 
 
 class SyncState:
-    """What one sync knows. The mapping is on the disk when a method returns; the record, which grows with every entry, within a second.
+    """Mapping and record during one sync. Methods save the mapping at once, and the record, which grows with every entry, once a second.
 
-    An entry that is mapped and not recorded, as after a kill, is sent again.
+    An entry that is mapped but not recorded, as after a kill, is sent again.
     """
 
     def __init__(self, tenant: "Tenant") -> None:
         self._folder = tenant.folder
         self.record = SyncRecord.load(tenant.folder)
         self.mapping = Mapping.load(tenant.settings.pai_mapping)
-        if not self.mapping.path.exists():  # it was lost: the record knows which nodes were made
+        if not self.mapping.path.exists():  # it was lost: restore it from the record
             self.nodes.update({seed_id: sent.node for seed_id, sent in self.record.sent.items() if sent.node})
             self.mapping.workspace = self.record.workspace if self.nodes else ""
         self.trashed: set[str] = set()
-        """Seed ids whose nodes are in the trash, once that was looked at."""
+        """Seed ids whose nodes are in the trash, as found during the sync."""
         self._saved_at = time.monotonic()
 
     @property
     def nodes(self) -> dict[str, str]:
-        """Seed id -> node."""
+        """Return the mapping, seed id -> node."""
         return self.mapping.nodes
 
     def sent(self, seed_id: str) -> Sent:
-        """An entry as Tana got it last."""
+        """Return an entry as it was last sent, empty if it never was."""
         return self.record.sent.get(seed_id, Sent())
 
     def save(self) -> None:
-        """Write what was changed in `record`."""
+        """Save the record."""
         self.record.save(self._folder)
         self._saved_at = time.monotonic()
 
     def map(self, seed_id: str, node: str) -> None:
-        """Let a node stand for an entry."""
+        """Map an entry to a node, and save the mapping."""
         self.nodes[seed_id] = node
         self.trashed.discard(seed_id)
         self.mapping.save()
 
     def drop(self, seed_ids: Sequence[str]) -> None:
-        """Forget entries that are no more in Tana, and what was sent of them."""
+        """Remove entries that are no longer in Tana from the mapping and the record."""
         if seed_ids:
             for seed_id in seed_ids:
                 self.nodes.pop(seed_id, None)
                 self.trashed.discard(seed_id)
-            _forget(self.record, seed_ids)
+            _remove_entries(self.record, seed_ids)
             self.mapping.save()
             self.save()
 
     def keep(self, seed_id: str, sent: Sent) -> None:
-        """Note how Tana has an entry now."""
+        """Record an entry as sent and remove it from the queue."""
         self.record.sent[seed_id] = sent
         self.record.queue.pop(seed_id, None)
-        if time.monotonic() - self._saved_at > _RECORD_SECONDS:
+        if time.monotonic() - self._saved_at > _SAVE_INTERVAL_SECONDS:
             self.save()
 
 
 def forget_entries(tenant: "Tenant", seed_ids: Collection[str]) -> None:
-    """Forget what was sent of entries, and what waits of them; which nodes stand for them stays in the mapping.
+    """Remove entries from the record and its queue; the mapping keeps their nodes.
 
     Raises:
-        StoreBusyError: a sync is under way for longer than is waited.
+        StoreBusyError: a sync runs for longer than the lock timeout.
     """
     if SyncRecord.load(tenant.folder).sent.keys() & set(seed_ids):
         with one_at_a_time(tenant):
             record = SyncRecord.load(tenant.folder)
-            _forget(record, seed_ids)
+            _remove_entries(record, seed_ids)
             record.save(tenant.folder)
 
 
-def _forget(record: SyncRecord, seed_ids: Collection[str]) -> None:
+def _remove_entries(record: SyncRecord, seed_ids: Collection[str]) -> None:
     for seed_id in seed_ids:
         record.sent.pop(seed_id, None)
         record.queue.pop(seed_id, None)
@@ -247,7 +247,7 @@ def _forget(record: SyncRecord, seed_ids: Collection[str]) -> None:
 
 @contextmanager
 def one_at_a_time(tenant: "Tenant") -> Iterator[None]:
-    """Lock the mapping's folder: all tenants and processes share the one mapping."""
+    """Lock the mapping's folder, as all tenants and processes share one mapping; raise StoreBusyError after the lock timeout."""
     folder = tenant.settings.pai_mapping.parent
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     deadline = time.monotonic() + tenant.settings.lock_timeout
@@ -259,12 +259,12 @@ def one_at_a_time(tenant: "Tenant") -> Iterator[None]:
             except BlockingIOError:
                 if time.monotonic() > deadline:
                     raise StoreBusyError("Another `memory pai sync` is under way; run this one again when it is done.") from None
-                time.sleep(_LOCK_POLL_S)
+                time.sleep(_LOCK_POLL_SECONDS)
         yield
 
 
-def _from_ledger(path: Path) -> SyncRecord:
-    """What the ledger of 0.1.0 knew; nothing if it cannot be read, so that every entry is sent once more."""
+def _import_old_file(path: Path) -> SyncRecord:
+    """Import the ledger of 0.1.0; if it cannot be read, return an empty record, so that every entry is sent again."""
     import sqlite3
 
     kept: dict[str, dict[str, Any]] = {"sent": {}, "queue": {}, "fact": {}}

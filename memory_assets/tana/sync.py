@@ -1,10 +1,10 @@
-"""seed.json mirrored in Tana (seed 000, FR-3, FR-7 to FR-9, FR-16 to FR-20).
+"""The sync that mirrors seed.json in Tana (seed 000, FR-3, FR-7 to FR-9, FR-16 to FR-20).
 
-seed.json says what is to be there, the mapping file which node stands for what, the record what was sent. A change goes: effect in Tana,
-node into the mapping, entry into the record. A sync that is killed leaves at most a node that is not mapped: the next one finds it among
-the children of the node that learnings go below, which, unlike a search, show at once what was made. All other effects may happen twice
-without harm. A mirrored field that was changed in Tana is told, and restored unless the settings say otherwise. Links are added beside
-the user's own, and a link that the user took away stays away.
+seed.json has the desired entries, the mapping file the node of each entry, and the record what was sent. The order of a change is:
+effect in Tana, node into the mapping, entry into the record. A killed sync leaves at most one unmapped node. The next sync finds it
+among the children of the parent node, which, unlike a search, show new nodes at once. All other effects are idempotent. A mirrored
+field that was changed in Tana is reported, and restored unless the settings say otherwise. Links are added beside the user's own, and
+a link that the user removed is not added again.
 """
 
 from collections.abc import Callable
@@ -36,12 +36,12 @@ from memory_assets.tana.state import SyncState, one_at_a_time
 if TYPE_CHECKING:
     from memory_assets.tenants import Tenant
 
-_MOST_LOOKED_UP = 20
-"""Nodes that are read one by one before all that are missing count as gone."""
-_PATIENCE_S = 3.0
-"""How long a Tana that accepts connections may take to say that it is there."""
-_UNANSWERED = 3
-"""Creations without an answer after which Tana counts as away."""
+_MAX_LOOKUPS = 20
+"""Nodes looked up one by one; if all of them are gone, all missing ones count as gone."""
+_HEALTH_TIMEOUT_SECONDS = 3.0
+"""Timeout of the health check."""
+_MAX_UNANSWERED = 3
+"""Creations without an answer after which Tana counts as unavailable."""
 
 
 def sync(
@@ -51,18 +51,18 @@ def sync(
     client: TanaClient | None = None,
     progress: Callable[[int, int], None] = lambda _done, _total: None,
 ) -> Report:
-    """Bring Tana to what seed.json says. `progress` is told after each entry how many of how many are done.
+    """Update Tana to match seed.json. `progress` is called after each entry with the number done and the total.
 
-    If Tana is away, or there is no token yet, the report says so, and what is to be done is queued.
+    If Tana is unavailable, or no token is configured, the report says so and the changes are queued.
 
     Raises:
-        StoreBusyError: another sync is under way for longer than is waited.
-        TanaError: Tana refuses the token, or what every entry needs.
+        StoreBusyError: another sync runs for longer than the lock timeout.
+        TanaError: Tana rejects the token, or a request that every entry needs.
     """
     options = options or SyncOptions()
     with one_at_a_time(tenant) if not options.dry_run else nullcontext():
-        run = _Sync(tenant, options, progress)
-        if run.nothing_ever:
+        run = _SyncRun(tenant, options, progress)
+        if run.has_nothing_to_mirror:
             return run.report
         try:
             run.carry_out(client or TanaClient.open(tenant.settings))
@@ -71,7 +71,7 @@ def sync(
         return run.report
 
 
-class _Sync:
+class _SyncRun:
     def __init__(self, tenant: "Tenant", options: SyncOptions, progress: Callable[[int, int], None]) -> None:
         self._tenant = tenant
         self._options = options
@@ -87,16 +87,16 @@ class _Sync:
         self.report.names = {seed_id: sent.name for seed_id, sent in self._state.record.sent.items() if sent.name}
         self.report.names |= {seed_id: entry.name for seed_id, entry in self._seed.entries.items()}
         self._edits: dict[str, list[str]] = {}
-        """Seed id -> mirrored fields that were changed in Tana."""
+        """Seed id -> mirrored fields that were edited in Tana."""
         self._unanswered = 0
 
     @property
-    def nothing_ever(self) -> bool:
-        """Whether there is no seed.json and never was one that was mirrored."""
+    def has_nothing_to_mirror(self) -> bool:
+        """Whether there is no seed.json and no sync ever mirrored one."""
         return not self._seed.there and not self._state.nodes
 
-    def _leaving(self) -> tuple[list[str], list[str]]:
-        """Mapped entries that are no more in seed.json: those to take out of Tana, and those to ask about first, because they are many."""
+    def _find_removed(self) -> tuple[list[str], list[str]]:
+        """Return mapped entries that left seed.json: those to remove from Tana, and those that are too many to remove unconfirmed."""
         leaving = [
             seed_id
             for seed_id in self._state.nodes
@@ -110,8 +110,7 @@ class _Sync:
         is_held_back = not self._options.take_out and (is_doubtful or len(leaving) > most)
         return ([], leaving) if is_held_back else (leaving, [])
 
-    def _change(self, entry: Entry) -> str:
-        """`create`, `update` or nothing."""
+    def _needed_change(self, entry: Entry) -> str:
         if entry.seed_id not in self._state.nodes:
             return "create"
         known = self._state.sent(entry.seed_id)
@@ -123,20 +122,20 @@ class _Sync:
         edited = entry.seed_id in self._edits and self._tenant.settings.tana_edits == "restore"
         return "update" if changed or known.unlinked or edited or self._options.force else ""
 
-    def _planned(self) -> dict[str, str]:
-        """Seed id -> create, update or trash; links alone wait for no sync of their own."""
+    def _plan_queue(self) -> dict[str, str]:
+        """Return seed id -> create, update, trash or archive. A change of links alone is not queued."""
         planned = {
             seed_id: change
             for seed_id, entry in self._wanted.items()
-            if (change := self._change(entry)) and self._state.sent(seed_id).digest != entry.digest
+            if (change := self._needed_change(entry)) and self._state.sent(seed_id).digest != entry.digest
         }
-        return planned | dict.fromkeys(self._leaving()[0], self._tenant.settings.tana_leaving)
+        return planned | dict.fromkeys(self._find_removed()[0], self._tenant.settings.tana_leaving)
 
     def queue_rest(self, why: str) -> None:
-        """Note durably what is still to be done."""
+        """Store the changes that are still to be made."""
         self.report.away = why
-        self.report.queued = self._planned()
-        _, self.report.held_back = self._leaving()
+        self.report.queued = self._plan_queue()
+        _, self.report.held_back = self._find_removed()
         if not self._options.dry_run:
             self._queue(self.report.queued)
 
@@ -147,9 +146,9 @@ class _Sync:
         self._state.save()
 
     def carry_out(self, client: TanaClient) -> None:
-        """Look, plan, and change what differs."""
+        """Compare Tana with seed.json, and make (or in a dry run only plan) the changes."""
         self._client = client
-        if not client.health(timeout=_PATIENCE_S):
+        if not client.health(timeout=_HEALTH_TIMEOUT_SECONDS):
             raise TanaAwayError(f"Tana at {client.url} is still opening its workspaces; try again in a moment.")
         workspace = self._workspace()
         if self.report.moved and not self._options.resync:
@@ -160,21 +159,21 @@ class _Sync:
         schema = ensure_schema(client, workspace, archive=archive, make=False)
         self._matcher = NodeMatcher(client, schema, self._state, self._seed)
         self._parent = self._matcher.find_parent(settings.tana_parent, make=False)
-        if not self._look_at_mapped():
+        if not self._check_mapped():
             return
         self._edits = {
-            key: names for key, names in self._changed_in_tana().items() if key in self._wanted.keys() - self._state.trashed
+            key: names for key, names in self._find_edits().items() if key in self._wanted.keys() - self._state.trashed
         }
         self.report.edited, self.report.restores = self._edits, settings.tana_edits == "restore"
         if make and schema.made:
             schema = ensure_schema(client, workspace, archive=archive)
             self._matcher = replace(self._matcher, schema=schema)
         self.report.made = schema.made
-        leaving, self.report.held_back = self._leaving()
+        leaving, self.report.held_back = self._find_removed()
         if make:
             self._parent = self._matcher.find_parent(settings.tana_parent, make=True)
             self._matcher.adopt([entry for entry in self._wanted.values() if entry.seed_id not in self._state.nodes])
-        changes = {entry.seed_id: change for entry in self._wanted.values() if (change := self._change(entry))}
+        changes = {entry.seed_id: change for entry in self._wanted.values() if (change := self._needed_change(entry))}
         nodes = self._state.nodes
         if make:
             work = Changes(client, schema, self._state, self._seed, self._tenant, self._parent, self._options.force)
@@ -185,23 +184,23 @@ class _Sync:
         skipped = (seed_id for seed_id in self._wanted if seed_id not in changes)
         self.report.outcomes += [Outcome(seed_id, "skipped", nodes.get(seed_id, "")) for seed_id in skipped]
         if make:
-            self._conclude(schema, links_too=bool(changes))
+            self._finish(schema, links_too=bool(changes))
 
-    def _conclude(self, schema: Schema, *, links_too: bool) -> None:
-        """Note what waits, how Tana shows what was sent, and what lives around it."""
+    def _finish(self, schema: Schema, *, links_too: bool) -> None:
+        """Store the queue, how Tana shows the sent fields, and the activity around the learnings."""
         state, settings, workspace = self._state, self._tenant.settings, schema.workspace
         configured = settings.tana_workspace or integration(settings).workspace or workspace.id
         state.record.workspace = state.mapping.workspace = state.mapping.workspace or configured
-        self._queue(self._planned())
-        with suppress(TanaError):  # the sync is done; the next reading makes up for it
-            self._changed_in_tana()
+        self._queue(self._plan_queue())
+        with suppress(TanaError):  # the sync is complete; the next reading catches up
+            self._find_edits()
             state.save()
             read_activity(self._tenant, self._client, schema, state.record, links_too=links_too)
         state.mapping.last_sync = self.report.last_sync = datetime.now(UTC)
         state.mapping.save()
 
-    def _changed_in_tana(self) -> dict[str, list[str]]:
-        """The mirrored fields that were changed there, by seed id; what is shown for the first time is noted."""
+    def _find_edits(self) -> dict[str, list[str]]:
+        """Return the mirrored fields that were edited in Tana, by seed id; record how new ones are shown."""
         try:
             held = self._client.read(self._parent, depth=2).children if self._parent else []
         except TanaFaultError:
@@ -220,8 +219,8 @@ class _Sync:
                 self.report.moved, self.report.stale = "", []
         return workspace
 
-    def _look_at_mapped(self) -> bool:
-        """Find out which nodes are in the trash or gone; False where the workspace was reset and that was not reckoned with."""
+    def _check_mapped(self) -> bool:
+        """Find the nodes that are in the trash or gone. Return False if all mapped nodes are gone and `resync` was not given."""
         state, make, only = self._state, not self._options.dry_run, self._options.only
         listed = {each.id: each for each in self._client.all_children(self._parent)} if self._parent else {}
         mapped = {key: node for key, node in state.nodes.items() if only in ("", key)}
@@ -234,11 +233,11 @@ class _Sync:
         unseen = {key: node for key, node in missing.items() if node not in found and node == state.nodes[key]}
         gone: list[str] = []
         for number, (seed_id, node) in enumerate(unseen.items()):
-            if number == _MOST_LOOKED_UP == len(gone):
+            if number == _MAX_LOOKUPS == len(gone):
                 gone = list(unseen)
                 break
             gone += [] if self._client.has(node) else [seed_id]
-        left = set(chain(*self._leaving()))
+        left = set(chain(*self._find_removed()))
         self.report.trashed_in_tana = sorted(state.trashed - left)
         if make:
             state.drop([seed_id for seed_id in gone if seed_id in left or self._options.resync])
@@ -264,12 +263,12 @@ class _Sync:
         self.report.relinked = sorted(before - set(self.report.unlinked))
 
     def _attempt(self, seed_id: str, work: Callable[[], str], linked: Linked | None = None) -> None:
-        """Do one entry's change; a refusal is that entry's alone."""
+        """Make one entry's change; a rejected change fails that entry alone."""
         try:
             action = work()
         except (TanaUncertainError, TanaRefusedError, TanaFaultError) as error:
             self._unanswered += isinstance(error, TanaUncertainError)
-            if isinstance(error, TanaUncertainError) and self._unanswered >= _UNANSWERED:
+            if isinstance(error, TanaUncertainError) and self._unanswered >= _MAX_UNANSWERED:
                 raise
             self.report.outcomes.append(Outcome(seed_id, "failed", self._state.nodes.get(seed_id, ""), error=str(error)))
         else:

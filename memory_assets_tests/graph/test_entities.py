@@ -99,8 +99,8 @@ def test_a_name_is_weighed_a_few_times_however_many_resemble_it(monkeypatch):
     from memory_assets.graph import entities
 
     weighed = []
-    kind_of = entities._type
-    monkeypatch.setattr(entities, "_type", lambda types: weighed.append(types) or kind_of(types))
+    kind_of = entities._most_common_type
+    monkeypatch.setattr(entities, "_most_common_type", lambda types: weighed.append(types) or kind_of(types))
     chance = Random(4)
     family = [person(f"Ana S{''.join(chance.choices(('ba', 'bo', 'da', 'do'), k=6))}") for _ in range(3_000)]
     resolve(family)

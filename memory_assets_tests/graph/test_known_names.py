@@ -40,7 +40,7 @@ def test_projects_active_projects_and_people_that_two_memories_mention_are_known
 
 
 def test_of_many_people_those_are_known_that_most_memories_mention(world, monkeypatch):
-    monkeypatch.setattr(known_names, "_MOST", 1)
+    monkeypatch.setattr(known_names, "_MAX_PEOPLE", 1)
     for number in range(1, 6):
         world.put(number, names=[("Priya Vendakar", "PERSON"), *[("Ana Lind", "PERSON")] * (number < 3)])
     world.refresh()

@@ -158,7 +158,7 @@ class TestNeighbours:
         vectors = (centres[random.integers(0, 60, 3_000)] + 0.4 * random.normal(size=(3_000, 24))).astype(np.float32)
         vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
         exact_places, exact = nearest_of_all(vectors, 5)
-        monkeypatch.setattr(neighbours, "_EXACT", 100)
+        monkeypatch.setattr(neighbours, "_MAX_EXACT", 100)
         places, similarity = nearest_of_all(vectors, 5)
         common = sum(len(set(a) & set(b)) for a, b in zip(places.tolist(), exact_places.tolist(), strict=True))
         assert common > 0.95 * exact_places.size
@@ -172,7 +172,7 @@ class TestNeighbours:
             world.put(number, vector=around(number % 4, number))
         ids = list(range(1, 12))
         few = nearest_to(world.memories, ids, 3).sort_by([("id", "ascending"), ("similarity", "descending")])
-        monkeypatch.setattr(neighbours, "_FEW", 2)
+        monkeypatch.setattr(neighbours, "_MAX_SEARCHES", 2)
         many = nearest_to(world.memories, ids, 3).sort_by([("id", "ascending"), ("similarity", "descending")])
         assert few.select(["id", "other"]) == many.select(["id", "other"])
         assert np.allclose(few["similarity"].to_numpy(), many["similarity"].to_numpy(), atol=1e-5)
@@ -189,7 +189,7 @@ class TestNeighbours:
             counting.setattr(MemoryStore, "alike", lambda *given: looked_up.append(given) or alike(*given))
             nearest_to(world.memories, list(range(1, 21)), 3)
             assert not looked_up
-            counting.setattr(neighbours, "_ROWS_A_LOOK", 2)
+            counting.setattr(neighbours, "_ROWS_PER_SEARCH", 2)
             nearest_to(world.memories, list(range(1, 21)), 3)
         assert len(looked_up) == 20
 

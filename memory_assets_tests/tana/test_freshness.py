@@ -85,7 +85,7 @@ def test_links_count_as_read_only_when_they_are_kept(
         raise TanaAwayError("Tana went away.")
 
     with monkeypatch.context() as patched:
-        patched.setattr("memory_assets.tana.activity._active_since", away)
+        patched.setattr("memory_assets.tana.activity._last_edits", away)
         assert statuses()["pat_alone"] == "stale"
     assert statuses()["pat_alone"] == "fresh"
 

@@ -274,7 +274,7 @@ def test_ids_that_tana_paste_would_not_take_are_kept_whole(workspace: StandIn, t
 def test_a_tana_that_hangs_counts_as_away(
     workspace: StandIn, tenant: Tenant, seed: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("memory_assets.tana.sync._PATIENCE_S", 0.2)
+    monkeypatch.setattr("memory_assets.tana.sync._HEALTH_TIMEOUT_SECONDS", 0.2)
     write_seed(seed, [TEST_FIRST])
     workspace.traps.latency = 30
     assert sync(tenant).queued == {"pat_0001": "create"}
