@@ -48,11 +48,9 @@ MOST_CONFIDENT = 0.8
 _LEAST_SIMILARITY = 0.5
 _MOST_CHARACTERS = 1_500
 _MAX_NOTE_CHARACTERS = 300
-_MAX_PER_RUN = 200
-"""Memories analysed per run; later runs take the rest."""
+_MAX_MEMORIES_PER_RUN = 200
 _TIMEOUT_SECONDS = 120.0
-_FAILURES_BEFORE_STOP = 3
-"""Consecutive failures after which a run stops."""
+_MAX_CONSECUTIVE_FAILURES = 3
 
 
 class ProposedRelation(BaseModel):
@@ -94,9 +92,7 @@ class AnalyzerOutcome:
     dropped: Counter[str] = field(default_factory=Counter)
     """Reason -> number of proposed relations rejected."""
     failure: str = ""
-    """Message of the last failure."""
     failed: int = 0
-    """Memories for which the model failed."""
 
     def counts(self) -> dict[str, Any]:
         """Return the counts as asset metadata."""
@@ -278,7 +274,7 @@ def analyze_changed(tenant: "Tenant", on_progress: Callable[[int, int], None]) -
             outcome.failed += 1
             record_failure(tenant.catalog, number, digest, chosen, outcome.failure)
             failures += 1
-            if failures == _FAILURES_BEFORE_STOP:
+            if failures == _MAX_CONSECUTIVE_FAILURES:
                 break
             continue
         failures = 0
@@ -335,7 +331,7 @@ def _unanalyzed(tenant: "Tenant", model: str) -> list[tuple[int, str]]:
             LEFT JOIN analyzer_failures f ON f.memory_id = m.id
             WHERE m.state = 'active' ORDER BY coalesce(f.attempts, 0), m.created_at DESC, m.id LIMIT $2
             """,
-            [model, _MAX_PER_RUN],
+            [model, _MAX_MEMORIES_PER_RUN],
         ).fetchall()
 
 

@@ -35,7 +35,6 @@ _COPIED = ("id", "state", "kind", "source", "source_key", "title", "session", "a
            "superseded_by", "content_hash")  # fmt: skip
 """Fields of a memory that are also columns of `graph_memories`."""
 _COMPARE_ALL_AFTER = timedelta(days=1)
-"""Interval after which all memories are compared, regardless of the feed."""
 _MAX_READ_BY_ID = 2_000
 """Changed memories above which all rows are read and filtered here."""
 _SILO_PATH = re.compile(r"/projects/([^/]+)/memory/([^/]+)$")

@@ -40,7 +40,6 @@ _UNDIVIDED_MEMBERS = 12
 """Members up to which a component is one cluster; HDBSCAN divides larger ones."""
 _MAX_DISTANCE = 2.0
 _MAX_TEXTS = 40
-"""Members whose texts the summary reads: the nearest to the mean."""
 
 
 class Cluster(BaseModel):

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from memory_assets.stores.memories import MemoryStore
 
 _NEIGHBOURS = 12
-"""Nearest memories that each is compared with."""
 _LEAST = 0.85
 """Similarity on the common scale from which the network reads two texts together, which takes milliseconds."""
 

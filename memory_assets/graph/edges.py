@@ -162,7 +162,6 @@ class GraphOutcome:
     """What a build changed, and the size of the graph afterwards."""
 
     changed: int
-    """Memories that were read again."""
     written: int
     """Rows inserted, updated or deleted."""
     memories: int

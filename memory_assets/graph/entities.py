@@ -24,7 +24,6 @@ _SLIP_RATIO = 3
 """Factor by which mentions of the right spelling must exceed those of a misspelling that occurs more than once. Two names that are
 both in use mean two people."""
 
-
 _LONGEST_FULL = 3
 """Words of a full name up to which its first or last word may stand for it."""
 _BLOCK = 40

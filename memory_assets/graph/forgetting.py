@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from memory_assets.tenants import Tenant
 
 FOLDER = "deleted"
-_CHUNK = 500
-"""Memories per commit."""
+_PER_COMMIT = 500
 _Scored = tuple[tuple[Memory, float], ...]
 
 
@@ -34,7 +33,6 @@ class ForgetOutcome:
 
     scored: int
     active: int
-    """Active memories before the cycle."""
     protected: int
     """Active memories below the archive threshold that stay because they are protected."""
     recent: int
@@ -110,14 +108,14 @@ def _ids_with_source(catalog: Catalog, memories: MemoryStore) -> set[int]:
 
 def _chunks(found: _Scored) -> Iterator[tuple[list[int], list[datetime]]]:
     """Yield the ids, and the `updated_at` values as read, of the memories of each commit."""
-    for start in range(0, len(found), _CHUNK):
-        chunk = [memory for memory, _ in found[start : start + _CHUNK]]
+    for start in range(0, len(found), _PER_COMMIT):
+        chunk = [memory for memory, _ in found[start : start + _PER_COMMIT]]
         yield [memory.id for memory in chunk], [memory.updated_at for memory in chunk]
 
 
 def _read_forgettable(memories: MemoryStore, relevance: dict[int, float], states: Collection[State]) -> _Scored:
     """Return the memories that may still be forgotten, with their relevance, lowest first."""
     ids = list(relevance)
-    found = [memory for start in range(0, len(ids), _CHUNK) for memory in memories.get(ids[start : start + _CHUNK])]
+    found = [memory for start in range(0, len(ids), _PER_COMMIT) for memory in memories.get(ids[start : start + _PER_COMMIT])]
     free = [(memory, relevance[memory.id]) for memory in found if memory.state in states and not memory.protected]
     return tuple(sorted(free, key=lambda item: (item[1], item[0].id)))

@@ -30,8 +30,7 @@ _CELL_SIZE = 256
 """Vectors per cell: small enough to compare all with all, large enough that neighbours mostly share one."""
 _MAX_EXACT = 8_000
 """Vectors up to which all pairs are compared."""
-_PROBES = 6
-"""Cells that a vector is compared with."""
+_CELLS_PER_VECTOR = 6
 
 EMPTY = pa.table({"id": pa.array([], pa.int64()), "other": pa.array([], pa.int64()), "similarity": pa.array([], pa.float32())})
 
@@ -138,14 +137,14 @@ def _cells(vectors: "Vectors") -> "Iterator[tuple[npt.NDArray[np.int64], npt.NDA
     model = MiniBatchKMeans(cells, random_state=0, batch_size=4096, n_init="auto", max_iter=5, init="random")
     centres = np.asarray(model.fit(vectors[sample]).cluster_centers_, np.float32)
     half = (centres**2).sum(axis=1) / 2
-    probes = np.empty((total, _PROBES), np.int32)
+    probes = np.empty((total, _CELLS_PER_VECTOR), np.int32)
     for start in range(0, total, 8192):
         closeness = vectors[start : start + 8192] @ centres.T - half
-        best = np.argpartition(-closeness, _PROBES - 1, axis=1)[:, :_PROBES]
+        best = np.argpartition(-closeness, _CELLS_PER_VECTOR - 1, axis=1)[:, :_CELLS_PER_VECTOR]
         ranked = np.argsort(-np.take_along_axis(closeness, best, axis=1), axis=1)
         probes[start : start + 8192] = np.take_along_axis(best, ranked, axis=1)
     members_of = _grouped(probes[:, 0], cells)
-    for probe in range(_PROBES):
+    for probe in range(_CELLS_PER_VECTOR):
         for rows, members in zip(_grouped(probes[:, probe], cells), members_of, strict=True):
             if len(rows) and len(members):
                 yield rows, members, probe == 0

@@ -22,12 +22,10 @@ if TYPE_CHECKING:
 
 _MARKS = re.compile(r"^(?:[-*+>•]\s+|\d{1,3}[.)]\s+|\[[ xX]\]\s+)+|\*\*|__|`")
 _SHOWN_CHARS = 120
-"""Characters shown of the replacing sentence."""
 _LIKELY = 0.65
 """Probability from which a sentence is shown as perhaps replaced. In short memories half of those shown are replaced."""
 _IDENTIFYING_CHARS = 40
 """Characters of a sentence's start or end that identify it in a truncated text."""
-
 
 Verdict = Literal["replaced", "perhaps replaced", "contradicted"]
 

@@ -30,8 +30,7 @@ CHANGE_SCHEMA = table("graph_changes").arrow()
 
 StatementRow = dict[str, Any]
 """Row of `graph_statements`, plus `of_memory`: the number of statements of its memory."""
-_MOST = 60
-"""Statements read per memory."""
+_MAX_STATEMENTS = 60
 _SHORT = 2
 """Statements of a memory up to which the network reads all pairs; in longer memories it finds changes where there are none."""
 _POSSIBLE, _LIKELY = 0.12, 0.6
@@ -114,7 +113,7 @@ def _statements(memory: Memory) -> Iterator[dict[str, Any]]:
         "created_at": memory.created_at,
     }
     compared = (each for each in list_statements(memory.content) if not pattern("replacements.advice").match(each[1]))
-    for place, (heading, text, _) in enumerate(islice(compared, _MOST)):
+    for place, (heading, text, _) in enumerate(islice(compared, _MAX_STATEMENTS)):
         own = dated(text, memory.created_at) or dated(heading, memory.created_at)
         yield of_memory | {
             "place": place,

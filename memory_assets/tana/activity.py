@@ -37,11 +37,8 @@ SPANS = (1, 3, 7, 14, 30, 60)
 """Spans in days; the freshness threshold is added to them."""
 _FOLLOWED = (RELATED_PEOPLE, RELATED_PROJECTS)
 _MAX_MEETING_SEARCHES = 100
-"""People and projects whose meetings are searched for."""
 _LINKS_MAX_AGE = timedelta(hours=1)
-"""Age up to which the known links are not read again."""
 _HEALTH_TIMEOUT_SECONDS = 1.0
-"""Timeout of the health check, for a Tana that accepts connections and answers nothing."""
 
 
 def read_tana_activity(tenant: "Tenant", workspace: str = "") -> str:

@@ -33,7 +33,6 @@ class Changes(NodeMatcher):
 
     tenant: "Tenant"
     parent: str
-    """Parent of new nodes."""
     force: bool
     """Send unchanged values, too."""
 

@@ -27,7 +27,6 @@ class Freshness:
     fresh_at: datetime
     because: str
     days: float
-    """Since `fresh_at`."""
     fresh: bool
     linked: tuple[LinkedNode, ...]
 

@@ -66,8 +66,7 @@ class Linker:
         self._client = client
         self._schema = schema
         self._found: dict[str, Node] = {}
-        self._failed: set[str] = set()
-        """Words whose search failed."""
+        self._failed_words: set[str] = set()
         chosen = SyncRecord.load(tenant.folder).people
         self._chosen = {normalised(name, EntityType.PERSON): node for name, node in chosen.items()}
         """Name -> node, from pai-seed's relationship files."""
@@ -93,7 +92,7 @@ class Linker:
         kinds = [{"hasType": self._schema.tags[kind]} for kind in FIELDS if kind in self._schema.tags]
         found, failed = self._client.search_any(wanted, self._schema.workspace.id, [{"or": kinds}])
         self._found |= {node.id: node for node in found}
-        self._failed |= {each["textContains"] for each in failed}
+        self._failed_words |= {each["textContains"] for each in failed}
 
     def _owners(self, mentions: Sequence[tuple[str, str]]) -> dict[tuple[str, str], list[tuple[Node, str]]]:
         """Return the nodes, with their kind, that each name and type may mean."""
@@ -123,7 +122,7 @@ class Linker:
             node, tag = meant[0]
             same = normalised(name, kind) == normalised(node.name, _TYPES[tag])
             links.setdefault(node.id, Link(node.id, node.name, tag, 1.0 if same else 0.9))
-        return Linked(list(links.values()), unknown, complete=self._failed.isdisjoint(map(_search_word, names)))
+        return Linked(list(links.values()), unknown, complete=self._failed_words.isdisjoint(map(_search_word, names)))
 
 
 def _names(text: str, features: object) -> Iterator[tuple[str, str]]:
@@ -152,7 +151,6 @@ class Relationship:
     file: str
     name: str = ""
     nodes: tuple[str, ...] = ()
-    """Matching #person nodes."""
     fault: str = ""
 
 

@@ -64,7 +64,6 @@ def _plain(text: str) -> tuple[str, int, list[str]]:
 PARENT_NAME = "PAI memory"
 _UNNAMED = "PAI entry"
 _MAX_WORDS = 6
-"""Words of a topic that a search uses."""
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 

@@ -42,11 +42,9 @@ if TYPE_CHECKING:
     from memory_assets.tenants import Tenant
 
 MOST_READ = 3_000
-"""Nodes requested per reading."""
 _MAX_REREAD = 300
 """Of these, nodes read again because they were read longest ago."""
 _NODES_PER_COMMIT = 250
-"""Nodes per transaction."""
 _OVERLAP = timedelta(minutes=2)
 """Overlap with the last reading in searches for edits, because Tana's index lags."""
 _AGES = (1, 7, 30, 90)

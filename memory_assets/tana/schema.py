@@ -30,7 +30,6 @@ RELATED_PEOPLE = "Related People"
 RELATED_PROJECTS = "Related Projects"
 ARCHIVED = "Archived At"
 
-
 FIELDS: dict[str, tuple[FieldSpec, ...]] = {
     LEARNING: (
         FieldSpec("Type", "options", "What kind of learning it is.", ("pattern", "insight", "self_knowledge")),
@@ -157,7 +156,6 @@ class SeedFile:
     unnamed: int = 0
     """Unreadable entries without a readable id."""
     projects: tuple[str, ...] = ()
-    """Active projects."""
     refused: tuple[str, ...] = ()
     """Messages about unreadable parts, each with a remedy."""
 

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 VERSION = 1
 NAME = "name"
-"""Key of the node's name among mirrored fields."""
 _MAX_BYTES = 16 << 20
 _LOCK_POLL_SECONDS = 0.1
 _SAVE_INTERVAL_SECONDS = 1.0

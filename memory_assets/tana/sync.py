@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 _MAX_LOOKUPS = 20
 """Nodes looked up one by one; if all of them are gone, all missing ones count as gone."""
 _HEALTH_TIMEOUT_SECONDS = 3.0
-"""Timeout of the health check."""
 _MAX_UNANSWERED = 3
 """Creations without an answer after which Tana counts as unavailable."""
 

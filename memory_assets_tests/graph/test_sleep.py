@@ -414,7 +414,7 @@ class TestForget:
         for number in (1, 2):
             world.put(number, days=200)
         world.refresh()
-        monkeypatch.setattr(forgetting, "_CHUNK", 1)
+        monkeypatch.setattr(forgetting, "_PER_COMMIT", 1)
         delete, calls = world.memories.delete, []
 
         def killed(ids, read_at):
