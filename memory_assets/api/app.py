@@ -1,4 +1,4 @@
-"""The service as one ASGI application; where it may listen, and how it stops."""
+"""The service as an ASGI application: its setup, its listening socket, and its shutdown."""
 
 import asyncio
 import ctypes
@@ -45,28 +45,27 @@ _DESCRIPTION = """Stores, finds and relates what an AI assistant remembers.
 
 Every route of a tenant needs one of its keys in the header `X-API-Key`. Every answer has an `X-Request-ID`, and every error is
 `{"error", "request_id"}`."""
-_SECONDS_TO_FINISH = 60
-"""For requests that were accepted before the service was told to stop."""
+_FINISH_SECONDS = 60
+"""Time to finish accepted requests after a signal to stop."""
 _SWITCH_SECONDS = 0.0005
-"""A thread in the midst of language work lets go of the interpreter this often, so that short steps of others need not wait."""
+"""Interval at which a thread doing language work releases the interpreter, so that short steps of other threads do not wait."""
 _M_ARENA_MAX, _M_MMAP_THRESHOLD, _M_TRIM_THRESHOLD = -8, -3, -1
-"""Of glibc's mallopt(3)."""
+"""Parameters of glibc's mallopt(3)."""
 _LARGE_BYTES = 2 << 20
 _FREE_BYTES = 8 << 20
-"""Free memory that a process keeps for its next request. A fixed threshold for large memory fixes this at 128 kB, if it is not set."""
-_USED_LATER = ("duckdb", "numpy.ma", "memory_assets.language.intervals")
-"""Modules that the first requests import."""
+"""Free memory that a process keeps for its next request. Setting a threshold for large blocks would otherwise fix this at 128 kB."""
+_PRELOADED_MODULES = ("duckdb", "numpy.ma", "memory_assets.language.intervals")
 _WAITING_CONNECTIONS = 2048
-_SECONDS_TO_CLOSE = 10
-"""For a worker's end after its last request."""
+_EXIT_SECONDS = 10
+"""Time for a worker to exit after its last request."""
 
 
 def create_app(
     settings: Settings, mount_pages: Callable[[FastAPI], None] | None = None, counted_in: Path | None = None
 ) -> FastAPI:
-    """The service over the data folder of `settings`; nothing is opened before the first request. `mount_pages` adds pages for people.
+    """Return the service for the data folder of `settings`; nothing is opened before the first request. `mount_pages` adds HTML pages.
 
-    If processes are forked from this one, their metrics meet in the folder `counted_in`; rates and sessions meet in memory.
+    Processes forked from this one share rates and sessions in memory, and metrics in files of the folder `counted_in`.
     """
     app = FastAPIOffline(
         title="Memory",
@@ -114,7 +113,7 @@ _UNHEALTHY: dict[int | str, dict[str, Any]] = {
 
 
 async def _health(request: Request) -> models.ServiceHealth:
-    """Whether the service works, told to anybody and with nothing about any tenant."""
+    """Whether the service works. Needs no key and tells nothing about any tenant."""
     folder = request.app.state.settings.data_dir
     if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
         raise HTTPException(HTTPStatus.SERVICE_UNAVAILABLE, "store: the data folder cannot be read and written.")
@@ -139,13 +138,12 @@ async def _metrics(request: Request) -> Response:
 def serve(
     settings: Settings, announce: Callable[[str, bool], None], mount_pages: Callable[[FastAPI], None] | None = None
 ) -> None:
-    """Serve until SIGINT or SIGTERM; requests that were accepted are finished first.
+    """Serve until SIGINT or SIGTERM, and finish accepted requests.
 
-    `announce` is called with the address, and whether some tenant has a key, once the service can be reached. `mount_pages` adds
-    pages for people.
+    Once the service is reachable, `announce` is called with its address and whether some tenant has a key. `mount_pages` adds HTML pages.
 
     Raises:
-        SettingsError: the address cannot be listened on, or is not loopback while no tenant has a key.
+        SettingsError: the address cannot be bound, or is not loopback while no tenant has a key.
         EmbedderError: the embedder of the settings cannot be opened.
     """
     keyed = any(key.active for name in tenant_names(settings) for key in KeyStore(open_states(settings).open(name)).list())
@@ -176,7 +174,7 @@ def serve(
             access_log=False,
             server_header=False,
             proxy_headers=False,
-            timeout_graceful_shutdown=_SECONDS_TO_FINISH,
+            timeout_graceful_shutdown=_FINISH_SECONDS,
             lifespan="on",
         )
         listener.listen(_WAITING_CONNECTIONS)
@@ -184,25 +182,25 @@ def serve(
         if count == 1:
             uvicorn.Server(config).run(sockets=[listener])
             return
-        import_lancedb()  # once for all workers, as these
-        for module in _USED_LATER:
+        import_lancedb()  # once for all workers, as are the following modules
+        for module in _PRELOADED_MODULES:
             import_module(module)
         pa.default_memory_pool().release_unused()
-        _call_libc("malloc_trim", 0)  # what is free would be copied by each worker that writes into it
+        _call_libc("malloc_trim", 0)  # otherwise each worker that writes into a free page copies it
 
         def work(beat: Callable[[], None]) -> None:
             SharingServer(config, _WAITING_CONNECTIONS, beat).run(sockets=[listener])
 
-        number = Workers(count, work, app.state.metrics.forget_process, _SECONDS_TO_FINISH + _SECONDS_TO_CLOSE).run()
+        number = Workers(count, work, app.state.metrics.forget_process, _FINISH_SECONDS + _EXIT_SECONDS).run()
         _remove_copies(settings)
-    if signal.getsignal(number) is signal.SIG_IGN:  # as a shell leaves it in what it starts in the background
+    if signal.getsignal(number) is signal.SIG_IGN:  # a shell sets this for background processes
         signal.signal(number, signal.SIG_DFL)
     signal.raise_signal(number)
 
 
 def _remove_copies(settings: Settings) -> None:
-    """Leave no copy of what the tables say; that of another service is made again."""
-    for folder in settings.data_dir.glob(f"*/{CACHE}"):  # those of tenants that were deleted elsewhere, too
+    """Remove the copies of table contents; another service recreates its own."""
+    for folder in settings.data_dir.glob(f"*/{CACHE}"):  # includes tenants that were deleted elsewhere
         remove_copies(folder)
 
 
@@ -223,17 +221,14 @@ def _listen(settings: Settings) -> socket.socket:
 
 
 def _limit_arenas(arenas: int) -> None:
-    """Let all threads, and Arrow, allocate from a few arenas in place of one each, so that little is kept that is not in use.
-
-    What is large is given back at once.
-    """
+    """Make all threads and Arrow allocate from a few arenas instead of one each, and return large blocks at once, to keep little unused."""
     pa.set_memory_pool(pa.system_memory_pool())
     _call_libc("mallopt", _M_ARENA_MAX, arenas)
     _call_libc("mallopt", _M_MMAP_THRESHOLD, _LARGE_BYTES)
     _call_libc("mallopt", _M_TRIM_THRESHOLD, _FREE_BYTES)
 
 
-def _call_libc(name: str, *given: int) -> None:
-    """Call what glibc alone has."""
+def _call_libc(name: str, *arguments: int) -> None:
+    """Call a function that only glibc has, if it is there."""
     if function := getattr(ctypes.CDLL(None), name, None):
-        function(*given)
+        function(*arguments)

@@ -1,6 +1,6 @@
-"""Errors as the service answers them: `{"error", "request_id"}` with the status that fits, the details in the log alone.
+"""Error responses of the service: `{"error", "request_id"}` with a status; details go to the log only.
 
-The id belongs to one request wherever its work is done; every answer and every log line carries it.
+Every answer and every log line of a request carries its id, in whichever thread the work is done.
 """
 
 import logging
@@ -24,42 +24,43 @@ _request_id: ContextVar[str] = ContextVar("request_id", default="-")
 _log = logging.getLogger(__name__)
 
 _BODY_FAULTS = {"json_invalid": "is not JSON", "missing": "is missing", "model_attributes_type": "is not a JSON object"}
-_INTERNAL = "An internal error occurred."
-_MOST_FAULTS = 5
-"""Faults of one request that its answer lists."""
+_INTERNAL_ERROR = "An internal error occurred."
+_MAX_FAULTS = 5
 
 
 def begin_request() -> str:
-    """Give the request that this task serves an id of its own."""
+    """Set and return a new id for the request that this task serves."""
     number = str(uuid4())
     _request_id.set(number)
     return number
 
 
 def request_id() -> str:
-    """The id of the request being served; `-` outside of one."""
+    """Return the id of the current request, or `-` if there is none."""
     return _request_id.get()
 
 
 def error_response(status: int, message: str, headers: dict[str, str] | None = None) -> JSONResponse:
-    """The answer to a request that failed."""
+    """Return the response for a failed request."""
     body = {"error": message.encode("utf-8", "backslashreplace").decode("utf-8"), "request_id": request_id()}
     return JSONResponse(body, status, {REQUEST_ID_HEADER: request_id(), **(headers or {})})
 
 
 async def answer_error(_request: Request, error: Exception) -> JSONResponse:
-    """Answer an error in the one shape."""
+    """Return the response for an exception."""
     match error:
         case RequestValidationError():
-            return error_response(HTTPStatus.BAD_REQUEST, "; ".join(_fault(each) for each in error.errors()[:_MOST_FAULTS]))
+            return error_response(
+                HTTPStatus.BAD_REQUEST, "; ".join(_describe_fault(each) for each in error.errors()[:_MAX_FAULTS])
+            )
         case HTTPException():
             return error_response(error.status_code, error.detail, dict(error.headers or {}))
         case MemoryAssetsError():
             return error_response(status_of(error), describe_error(error))
-    return error_response(HTTPStatus.INTERNAL_SERVER_ERROR, _INTERNAL)
+    return error_response(HTTPStatus.INTERNAL_SERVER_ERROR, _INTERNAL_ERROR)
 
 
-def _fault(fault: dict[str, Any]) -> str:
+def _describe_fault(fault: dict[str, Any]) -> str:
     where, *path = fault["loc"]
     if where == "body" and (not path or fault["type"] == "json_invalid"):
         what = _BODY_FAULTS.get(fault["type"], str(fault["msg"]))
@@ -69,19 +70,19 @@ def _fault(fault: dict[str, Any]) -> str:
 
 
 def describe_error(error: Exception) -> str:
-    """What a client is told of an error: nothing of where this machine keeps what, which is logged."""
+    """Return the message for the client, without paths of this machine; log the details of a server error."""
     status = status_of(error)
     if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         _log.error("request failed: %s", error, exc_info=error)
     if isinstance(error, StoreError):
         return "store: the memory store did not do this, and nothing was written; try again."
     if status is HTTPStatus.INTERNAL_SERVER_ERROR:
-        return f"{error.step}: failed; nothing was kept." if isinstance(error, ProcessingError) else _INTERNAL
+        return f"{error.step}: failed; nothing was kept." if isinstance(error, ProcessingError) else _INTERNAL_ERROR
     return str(error)
 
 
 def status_of(error: Exception) -> HTTPStatus:
-    """The status that an error is answered with."""
+    """Return the HTTP status for an error."""
     match error:
         case InvalidInputError() | ProcessingError(step=Step.VALIDATION):
             return HTTPStatus.BAD_REQUEST

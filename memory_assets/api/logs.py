@@ -1,4 +1,4 @@
-"""The service's log on standard error: one JSON object a line, or lines for a person; never a memory's text or a key."""
+"""The service's log on standard error, as one JSON object a line or as text; never a memory's text or a key."""
 
 import json
 import logging
@@ -11,11 +11,11 @@ from memory_assets.display import visible
 from memory_assets.errors import trace
 
 _PLAIN_FIELDS = {*logging.makeLogRecord({}).__dict__, "message", "asctime", "request_id", "color_message", "taskName"}
-"""What every record has; everything else was given by whoever logged it."""
+"""Attributes of every log record; all others are extra fields of the caller."""
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object a record: time, level, logger, message, request_id, and the fields that were given with it."""
+    """Formatter that writes a JSON object per record: time, level, logger, message, request_id and the extra fields."""
 
     def format(self, record: logging.LogRecord) -> str:
         """See `logging.Formatter.format`."""
@@ -33,7 +33,7 @@ class JsonFormatter(logging.Formatter):
 
 
 class PrettyFormatter(logging.Formatter):
-    """One line a record, with the fields that were given with it at the end."""
+    """Formatter that writes a line per record, with the extra fields at the end."""
 
     def format(self, record: logging.LogRecord) -> str:
         """See `logging.Formatter.format`."""
@@ -47,7 +47,7 @@ class PrettyFormatter(logging.Formatter):
 
 
 def configure_logging(level: str, style: Literal["json", "pretty"]) -> None:
-    """Send everything that this process logs, the HTTP server's lines too, to standard error in one style."""
+    """Send all logs of this process, including the HTTP server's, to standard error in one style."""
     pretty = {"()": PrettyFormatter, "format": "%(asctime)s %(levelname)-7s %(name)s [%(request_id)s] %(message)s"}
     logging.config.dictConfig(
         {

@@ -1,7 +1,7 @@
-"""What every request meets before its route: an id, a count and a log line, the check of its host, a size limit, its key and their rate.
+"""Middleware before the routes: request id, metrics, log line, host check and body limit; API keys and rate limits.
 
-Without a valid key nobody learns whether a tenant exists: an unknown tenant, a name that cannot be one, an unknown key, another
-tenant's key and a revoked key take the same way and get the same answer.
+Without a valid key nobody learns whether a tenant exists: an unknown tenant, an impossible name, an unknown key, another tenant's
+key and a revoked key take the same code path and get the same answer.
 """
 
 import asyncio
@@ -35,14 +35,12 @@ from memory_assets.stores.keys import Key, KeyStore
 from memory_assets.tenants import open_states, validate_tenant
 
 KEY_HEADER = "X-API-Key"
-_NOBODY = "-"
-"""No tenant's name."""
+_NO_TENANT = "-"
 _log = logging.getLogger("memory_assets.api.access")
 _HOST = re.compile(r"(?P<name>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(:\d+)?", re.ASCII)
-_SECONDS = (0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.2, 0.5, 1.0, 5.0, 30.0)
-"""Bounds of the histogram of times to the answer."""
-_MOST_BUCKETS = 4_096
-"""Keys whose rate is counted; a bucket that was not used for longest is full again anyway."""
+_SECONDS_BUCKETS = (0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.2, 0.5, 1.0, 5.0, 30.0)
+_MAX_BUCKETS = 4_096
+"""Keys whose rate is counted. The least recently used bucket, which makes room, is mostly full again."""
 _BUCKET_BYTES = 64
 _SLOWEST = 1_000
 """Bytes a second that a body must bring once its first seconds are over."""
@@ -50,25 +48,25 @@ _METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
 
 
 class Metrics:
-    """What one service counts about itself, for Prometheus: totals by route, never a tenant's name or a memory's text."""
+    """Prometheus metrics of one service: totals by route, never a tenant's name or a memory's text."""
 
     content_type = CONTENT_TYPE_LATEST
 
     def __init__(self, folder: Path | None = None) -> None:
-        """Count in this process alone, or, in files of an empty `folder`, for all processes that are forked from it."""
+        """Count in this process alone, or in files of an empty `folder` for all processes forked from it."""
         self._folder = folder
         self._registry = CollectorRegistry()
         if folder:
             os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(folder)
             values.ValueClass = values.MultiProcessValue()
             MultiProcessCollector(self._registry, str(folder))
-            self._registry.register(_Processes(os.getpid()))
+            self._registry.register(_ServiceProcesses(os.getpid()))
         else:
             ProcessCollector(registry=self._registry)
         registry = None if folder else self._registry
         self.requests = Counter("memory_requests", "Requests answered.", ["method", "route", "status"], registry=registry)
         self.seconds = Histogram(
-            "memory_request_seconds", "Time to the answer.", ["method", "route"], buckets=_SECONDS, registry=registry
+            "memory_request_seconds", "Time to the answer.", ["method", "route"], buckets=_SECONDS_BUCKETS, registry=registry
         )
         self.in_flight = Gauge(
             "memory_requests_in_flight", "Requests being served.", registry=registry, multiprocess_mode="livesum"
@@ -76,19 +74,19 @@ class Metrics:
         self.commit_size = Histogram("memory_commit_size", "Memories per commit.", buckets=(1, 2, 4, 8, 16), registry=registry)
 
     def exposition(self) -> bytes:
-        """Everything counted so far, as text for Prometheus."""
+        """Return all metrics as text for Prometheus."""
         return generate_latest(self._registry)
 
     def forget_process(self, pid: int) -> None:
-        """Count what was under way in a process that ended no longer."""
+        """Remove an ended process's requests from the count of requests in flight."""
         if self._folder:
             mark_process_dead(pid, str(self._folder))
 
 
-class _Processes:
-    """The processes of a service: sums of what `ProcessCollector` tells of each, and when the first began.
+class _ServiceProcesses:
+    """Collector of a service's processes: sums of `ProcessCollector` values, and the start time of the first process.
 
-    Memory that several share is counted once: it is the sum of their proportional set sizes.
+    Shared memory is counted once, by summing the proportional set sizes.
     """
 
     def __init__(self, parent: int) -> None:
@@ -116,7 +114,7 @@ class _Processes:
 
 
 class _Middleware(ABC):
-    """Stands before the application for every request."""
+    """Base of middleware for HTTP requests."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
@@ -125,12 +123,11 @@ class _Middleware(ABC):
         await (self.serve if scope["type"] == "http" else self.app)(scope, receive, send)
 
     @abstractmethod
-    async def serve(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
+    async def serve(self, scope: Scope, receive: Receive, send: Send) -> None: ...
 
 
 class RequestRecord(_Middleware):
-    """Gives each request its id, puts it on the answer, and counts and logs what came of it."""
+    """Gives each request an id, returned in a header, and counts and logs the result."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
         super().__init__(app)
@@ -163,11 +160,10 @@ class RequestRecord(_Middleware):
 
 
 class HostCheck(_Middleware):
-    """Refuses a request that names another host than this one with 400.
+    """Rejects a request for another host with 400, against DNS rebinding.
 
-    A page that a browser loaded from elsewhere can have its own name resolve to this machine (DNS rebinding); what gives it away is
-    the name it asks for. Starlette's TrustedHostMiddleware knows neither the address that a connection came in on nor this
-    service's form of errors.
+    A web page can make its own host name resolve to this machine, but the browser then sends that name. Starlette's
+    TrustedHostMiddleware knows neither the address of the connection nor this service's error format.
     """
 
     def __init__(self, app: ASGIApp, names: Collection[str]) -> None:
@@ -193,7 +189,7 @@ class HostCheck(_Middleware):
 
 
 class BodyLimit(_Middleware):
-    """Refuses a request body that is too large with 413 (before it is read if its length is announced), and one that is slow with 408."""
+    """Rejects an oversized body with 413 (before reading it if its length is announced) and a slow one with 408."""
 
     def __init__(self, app: ASGIApp, most_bytes: int, seconds: float) -> None:
         super().__init__(app)
@@ -229,16 +225,16 @@ class BodyLimit(_Middleware):
 
 
 def authorised(settings: Settings, tenant: str, key: str) -> Key:
-    """The key that `key` is, if it opens `tenant`.
+    """Return the stored key if `key` opens `tenant`.
 
     Raises:
-        HTTPException: 401, it does not.
+        HTTPException: 401, the key does not open the tenant.
         StoreError: the key's file cannot be read, or the tenant's folder is a link.
     """
     try:
         name = validate_tenant(tenant)
     except InvalidInputError:
-        name = _NOBODY
+        name = _NO_TENANT
     refuse_link(settings.tenant_dir(name))
     found = KeyStore(open_states(settings).open(name)).find(key)
     if found is None:
@@ -259,11 +255,11 @@ def is_loopback(address: str) -> bool:
 
 
 class RateLimit:
-    """So many requests a minute for each key, in a bucket that fills steadily, for all processes that are forked from this one."""
+    """Token bucket per key, shared by all processes forked from this one."""
 
     def __init__(self, per_minute: int) -> None:
         self._per_minute = per_minute
-        self._buckets = SharedRecords(_MOST_BUCKETS, _BUCKET_BYTES)
+        self._buckets = SharedRecords(_MAX_BUCKETS, _BUCKET_BYTES)
 
     def take(self, key: Key) -> None:
         """Count one request.

@@ -1,7 +1,7 @@
-"""The tenants that a running service keeps open, and the threads in which their work is done.
+"""The open tenants of a running service, and the threads that work for them.
 
-The event loop only waits. Searches, stores and reads that need no embedder have threads of their own, so that none queues behind
-another kind. The upkeep of the tables (merging small files, indexing new rows) has one thread.
+The event loop only waits. Searches, writes, and reads without an embedder have separate thread pools, so that none queues behind
+another kind. One thread does the upkeep of the tables (merging small files, indexing new rows).
 """
 
 import asyncio
@@ -40,52 +40,52 @@ Result = TypeVar("Result")
 
 _READING_THREADS = 2
 _WRITING_THREADS = 2 * MAX_BATCH
-"""Most of them wait to share a commit; `stores.group_commit` bounds how many batches are worked on."""
-_EXAMINED_SECONDS = 15.0
-"""How long what the embedder said of itself is believed: anybody may ask for the service's health."""
-_PATIENCE_SECONDS = 5.0
-"""How long the service waits for an embedder that is examined, and at its stop for work that hangs."""
-_DELETED_SECONDS = 2.0
-"""How often the service looks whether another process deleted one of the open tenants."""
-_MOST_OPEN = 64
-"""Tenants kept open; beyond that those that have been idle longest are closed."""
+"""Most of them wait to share a commit; `stores.group_commit` limits the concurrent batches."""
+_EMBEDDER_CHECK_SECONDS = 15.0
+"""Time for which a check of the embedder is cached, as anybody may ask for the service's health."""
+_TIMEOUT_SECONDS = 5.0
+"""Time to wait for a check of the embedder, and at shutdown for work that hangs."""
+_DELETION_CHECK_SECONDS = 2.0
+"""Interval of the check whether another process deleted an open tenant."""
+_MAX_OPEN = 64
+"""Tenants kept open; beyond that the least recently used idle ones are closed."""
 _FRESHNESS_SECONDS = 0.5
-"""Within which the open stores see what other processes committed."""
+"""Delay within which open stores see the commits of other processes."""
 _UPKEEP_SECONDS = 2.0
 _UPKEEP_SHARE = 0.1
-"""Share of the time that the upkeep of one tenant may take; under steady writing it waits the longer the longer it takes."""
+"""Share of time that the upkeep of one tenant may take; the longer it takes, the longer the pause after it."""
 _QUIET_SECONDS = 2.0
 _POSTPONED_SECONDS = 60.0
-"""How long small files may wait for a quiet moment; other processes, which search on disk, feel them."""
+"""Time that small files may wait for a quiet moment; they slow down other processes, which search on disk."""
 
 
 class OpenTenant:
-    """One tenant of a running service: its stores, kept open."""
+    """A tenant of a running service with open stores."""
 
     def __init__(self, tenant: Tenant, pool: "TenantPool") -> None:
         self.tenant = tenant
-        noting = WeakMethod(self._note_commit)  # without a cycle a closed tenant gives its memory and files back at once
-        tenant.on_commit = lambda memories: (note := noting()) and note(memories)
+        counter = WeakMethod(self._count_commit)  # avoids a cycle, so that closing a tenant frees its memory and files at once
+        tenant.on_commit = lambda memories: (count := counter()) and count(memories)
         self._commit_size = pool.metrics.commit_size
         self.read = pool.read
         self.search = pool.search
         self.write = pool.write
         self.unmerged_since: float | None = time.monotonic()
-        """Since when there may be small files to be merged; None if nothing was stored after the last merge."""
+        """Time of the first commit since the last merge, which may have left small files; None if there is none."""
         self.requests = 0
-        """Requests under way; the tenant stays open until they are answered."""
+        """Requests in progress; the tenant stays open until they are answered."""
         self._served = pool.served
         self._served_at = self._tending_since = self._tended_at = -math.inf
         self._tending_took = 0.0
 
-    def _note_commit(self, memories: int) -> None:
+    def _count_commit(self, memories: int) -> None:
         self._commit_size.observe(memories)
         if self.unmerged_since is None:
             self.unmerged_since = time.monotonic()
 
     @contextmanager
     def serving(self) -> Iterator[None]:
-        """A request of this tenant is under way."""
+        """Count a request as in progress."""
         self.requests += 1
         try:
             yield
@@ -96,23 +96,22 @@ class OpenTenant:
 
     @property
     def needs_upkeep(self) -> bool:
-        """Whether `tend` has something to do, now or later: nothing where nothing was asked since it was done last."""
+        """Whether `tend` has something to do, now or later. It has nothing to do if no request came since it last ran."""
         if self.unmerged_since is not None:
             return True
         return self._served_at >= self._tending_since and self.tenant.memories.needs_maintenance
 
     @property
     def may_be_tended(self) -> bool:
-        """Whether `tend` has something to do now, and has not just taken long."""
-        rested = time.monotonic() - self._tended_at > self._tending_took / _UPKEEP_SHARE
-        return rested and self.needs_upkeep and (self.may_merge or self.tenant.memories.needs_maintenance)
+        """Whether `tend` has something to do now and the pause after its last run is over."""
+        is_pause_over = time.monotonic() - self._tended_at > self._tending_took / _UPKEEP_SHARE
+        return is_pause_over and self.needs_upkeep and (self.may_merge or self.tenant.memories.needs_maintenance)
 
     @property
     def may_merge(self) -> bool:
-        """Whether something was stored that is merged now: in a quiet moment, or when none has come for long.
+        """Whether new files should be merged now: in a quiet moment, after a minute without one, or if searches read the disk.
 
-        That searches are answered from memory meanwhile is what makes it worth waiting: LanceDB merges by writing the whole of
-        a table of up to a million rows anew.
+        Waiting pays off because LanceDB merges by rewriting a table of up to a million rows; meanwhile searches are answered from memory.
         """
         since, now = self.unmerged_since, time.monotonic()
         if since is None:
@@ -121,7 +120,7 @@ class OpenTenant:
         return quiet or now - since > _POSTPONED_SECONDS or not self.tenant.memories.is_resident
 
     def tend(self) -> None:
-        """Load the tenant's memories, or merge small files and index new rows; blocks for seconds."""
+        """Merge small files, index new rows and load the tenant's memories, as needed; blocks for seconds."""
         self._tending_since = time.monotonic()
         try:
             if self.may_merge:
@@ -132,10 +131,10 @@ class OpenTenant:
             self._tending_took = self._tended_at - self._tending_since
 
     def _merge(self) -> None:
-        """Merge, unless another process of the service does: then its files are looked at again later."""
-        since, held = self.unmerged_since, self.tenant.folder / CACHE  # the system frees its lock when the process dies
-        held.mkdir(mode=0o700, parents=not self.tenant.location.is_folder, exist_ok=True)
-        with suppress(BlockingIOError), locked(held, fcntl.LOCK_EX | fcntl.LOCK_NB):
+        """Merge, unless another process of the service is merging; the files are then checked again later."""
+        since, lock = self.unmerged_since, self.tenant.folder / CACHE  # the system releases the lock if the process dies
+        lock.mkdir(mode=0o700, parents=not self.tenant.location.is_folder, exist_ok=True)
+        with suppress(BlockingIOError), locked(lock, fcntl.LOCK_EX | fcntl.LOCK_NB):
             self.unmerged_since = None
             try:
                 self.tenant.memories.upkeep.optimize()
@@ -146,33 +145,32 @@ class OpenTenant:
 
 
 class TenantPool:
-    """All that is shared by the requests of one service."""
+    """Open tenants, threads and embedders that the requests of one service share."""
 
     def __init__(self, settings: Settings, metrics: Metrics) -> None:
         self.settings = settings
         self.metrics = metrics
         self.served = asyncio.Event()
-        """Whether a tenant may need upkeep: set by every request that ends."""
+        """Set when a request ends, after which a tenant may need upkeep."""
         self._readers = ThreadPoolExecutor(_READING_THREADS, "memory-read")
         self._searchers = ThreadPoolExecutor(settings.service_threads, "memory-search")
         self._writers = ThreadPoolExecutor(_WRITING_THREADS, "memory-write")
         self._upkeep = ThreadPoolExecutor(1, "memory-upkeep")
         self.read = partial(_in_thread, self._readers)
-        """Does work in a thread for reading."""
         self.search = partial(_in_thread, self._searchers)
-        """Does work that asks the embedder in a thread where a hung one delays none but its like."""
+        """Runs a search in a thread; an embedder that hangs delays only other searches."""
         self.write = partial(_in_thread, self._writers)
-        """Does work that stores or otherwise waits for an embedder in a thread that no search needs."""
+        """Runs a write, or other work that waits for an embedder, in a thread that no search uses."""
         self._open: OrderedDict[str, OpenTenant] = OrderedDict()
         self._opening: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        """By name: requests for a tenant that is being opened wait for it, and for no other."""
-        self._examined: asyncio.Task[str | None] | None = None
-        self._examined_at = 0.0
+        """Locks by name: requests wait only for the opening of their own tenant."""
+        self._check: asyncio.Task[str | None] | None = None
+        self._checked_at = 0.0
         self._resident = Allowance(settings.resident_bytes, is_shared=settings.workers != 1)
         self._embedders: dict[str, Embedder] = {}
 
     def warm_up(self) -> None:
-        """Load what the first request would otherwise wait for; a remote embedder is not asked.
+        """Load the models that the first request would otherwise wait for. A remote embedder is not called.
 
         Raises:
             SettingsError: the spaCy pipeline of the settings cannot be used.
@@ -189,11 +187,11 @@ class TenantPool:
             _log.warning("hits are not read, and texts not compared: %s", error)
 
     def watch_sources(self, stopping: Event) -> None:
-        """Take in changed source files for the tenant of the settings until `stopping`, as soon as no other process does."""
+        """Start to ingest changed source files for the tenant of the settings until `stopping`, once no other process does."""
         if self.settings.watch_sources == "on":
-            Thread(target=self._watch_in_turn, args=[stopping], name="source-watch-lease", daemon=True).start()
+            Thread(target=self._watch_under_lock, args=[stopping], name="source-watch-lease", daemon=True).start()
 
-    def _watch_in_turn(self, stopping: Event) -> None:
+    def _watch_under_lock(self, stopping: Event) -> None:
         watch = SourceWatch(Tenant(self.settings, embedders=self._embedders))
         with locked(self.settings.data_dir):
             if not stopping.is_set():
@@ -202,15 +200,15 @@ class TenantPool:
             watch.stop()
 
     async def embedder_fault(self) -> str | None:
-        """What the embedder says of itself when it is asked for one vector, at most once in a while; None where it works."""
-        if self._examined is None or (self._examined.done() and time.monotonic() - self._examined_at > _EXAMINED_SECONDS):
-            self._examined, self._examined_at = asyncio.create_task(self.write(self._examine)), time.monotonic()
+        """Return why the embedder fails to embed a text, or None if it works; cached for 15 seconds."""
+        if self._check is None or (self._check.done() and time.monotonic() - self._checked_at > _EMBEDDER_CHECK_SECONDS):
+            self._check, self._checked_at = asyncio.create_task(self.write(self._check_embedder)), time.monotonic()
         try:
-            return await asyncio.wait_for(asyncio.shield(self._examined), _PATIENCE_SECONDS)
+            return await asyncio.wait_for(asyncio.shield(self._check), _TIMEOUT_SECONDS)
         except TimeoutError:
-            return f"it did not answer within {_PATIENCE_SECONDS:g} s"
+            return f"it did not answer within {_TIMEOUT_SECONDS:g} s"
 
-    def _examine(self) -> str | None:
+    def _check_embedder(self) -> str | None:
         try:
             Tenant(self.settings, embedders=self._embedders).open_embedder(self.settings.embedder).embed(["health"])
         except EmbedderError as error:
@@ -219,7 +217,7 @@ class TenantPool:
         return None
 
     async def get(self, name: str) -> OpenTenant:
-        """The open tenant of that name.
+        """Return the open tenant of a name.
 
         Raises:
             NotFoundError: it was deleted.
@@ -236,16 +234,16 @@ class TenantPool:
         opened = self._open[name]
         self._open.move_to_end(name)
         idle = [other for other, each in self._open.items() if not each.requests and each is not opened]
-        for other in idle[: max(0, len(self._open) - _MOST_OPEN)]:
+        for other in idle[: max(0, len(self._open) - _MAX_OPEN)]:
             del self._open[other]
         return opened
 
     async def _close_deleted(self, names: Iterable[str] | None = None) -> None:
-        """Close those of the open tenants that another process deleted: nothing of them stays in this process's memory."""
-        looked_at = [(name, self._open[name]) for name in (list(self._open) if names is None else names)]
+        """Close open tenants that another process deleted, so that none of their data stays in memory."""
+        checked = [(name, self._open[name]) for name in (list(self._open) if names is None else names)]
 
         def find() -> list[tuple[str, OpenTenant]]:
-            return [(name, opened) for name, opened in looked_at if not opened.tenant.state.is_current]
+            return [(name, opened) for name, opened in checked if not opened.tenant.state.is_current]
 
         for name, opened in await asyncio.to_thread(find) if self.settings.state_uri else find():
             if self._open.get(name) is opened:
@@ -262,13 +260,10 @@ class TenantPool:
         tenant.memories.keep_resident(self._resident, tenant.folder / CACHE)
 
     async def keep_up(self) -> None:
-        """Tend the open tenants that need it, one after the other, until cancelled; close those that were deleted.
-
-        Without a request, nothing is looked at but whether the folders are still there.
-        """
+        """Tend open tenants one after the other and close deleted ones, until cancelled. Without requests only deletion is checked."""
         while True:
             with suppress(TimeoutError):
-                await asyncio.wait_for(self.served.wait(), _DELETED_SECONDS if self._open else None)
+                await asyncio.wait_for(self.served.wait(), _DELETION_CHECK_SECONDS if self._open else None)
             await self._close_deleted()
             if not self.served.is_set():
                 continue
@@ -284,7 +279,7 @@ class TenantPool:
                 self.served.set()
 
     async def close(self, upkeep: "asyncio.Task[None]") -> None:
-        """End the upkeep, and wait a bounded time for the work that was begun: an embedder may hang."""
+        """Stop the upkeep, and wait a bounded time for running work, since an embedder may hang."""
         upkeep.cancel()
         with suppress(asyncio.CancelledError):
             await upkeep
@@ -293,9 +288,9 @@ class TenantPool:
             threads.shutdown(wait=False, cancel_futures=True)
         ended = asyncio.gather(*(asyncio.to_thread(threads.shutdown) for threads in executors))
         with suppress(TimeoutError):
-            await asyncio.wait_for(asyncio.shield(ended), _PATIENCE_SECONDS)
+            await asyncio.wait_for(asyncio.shield(ended), _TIMEOUT_SECONDS)
 
 
 async def _in_thread(threads: Executor, work: Callable[..., Result], *arguments: object, **options: object) -> Result:
-    """Do `work` in one of `threads`, with this request's id in its log lines."""
+    """Run `work` in one of `threads` with this request's context, so that its log lines have the id."""
     return await asyncio.get_running_loop().run_in_executor(threads, partial(copy_context().run, work, *arguments, **options))

@@ -1,4 +1,4 @@
-"""The routes of one tenant, `/api/v1/{tenant}/...`: a route for each operation on memories."""
+"""The routes of a tenant, `/api/v1/{tenant}/...`, one for each operation on memories."""
 
 import asyncio
 import json
@@ -36,18 +36,17 @@ from memory_assets.stores.rows import derived_id
 from memory_assets.tenants import Tenant
 
 PROJECT_HEADER = "X-Memory-Project"
-"""The folder of the project that a client works in; without it all projects are at hand."""
+"""Folder of the client's project; without the header all projects are searched."""
 STORE_VERSION_HEADER = "X-Memory-Version"
-"""The version of the store that an answer holds, and that a request wants to see at least: needed for tables in object storage alone."""
-_MOST_DIGITS = 18
+"""Store version of an answer, and the least version that a request wants to see. Needed for tables in object storage only."""
+_MAX_DIGITS = 18
 _VERSION_HEADER = "MCP-Protocol-Version"
 _JSONL = "application/x-ndjson"
-_MOST_FAULTS = 5
-"""Lines of an import that its answer names."""
+_MAX_FAULTS = 5
 
 
 class TenantRoute(APIRoute):
-    """A route that looks at the key before it looks at anything else of the request."""
+    """Route that checks the key before anything else in the request."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """See `APIRoute.get_route_handler`."""
@@ -61,7 +60,7 @@ class TenantRoute(APIRoute):
             opened = request.state.opened = await state.pool.get(name)
             with opened.serving():
                 if (seen := request.headers.get(STORE_VERSION_HEADER, "")).isdecimal():
-                    await opened.read(opened.tenant.memories.ensure_version, int(seen[:_MOST_DIGITS]))
+                    await opened.read(opened.tenant.memories.ensure_version, int(seen[:_MAX_DIGITS]))
                 return await handle(request)
 
         return handle_authorised
@@ -83,7 +82,7 @@ async def _owner_of_sources(opened: Opened) -> OpenTenant:
 Sources = Annotated[OpenTenant, Depends(_owner_of_sources)]
 _Id = Annotated[int, Path(ge=1, le=MAX_ID)]
 _IN_PATH = {"memory_id": _Id, "name_id": _Id, "decision": Annotated[str, Path(max_length=40)], "proposal": ProposalId}
-_FAULTS = (
+_ERROR_STATUSES = (
     HTTPStatus.BAD_REQUEST,
     HTTPStatus.UNAUTHORIZED,
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
@@ -91,24 +90,22 @@ _FAULTS = (
     HTTPStatus.INTERNAL_SERVER_ERROR,
     HTTPStatus.SERVICE_UNAVAILABLE,
 )
-"""What any route may answer."""
 IdempotencyKey = Annotated[
     str | None,
     Header(
         min_length=1,
         max_length=200,
         pattern="^[!-~]+$",
-        description="Sent again with the same body, even after a restart, it gets the same id and stores nothing twice.",
+        description="Repeated with the same body, even after a restart, it returns the same id and stores nothing twice.",
     ),
 ]
-
 
 router = APIRouter(
     prefix="/api/v1/{tenant}",
     route_class=TenantRoute,
     dependencies=[Security(APIKeyHeader(name=KEY_HEADER, auto_error=False, description="A key of this tenant."))],
     responses={
-        **{each.value: {"model": models.ErrorOut, "description": each.phrase} for each in _FAULTS},
+        **{each.value: {"model": models.ErrorOut, "description": each.phrase} for each in _ERROR_STATUSES},
         "default": {"model": models.ErrorOut, "description": "Another error."},
     },
 )
@@ -124,10 +121,10 @@ _NARROWING = {
 }
 
 
-def _body_of(
+def _create_body(
     operation: Callable[..., View], fields: Sequence[str], defaults: Mapping[str, object], base: type[BaseModel]
 ) -> type[BaseModel]:
-    """A body of an operation's own parameters; where it takes a `Narrowing`, of the fields of that, too."""
+    """Create a body model from an operation's parameters; if it takes a `Narrowing`, with the fields of that, too."""
     hints, parameters = get_type_hints(operation, include_extras=True), signature(operation).parameters
     usual = {name: ... if each.default is Parameter.empty else each.default for name, each in parameters.items()}
     taken: Any = {name: (hints[name], defaults.get(name, usual[name])) for name in fields}
@@ -136,7 +133,7 @@ def _body_of(
     return create_model(f"{operation.__name__.title()}Request", __base__=base, **taken)
 
 
-def _serve(
+def _add_route(
     route: str,
     operation: Callable[..., View],
     *fields: str,
@@ -149,16 +146,16 @@ def _serve(
     respond: Callable[..., Response] | None = None,
     **given: object,
 ) -> None:
-    """Add the route, such as "POST /names/{name_id}/merge", of an operation that takes what the path names, a body, and `given`.
+    """Add a route, such as "POST /names/{name_id}/merge", that calls `operation` with the ids in the path, the body's fields, and `given`.
 
-    The body, or the query of a GET, has those `fields` of the operation's own parameters, with other `defaults`, or is a `body`.
-    The id of the operation in the schema begins with `name`, or the name of the function. `needs_body` refuses a request without a
-    body where every field has a default. `owns_sources` says that only the tenant with the silos may ask, `work` which threads do it;
-    `respond` makes the response of the answer and the form wanted.
+    The body, or the query of a GET, has those `fields` of the operation's parameters, with other `defaults`, or is a `body`.
+    `needs_body` rejects a request without a body even if every field has a default. The id of the operation in the schema begins with
+    `name`, by default the function's. `owns_sources` admits only the tenant with the silos, `work` chooses the threads, and `respond`
+    makes the response from the answer and the requested form.
     """
     method, path = route.split()
     in_query = method == "GET"
-    body = _body_of(operation, fields, defaults, BaseModel if in_query else models.Request) if fields else body
+    body = _create_body(operation, fields, defaults, BaseModel if in_query else models.Request) if fields else body
 
     async def serve(opened: OpenTenant, body: BaseModel | None = None, **named: object) -> View | Response:
         asked = body.model_dump() if body else {}
@@ -183,7 +180,7 @@ def _serve(
 async def store(
     opened: Opened, body: models.StoreRequest, response: Response, idempotency_key: IdempotencyKey = None
 ) -> operations.store.StoredMemory:
-    """Remember a text, whole or not at all; answers after the commit, with what the text stirs up."""
+    """Store a text, in full or not at all. The answer follows the commit and names related memories."""
     given = NewMemory(**body.model_dump(exclude={"tags"}), tags=tuple(body.tags), source=Source.HTTP)
     stored = await opened.write(_store_once, opened.tenant, given, idempotency_key)
     response.headers[STORE_VERSION_HEADER] = str(stored.version)
@@ -191,14 +188,14 @@ async def store(
 
 
 def _store_once(tenant: Tenant, given: NewMemory, key: str | None) -> operations.store.StoredMemory:
-    """Store under an id that follows from the store and a client's key: stores that are merged have nothing under one id."""
+    """Store under an id derived from the store and a client's key, so that merged stores never share an id."""
     number = derived_id(f"idempotency-key {tenant.state.claim()}", key) if key else None
     return operations.store.store(tenant, replace(given, id=number))
 
 
 @router.get("/health")
 async def health(opened: Opened) -> operations.health.Health:
-    """How this tenant's memory is; 503 where it cannot work."""
+    """Health of this tenant's memory; 503 if it does not work."""
     found = await opened.write(operations.health.health, opened.tenant)
     if found.faults:
         raise HTTPException(HTTPStatus.SERVICE_UNAVAILABLE, " ".join(found.faults))
@@ -207,7 +204,7 @@ async def health(opened: Opened) -> operations.health.Health:
 
 @router.get("/export", response_class=StreamingResponse, responses={200: {"content": {_JSONL: {}}}})
 async def export(opened: Opened) -> StreamingResponse:
-    """All memories in every state, as JSON Lines."""
+    """Export all memories in every state as JSON Lines."""
     take = partial(next, operations.exchange.exported_lines(opened.tenant), "")
     first = await opened.read(take)
 
@@ -223,64 +220,64 @@ async def export(opened: Opened) -> StreamingResponse:
 
 @router.post("/import", openapi_extra={"requestBody": {"required": True, "content": {_JSONL: {"schema": {"type": "string"}}}}})
 async def import_(opened: Opened, request: Request, skip_invalid: bool = False) -> operations.exchange.Imported:
-    """Take in memories from JSON Lines. An id that is already there is updated, so an import can be sent again."""
+    """Import memories from JSON Lines. An existing id is updated, so an import can be repeated."""
     lines, faults = (await request.body()).splitlines(), list[str]()
     options = {"skip_invalid": skip_invalid, "on_fault": faults.append, "on_progress": lambda _done, _total: None}
     try:
         return await opened.write(operations.exchange.import_lines, opened.tenant, "the body", lines, **options)
     except InvalidInputError as error:
-        raise HTTPException(HTTPStatus.BAD_REQUEST, " ".join([str(error), *faults[:_MOST_FAULTS]])) from error
+        raise HTTPException(HTTPStatus.BAD_REQUEST, " ".join([str(error), *faults[:_MAX_FAULTS]])) from error
 
 
 @router.post("/learn/apply")
 async def learn_apply(opened: Sources, body: models.ApplyRequest) -> operations.learn.ApplyAnswer:
-    """Move what was decided into the canonical homes and delete its silo files; without `confirm`, show what would be done."""
+    """Move decided proposals into the canonical homes and delete their silo files; without `confirm`, show what would be done."""
     return await opened.write(operations.learn.apply, opened.tenant, dry_run=not body.confirm)
 
 
-_serve(
+_add_route(
     "POST /search",
     operations.search.search,
     *("query", "limit", "bridges", "everything", "cursor"),
     needs_body=True,
     work="search",
 )
-_serve("POST /erase", operations.erase.erase, "ids", "matching", "source", "before", "confirm", needs_body=True)
-_serve("POST /recent", operations.show.recent, "hours", "limit", "cursor", defaults={"hours": 24})
-_serve("POST /timeline", operations.timeline.timeline, "on", "limit", "cursor")
-_serve(
+_add_route("POST /erase", operations.erase.erase, "ids", "matching", "source", "before", "confirm", needs_body=True)
+_add_route("POST /recent", operations.show.recent, "hours", "limit", "cursor", defaults={"hours": 24})
+_add_route("POST /timeline", operations.timeline.timeline, "on", "limit", "cursor")
+_add_route(
     "POST /context",
     operations.context.context,
     *("topics", "depth", "max_tokens", "lens", "form", "include_fields", "history", "offline"),
     work="search",
     respond=_document,
 )
-_serve("POST /init", operations.show.init, body=models.Request)
-_serve("GET /memories/{memory_id}", operations.show.show)
-_serve("GET /memories/{memory_id}/relations", operations.relate.relations)
-_serve("POST /memories/{memory_id}/forget", operations.changes.forget)
-_serve("POST /memories/{memory_id}/restore", operations.changes.restore)
-_serve("POST /memories/{memory_id}/undo", operations.undo.undo)
-_serve("POST /memories/{memory_id}/edit", operations.changes.edit, "content", source=Source.HTTP, work="write")
-_serve("POST /memories/{memory_id}/tags", operations.changes.tag, "add", "remove", needs_body=True)
-_serve("POST /memories/{memory_id}/supersede", operations.changes.supersede, "new")
-_serve("POST /memories/{memory_id}/tell", operations.session.tell_at_start, "told")
-_serve("GET /conflicts", operations.conflicts.conflicts, "reference")
-_serve("GET /session", operations.session.preview, "project", name="session")
-_serve("GET /names", operations.names.list_names, "kind", "like", "limit", "cursor", name="names")
-_serve(
+_add_route("POST /init", operations.show.init, body=models.Request)
+_add_route("GET /memories/{memory_id}", operations.show.show)
+_add_route("GET /memories/{memory_id}/relations", operations.relate.relations)
+_add_route("POST /memories/{memory_id}/forget", operations.changes.forget)
+_add_route("POST /memories/{memory_id}/restore", operations.changes.restore)
+_add_route("POST /memories/{memory_id}/undo", operations.undo.undo)
+_add_route("POST /memories/{memory_id}/edit", operations.changes.edit, "content", source=Source.HTTP, work="write")
+_add_route("POST /memories/{memory_id}/tags", operations.changes.tag, "add", "remove", needs_body=True)
+_add_route("POST /memories/{memory_id}/supersede", operations.changes.supersede, "new")
+_add_route("POST /memories/{memory_id}/tell", operations.session.tell_at_start, "told")
+_add_route("GET /conflicts", operations.conflicts.conflicts, "reference")
+_add_route("GET /session", operations.session.preview, "project", name="session")
+_add_route("GET /names", operations.names.list_names, "kind", "like", "limit", "cursor", name="names")
+_add_route(
     "POST /relations",
     operations.relate.relate,
     *("source", "target", "relation", "confidence", "note"),
     stated_by=Source.HTTP,
 )
-_serve("GET /names/decisions", operations.names.list_decisions, name="name_decisions")
-_serve("GET /names/{name_id}", operations.names.show_name, name="name")
-_serve("POST /names/{name_id}/merge", operations.names.merge_names, "into", work="write")
-_serve("POST /names/{name_id}/split", operations.names.split_name, "spelling", work="write")
-_serve("POST /names/decisions/{decision}/undo", operations.names.undo_decision, work="write", name="undo_name_decision")
-_serve("POST /learn/check", operations.learn.check, owns_sources=True, work="write", name="learn_check")
-_serve(
+_add_route("GET /names/decisions", operations.names.list_decisions, name="name_decisions")
+_add_route("GET /names/{name_id}", operations.names.show_name, name="name")
+_add_route("POST /names/{name_id}/merge", operations.names.merge_names, "into", work="write")
+_add_route("POST /names/{name_id}/split", operations.names.split_name, "spelling", work="write")
+_add_route("POST /names/decisions/{decision}/undo", operations.names.undo_decision, work="write", name="undo_name_decision")
+_add_route("POST /learn/check", operations.learn.check, owns_sources=True, work="write", name="learn_check")
+_add_route(
     "POST /learn/review",
     operations.learn.review,
     *("accept", "reject", "defer", "note", "deeper"),
@@ -288,7 +285,7 @@ _serve(
     owns_sources=True,
     work="write",
 )
-_serve(
+_add_route(
     "POST /learn/proposals/{proposal}/reword",
     operations.learn.reword,
     "content",
@@ -296,17 +293,17 @@ _serve(
     work="write",
     name="learn_reword",
 )
-_serve("POST /learn/undo", operations.learn.undo, owns_sources=True, work="write", name="learn_undo")
+_add_route("POST /learn/undo", operations.learn.undo, owns_sources=True, work="write", name="learn_undo")
 
 
 @router.post("/mcp", include_in_schema=False)
 async def mcp(opened: Opened, request: Request) -> Response:
-    """MCP for an assistant; its own messages describe it."""
+    """Answer an MCP message."""
     return await answer_message(request, opened)
 
 
 async def answer_message(request: Request, opened: OpenTenant) -> Response:
-    """Answer one message; a notification gets 202 and no body.
+    """Answer an MCP message; a notification gets 202 and no body.
 
     Raises:
         HTTPException: 400, a header cannot be used.

@@ -1,4 +1,4 @@
-"""What the worker processes of one service share: small records in memory that a process shares with those forked from it."""
+"""Small records in memory that a process shares with the workers forked from it."""
 
 import fcntl
 import mmap
@@ -13,22 +13,22 @@ _NAME_BYTES = 16
 
 
 class SharedRecords:
-    """Short values by name, of which the one that was not used for longest makes room for a new one. Nothing of them reaches a disk.
+    """Short values by name, in memory only; a new one evicts the least recently used.
 
-    A kill of one process, even in the middle of a change, leaves the lock to the others: the system frees it.
+    If a process is killed, even during a change, the system releases its lock.
     """
 
     def __init__(self, count: int, most_bytes: int) -> None:
-        """Make room for so many records, of which none is longer than `most_bytes`."""
+        """Allocate `count` records of at most `most_bytes` each."""
         layout = np.dtype([("name", f"V{_NAME_BYTES}"), ("used", "u8"), ("size", "u4")])
         self.most_bytes = most_bytes
         self._heads = np.frombuffer(mmap.mmap(-1, count * layout.itemsize), layout)
         self._values = np.frombuffer(mmap.mmap(-1, count * most_bytes), np.uint8).reshape(count, most_bytes)
-        self._lock_file = TemporaryFile()  # noqa: SIM115 - as long as this object
+        self._lock_file = TemporaryFile()  # noqa: SIM115 - open for the lifetime of this object
         self._threads = Lock()
 
     def change(self, name: str, change: Callable[[bytes], bytes]) -> bytes:
-        """Put `change` of the value in its place, while no other thread or process changes one; an empty value removes the record."""
+        """Replace a value with `change(value)`, under a lock of all threads and processes; an empty value removes the record."""
         digest = np.void(blake2b(name.encode(), digest_size=_NAME_BYTES).digest())
         with self._threads:
             fcntl.lockf(self._lock_file, fcntl.LOCK_EX)
@@ -48,7 +48,7 @@ class SharedRecords:
             return after
         if len(after) > self.most_bytes:
             raise ValueError(f"A shared record holds {self.most_bytes} bytes and not {len(after)}.")
-        sizes[place] = 0  # first: a process that is killed here leaves no half of a value
+        sizes[place] = 0  # first, so that a killed process leaves no half-written value
         self._values[place, : len(after)] = np.frombuffer(after, np.uint8)
         names[place], used[place] = digest, used.max() + 1 if after else 0
         sizes[place] = len(after)

@@ -130,7 +130,7 @@ def test_a_hung_embedder_holds_up_no_message_that_does_not_ask_it(
 def test_a_service_stops_in_bounded_time_while_an_embedder_hangs(
     settings: Settings, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pool_module, "_PATIENCE_SECONDS", 0.2)
+    monkeypatch.setattr(pool_module, "_TIMEOUT_SECONDS", 0.2)
     create_tenant(tenant)
     released = Event()
 

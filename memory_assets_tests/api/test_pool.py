@@ -23,7 +23,7 @@ from memory_assets.tenants import Tenant, create_tenant, delete_tenant
 
 
 def test_a_tenant_is_not_closed_while_a_request_is_under_way(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pool_module, "_MOST_OPEN", 1)
+    monkeypatch.setattr(pool_module, "_MAX_OPEN", 1)
     for name in ("one", "two", "three"):
         create_tenant(Tenant(settings, name))
 
@@ -55,7 +55,7 @@ def without_collector() -> Iterator[None]:
 def test_a_closed_tenant_gives_back_its_memory_and_its_files(
     settings: Settings, monkeypatch: pytest.MonkeyPatch, workers: int
 ) -> None:
-    monkeypatch.setattr(pool_module, "_MOST_OPEN", 2)
+    monkeypatch.setattr(pool_module, "_MAX_OPEN", 2)
     names = [f"tenant{number}" for number in range(8)]
     for name in names:
         create_tenant(Tenant(settings, name))
