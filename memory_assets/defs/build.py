@@ -1,4 +1,4 @@
-"""Assembles the Definitions from a resource: the assets, a check for each invariant, and what starts them."""
+"""Assembly of the Definitions from a resource: assets, a check for each invariant, jobs, schedules and sensors."""
 
 from collections.abc import Callable, Iterator, Sequence
 
@@ -17,15 +17,14 @@ from memory_assets.invariants import INVARIANTS
 from memory_assets.language.times import display_zone
 from memory_assets.settings import Settings
 
-_NAMED = 20
-"""Rows that a check names."""
+_MAX_ROWS = 20
 
 
 def build_defs(memory: MemoryResource) -> dg.Definitions:
-    """Everything that Dagster knows, over the stores that `memory` opens; the hours are in the time zone of its settings.
+    """Return all definitions over the stores that `memory` opens, with schedules in the time zone of its settings.
 
     Raises:
-        SettingsError: a setting cannot be used.
+        SettingsError: a setting is invalid.
     """
     settings = memory.settings()
     zone = display_zone(settings)
@@ -34,9 +33,9 @@ def build_defs(memory: MemoryResource) -> dg.Definitions:
     found = dg.load_assets_from_package_module(assets, include_specs=True)
     loaded = [each for each in found if isinstance(each, dg.AssetsDefinition | dg.AssetSpec)]
     with accepted_previews():
-        checks = [*map(_checks, dict.fromkeys(each.asset for each in INVARIANTS)), keeping.newest_backup_restores]
+        checks = [*map(_build_check, dict.fromkeys(each.asset for each in INVARIANTS)), keeping.newest_backup_restores]
     return dg.Definitions(
-        assets=dg.map_asset_specs(_explained(settings, loaded, [*schedules, *sensors]), loaded),
+        assets=dg.map_asset_specs(_add_explanations(settings, loaded, [*schedules, *sensors]), loaded),
         asset_checks=checks,
         jobs=JOBS,
         schedules=schedules,
@@ -46,8 +45,8 @@ def build_defs(memory: MemoryResource) -> dg.Definitions:
     )
 
 
-def _checks(asset: str) -> dg.AssetChecksDefinition:
-    """One step that looks at the invariants of an asset, in the partition of its run alone, up to one that blocks."""
+def _build_check(asset: str) -> dg.AssetChecksDefinition:
+    """Return one step that checks an asset's invariants in the run's partition, up to a blocking one that fails."""
     invariants = sorted((each for each in INVARIANTS if each.asset == asset), key=lambda each: not each.is_blocking)
     specs = [
         dg.AssetCheckSpec(each.name, asset=asset, description=each.promise, blocking=each.is_blocking, partitions_def=TENANTS)
@@ -59,7 +58,7 @@ def _checks(asset: str) -> dg.AssetChecksDefinition:
         tenant = memory.open_for(context)
         chosen = {key.name for key in context.selected_asset_check_keys}
         results: list[dg.AssetCheckResult] = []
-        with tenant.catalog.read():  # held open, because opening it takes longer than a look
+        with tenant.catalog.read():  # kept open, because opening it takes longer than a check
             for invariant in invariants:
                 if invariant.name in chosen:
                     found = invariant.find(tenant)
@@ -68,7 +67,7 @@ def _checks(asset: str) -> dg.AssetChecksDefinition:
                         passed=not found,
                         severity=dg.AssetCheckSeverity.WARN if invariant.is_warning else dg.AssetCheckSeverity.ERROR,
                         description=invariant.mend if found else "",
-                        metadata={"faults": len(found), "rows": dg.TextMetadataValue(", ".join(found[:_NAMED]))},
+                        metadata={"faults": len(found), "rows": dg.TextMetadataValue(", ".join(found[:_MAX_ROWS]))},
                     )
                     results.append(result)
                     if found and invariant.is_blocking:
@@ -82,12 +81,12 @@ def _checks(asset: str) -> dg.AssetChecksDefinition:
     return evaluate
 
 
-def _explained(
+def _add_explanations(
     settings: Settings,
     loaded: Sequence[dg.AssetsDefinition | dg.AssetSpec],
     automation: Sequence[dg.ScheduleDefinition | dg.SensorDefinition],
 ) -> Callable[[dg.AssetSpec], dg.AssetSpec]:
-    """Let each asset say what starts it; the model that makes it is part of its code version."""
+    """Return a function that adds to each asset what starts it, and to its code version the model that it uses."""
     made = [each for each in loaded if isinstance(each, dg.AssetsDefinition)]
     graph = AssetGraph.from_assets(made)
     selected = {job.name: job.selection.resolve(graph) for job in JOBS}

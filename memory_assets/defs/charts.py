@@ -1,4 +1,4 @@
-"""Pictures on the pages of assets: small bar charts as SVG within Markdown."""
+"""Small bar charts for the pages of assets, as SVG within Markdown."""
 
 from base64 import b64encode
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ _WIDTH, _ROW, _LABEL = 420, 18, 120
 
 
 def bar_chart(title: str, counts: Mapping[str, int]) -> dg.MarkdownMetadataValue:
-    """A horizontal bar a label, with its count; a sentence if there is nothing to draw."""
+    """Return a chart with one horizontal bar and count per label, or a sentence if there is nothing to draw."""
     if not any(counts.values()):
         return dg.MarkdownMetadataValue(f"{title}: nothing yet.")
     scale = (_WIDTH - _LABEL - 60) / max(counts.values())

@@ -1,4 +1,4 @@
-"""How a step fails: a transient error is retried a few times; any other error becomes one sentence and is not retried.
+"""Errors of a step: a transient one is retried a few times; any other becomes one sentence and is not retried.
 
 If the process dies, run monitoring resumes the run (`memory_assets.defs.launcher`). The message of a foreign exception is not
 recorded, because it may quote a row, a text or a value.
@@ -24,7 +24,7 @@ def translate_errors(step: Callable[Given, Result]) -> Callable[Given, Result]:
     """Turn the exceptions of `step` into Dagster's.
 
     Raises:
-        dagster.RetryRequested: another process holds a lock longer than the bounded wait, or the embedder does not answer.
+        dagster.RetryRequested: another process holds a lock beyond the timeout, or the embedder does not answer.
         dagster.Failure: anything else; its description is the sentence for a person.
     """
 
@@ -36,7 +36,7 @@ def translate_errors(step: Callable[Given, Result]) -> Callable[Given, Result]:
             if _is_transient(error):
                 raise dg.RetryRequested(_RETRIES, _PAUSE_SECONDS) from error
             raise dg.Failure(str(error), allow_retries=False) from None
-        except Exception as error:  # noqa: BLE001 - whatever it is, its message is not recorded
+        except Exception as error:  # noqa: BLE001 - its message must not be recorded
             frames = "".join(traceback.format_tb(error.__traceback__))
             raise dg.Failure(
                 f"{type(error).__name__} in {step.__name__}, which is a fault of memory_assets; please report where it happened.",

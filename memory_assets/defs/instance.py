@@ -1,6 +1,6 @@
-"""The Dagster instance: how it is set up and opened, and that nobody else reads it.
+"""Setup and opening of the Dagster instance, and the protection of its folder.
 
-What is kept in it, and for how long, belongs to `memory_assets.defs.upkeep`, its files to `memory_assets.stores.records`.
+`memory_assets.defs.upkeep` has the retention of its records, `memory_assets.stores.records` its files.
 """
 
 import logging
@@ -26,15 +26,15 @@ from memory_assets.stores.records import OURS, explain_failure, instance_home
 _log = logging.getLogger(__name__)
 _CONFIG = files("memory_assets.defs").joinpath("dagster.yaml")
 _OF_0_1_0 = "de52527f1a3777797a4585878be39c83"
-"""MD5 of the configuration of 0.1.0, which is replaced if nobody edited it."""
+"""MD5 of the configuration of 0.1.0, which is replaced if unedited."""
 
 
 @contextmanager
 def open_instance(settings: Settings) -> Iterator[dg.DagsterInstance]:
-    """The instance in `instance_home`, set up at its first use and closed to others, whatever the umask.
+    """Yield the instance in `instance_home`, set up at its first use and closed to others regardless of the umask.
 
     Raises:
-        StoreError: its folder cannot be made, its configuration not be used, or its records not be read or written.
+        StoreError: its folder cannot be created, its configuration is invalid, or its records cannot be read or written.
     """
     home = instance_home(settings)
     named = os.environ.get("DAGSTER_HOME")
@@ -56,7 +56,7 @@ def open_instance(settings: Settings) -> Iterator[dg.DagsterInstance]:
             ) from error
     close_to_others(home)
     try:
-        os.environ["DAGSTER_HOME"] = str(home)  # which its configuration names
+        os.environ["DAGSTER_HOME"] = str(home)  # its configuration refers to it
         try:
             opened = dg.DagsterInstance.from_config(str(home))
         except (dg.DagsterError, CheckError, YAMLError) as error:
@@ -74,7 +74,7 @@ def open_instance(settings: Settings) -> Iterator[dg.DagsterInstance]:
 
 
 def is_set_up(settings: Settings) -> bool:
-    """Whether there is an instance to open; asking makes none."""
+    """Whether there is an instance. Creates none."""
     return (instance_home(settings) / "dagster.yaml").exists()
 
 

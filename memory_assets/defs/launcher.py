@@ -1,7 +1,7 @@
-"""Starts each run as a process of its own, and knows which runs live: a process holds a lock on a file while it works on a run.
+"""The run launcher starts each run as a process and tells which runs are alive, by a lock that the process holds on a file.
 
-Dagster's run monitoring asks for it, and resumes a run whose process ended too soon as the same run: its steps go on where they
-stopped, and a backfill that it belongs to ends as a success. The webserver and the daemon import this, so it imports little.
+Dagster's run monitoring checks this and resumes a run whose process died as the same run: its steps continue where they stopped, and
+its backfill still succeeds. The webserver and the daemon import this module, so it imports little.
 """
 
 import fcntl
@@ -28,24 +28,24 @@ from dagster._core.storage.tags import ASSET_PARTITION_RANGE_START_TAG, PARTITIO
 from dagster._grpc.types import ExecuteRunArgs, ResumeRunArgs
 from dagster._serdes import ConfigurableClassData, serialize_value
 
-_ENDED = "The process of this run has ended without a word."
+_ENDED = "The process of this run ended unexpectedly."
 
 
 class ResumingLauncher(RunLauncher):
-    """Resumes runs whose process has ended, so it must know which have one."""
+    """Launcher that can resume runs whose process has ended, and check whether a process is alive."""
 
     @property
     def supports_resume_run(self) -> bool:
-        """Always."""
+        """Return True."""
         return True
 
     @property
     def supports_check_run_worker_health(self) -> bool:
-        """Always."""
+        """Return True."""
         return True
 
     def terminate(self, run_id: str) -> bool:
-        """Cancel a run. False if it has ended."""
+        """Cancel a run. Return False if it has ended."""
         run = self._instance.get_run_by_id(run_id)
         if run is None or run.is_finished:
             return False
@@ -55,18 +55,18 @@ class ResumingLauncher(RunLauncher):
 
     @abstractmethod
     def _cancel(self, run: dg.DagsterRun) -> None:
-        """Let a process cancel its run; cancel one that has no process."""
+        """Make the run's process cancel it, or cancel a run without a process."""
 
 
 class ProcessLauncher(ResumingLauncher, DefaultRunLauncher):
-    """What `dagster.yaml` names as the launcher of runs."""
+    """Launcher that `dagster.yaml` names."""
 
     def __init__(self, inst_data: ConfigurableClassData | None = None) -> None:
         super().__init__(inst_data)
         self._workers: list[subprocess.Popen[bytes]] = []
 
     def dispose(self) -> None:
-        """End the runs: none outlives the daemon, which resumes them when it starts again."""
+        """Kill the runs: none outlives the daemon, which resumes them at its next start."""
         for worker in self._workers:
             worker.kill()
 
@@ -76,7 +76,7 @@ class ProcessLauncher(ResumingLauncher, DefaultRunLauncher):
         self._start(context, "execute_run", ExecuteRunArgs)
 
     def resume_run(self, context: ResumeRunContext) -> None:
-        """Go on with a run whose process ended. A run of `memory run` fails instead: its person has seen it end."""
+        """Resume a run whose process ended. A run of `memory run` fails instead, because its user has seen it end."""
         self._instance.event_log_storage.free_concurrency_slots_for_run(context.dagster_run.run_id)
         if context.job_code_origin:
             self._start(context, "resume_run", ResumeRunArgs)
@@ -96,7 +96,7 @@ class ProcessLauncher(ResumingLauncher, DefaultRunLauncher):
         self._workers = [each for each in [*self._workers, started] if each.poll() is None]
 
     def check_run_worker_health(self, run: dg.DagsterRun) -> CheckRunHealthResult:
-        """Whether a run that has begun has a process."""
+        """Return whether a started run has a process."""
         if is_alive(self._instance, run.run_id) is False:
             return CheckRunHealthResult(WorkerStatus.FAILED, _ENDED)
         return CheckRunHealthResult(WorkerStatus.RUNNING)
@@ -125,7 +125,7 @@ def assign_tenant(instance: dg.DagsterInstance, run: dg.DagsterRun) -> None:
 
 @contextmanager
 def shown_alive(instance: dg.DagsterInstance, run_id: str) -> Iterator[None]:
-    """Show that this process works on a run."""
+    """Mark a run as worked on by this process."""
     with _locked(instance, run_id) as lock:
         os.pwrite(lock, str(os.getpid()).encode(), 0)
         try:
@@ -150,9 +150,9 @@ def is_alive(instance: dg.DagsterInstance, run_id: str) -> bool | None:
 
 
 def end_dead_runs(instance: dg.DagsterInstance) -> None:
-    """Mark runs of `memory run` as failed whose process has ended.
+    """Mark runs of `memory run` whose process has ended as failed.
 
-    The slots in pools of every dead run are freed. The daemon resumes the runs that it started.
+    Every dead run's pool slots are freed. Runs that the daemon started are left to it to resume.
     """
     for lock in _locks(instance).glob("[!.]*"):
         if is_alive(instance, lock.name):
@@ -171,20 +171,20 @@ def _locks(instance: dg.DagsterInstance) -> Path:
 
 
 def lock_of(instance: dg.DagsterInstance, run_id: str) -> Path:
-    """The file that the process of a run holds a lock on."""
+    """Return the file on which a run's process holds a lock."""
     return _locks(instance) / run_id
 
 
 @contextmanager
 def _locked(instance: dg.DagsterInstance, run_id: str) -> Iterator[int]:
-    """A descriptor of the lock's file. The lock ends when the last process has closed it."""
+    """Yield a descriptor of the locked file. The lock ends when the last process closes it."""
     lock = lock_of(instance, run_id)
     lock.parent.mkdir(exist_ok=True, mode=0o700)
     unlocked = lock.with_name(f".{run_id}")
-    held = os.open(unlocked, os.O_RDWR | os.O_CREAT, 0o600)
+    descriptor = os.open(unlocked, os.O_RDWR | os.O_CREAT, 0o600)
     try:
-        fcntl.flock(held, fcntl.LOCK_SH)
+        fcntl.flock(descriptor, fcntl.LOCK_SH)
         unlocked.rename(lock)
-        yield held
+        yield descriptor
     finally:
-        os.close(held)
+        os.close(descriptor)

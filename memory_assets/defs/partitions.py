@@ -1,4 +1,4 @@
-"""Partitions: one a tenant, added when a run of it is asked for, deleted with the tenant."""
+"""Partitions: one per tenant, added when a run is requested for it and deleted with the tenant."""
 
 import warnings
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ TENANTS = dg.DynamicPartitionsDefinition(name=PARTITION_SET)
 
 @contextmanager
 def accepted_previews() -> Iterator[None]:
-    """Silence Dagster 1.13's warnings about what it may still change: references to code, and checks with a result a tenant."""
+    """Silence Dagster 1.13's warnings about preview features: code references and partitioned checks."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", dg.PreviewWarning)
         warnings.simplefilter("ignore", dg.BetaWarning)

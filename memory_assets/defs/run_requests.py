@@ -1,8 +1,8 @@
-"""When a sensor requests a run: the rule that all sensors share.
+"""The rule by which all sensors decide when to request a run.
 
-A step that reads an input first notes the input's stamp, by run in the instance's key-value storage. The stamp is reached when a run
-that noted it has succeeded, whoever started it. Until then sensors request a run again, a minute after the first failure and later
-once an hour. A sensor's cursor only saves this look-up; a lost cursor costs nothing.
+Before a step reads an input, it records the input's stamp for the run in the instance's key-value storage. A stamp is reached when a
+run that recorded it has succeeded, whoever started it. Until then sensors request runs: again a minute after the first failure, and
+later once an hour. A sensor's cursor only caches this result, so that a lost cursor has no effect.
 """
 
 import json
@@ -15,17 +15,16 @@ import dagster as dg
 from memory_assets.defs.upkeep import PARTITION_TAG, read_values, seen_by, write_value
 
 _FIRST_PAUSE_SECONDS = 60.0
-_LONGEST_PAUSE_SECONDS = 3600.0
+_MAX_PAUSE_SECONDS = 3600.0
 _COUNTED_FAILURES = 10
-_NEWEST_RUNS = 50
-"""Runs of a tenant that are looked at."""
+_MAX_RUNS_CHECKED = 50
 _RUN_KEY_TAG = "dagster/run_key"
 CHANGED_TAG = "changed"
-"""Names the inputs for which a sensor asked for the run."""
+"""Tag with the inputs for which a sensor requested the run."""
 
 
 def note_seen(context: dg.AssetExecutionContext, what: str, stamp: str) -> None:
-    """Note that the run has seen this state of an input, before the step reads it. A run without a partition counts for no sensor."""
+    """Record that the run has seen this state of an input, before the step reads it. Ignored for a run without a partition."""
     if not context.has_partition_key:
         return
     tenant, name = context.partition_key, seen_by(context.run)
@@ -34,11 +33,11 @@ def note_seen(context: dg.AssetExecutionContext, what: str, stamp: str) -> None:
 
 
 def next_run(instance: dg.DagsterInstance, tenant: str, stamps: Mapping[str, str]) -> dg.RunRequest | dg.SkipReason | None:
-    """What a sensor does about the states of inputs: request a run, wait and say why, or nothing if they are reached.
+    """Return the request for a run, the reason to wait, or None if the inputs' states (`stamps`) are reached.
 
-    `stamps` are the states by input. A request is for those that are not reached.
+    A request names the inputs whose state is not reached.
     """
-    records = instance.get_run_records(dg.RunsFilter(tags={PARTITION_TAG: tenant}), limit=_NEWEST_RUNS)
+    records = instance.get_run_records(dg.RunsFilter(tags={PARTITION_TAG: tenant}), limit=_MAX_RUNS_CHECKED)
     runs = [record.dagster_run for record in records]
     values = read_values(instance, tenant, map(seen_by, runs))
     seen = [dict[str, str](json.loads(value or "{}")) for value in values]
@@ -54,10 +53,10 @@ def next_run(instance: dg.DagsterInstance, tenant: str, stamps: Mapping[str, str
     if not left or any(record.dagster_run.is_success for record in asked):
         return None
     if not all(run.is_finished for run in runs):
-        return dg.SkipReason(f"A run for {tenant} is under way; the next tick looks again.")
+        return dg.SkipReason(f"A run for {tenant} is in progress; the next tick checks again.")
     failed = asked[:_COUNTED_FAILURES]
     if failed:
-        pause = min(_FIRST_PAUSE_SECONDS * 4 ** (len(failed) - 1), _LONGEST_PAUSE_SECONDS)
+        pause = min(_FIRST_PAUSE_SECONDS * 4 ** (len(failed) - 1), _MAX_PAUSE_SECONDS)
         wait = (failed[0].end_time or 0) + pause - time.time()
         if wait > 0:
             return dg.SkipReason(f"{len(failed)} run(s) for {tenant} failed; the next is requested in {wait:.0f} s.")
@@ -66,5 +65,5 @@ def next_run(instance: dg.DagsterInstance, tenant: str, stamps: Mapping[str, str
 
 
 def _short(stamp: str) -> str:
-    """Ten digits: one change in 10^12 is missed."""
+    """Return ten digits, which miss one change in 10^12."""
     return blake2b(stamp.encode(), digest_size=5).hexdigest()

@@ -1,6 +1,6 @@
-"""Runs a job in this process, for `memory run`, and tells what each step did.
+"""Runner of jobs in this process, for `memory run`, with messages about each step.
 
-However it ends, Dagster knows: a run that is interrupted is canceled, so that no sensor and no later run waits for it.
+An interrupted run is canceled in Dagster, so that no sensor and no later run waits for it.
 """
 
 import logging
@@ -26,31 +26,31 @@ from memory_assets.errors import MemoryAssetsError, NotFoundError
 from memory_assets.settings import Settings
 from memory_assets.tenants import Tenant
 
-logging.getLogger("sqlalchemy.pool").setLevel(logging.CRITICAL)  # it logs a traceback where a signal interrupts a rollback
+logging.getLogger("sqlalchemy.pool").setLevel(logging.CRITICAL)  # it logs a traceback if a signal interrupts a rollback
 
-_AGAIN_SECONDS = 0.05
-_DRAWN = dg.MarkdownMetadataValue | dg.TableMetadataValue | dg.TimestampMetadataValue
-"""What only the pages of the UI show."""
+_REDELIVERY_SECONDS = 0.05
+_UI_ONLY = dg.MarkdownMetadataValue | dg.TableMetadataValue | dg.TimestampMetadataValue
+"""Metadata that only the pages of the UI show."""
 
 OnMessage = Callable[[str, str], None]
-"""Told (step, message) when a step starts, whenever it says how far it is, and when it waits to be tried again."""
+"""Called with (step, message) when a step starts, reports progress, or waits for a retry."""
 OnReport = Callable[[str, dict[str, Any]], None]
-"""Told (asset, metadata) when an asset has been materialised."""
+"""Called with (asset, metadata) when an asset has been materialised."""
 
 
 def run_job(tenant: Tenant, job: str, on_message: OnMessage, on_report: OnReport) -> list[dg.AssetCheckEvaluation]:
-    """Run a job for one tenant in this process; return what the checks found.
+    """Run a job for one tenant in this process; return the results of the checks.
 
     Raises:
         NotFoundError: the tenant was deleted during the run.
-        MemoryAssetsError: a step failed; what the steps before it wrote stays, and the next run goes on from there.
-        KeyboardInterrupt: it was interrupted; the run is canceled in Dagster too.
+        MemoryAssetsError: a step failed; the results of earlier steps stay, and the next run continues from there.
+        KeyboardInterrupt: the run was interrupted, and is canceled in Dagster, too.
         StoreError: Dagster's records cannot be read or written.
     """
-    with _noticed_signals() as is_interrupted:
+    with _watch_signals() as is_interrupted:
         try:
             return _run_job(tenant, job, _listener(on_message, on_report), is_interrupted)
-        except BaseException:  # Dagster's interruption is no Exception, and a step that it meets fails in a way of its own
+        except BaseException:  # Dagster's interruption is not an Exception, and may make a step fail in other ways
             if is_interrupted():
                 raise KeyboardInterrupt from None
             raise
@@ -77,9 +77,7 @@ def _run_job(
                 )
             if not tenant.exists:
                 forget_tenant(instance, tenant.name)
-                raise NotFoundError(
-                    f"The tenant {tenant.name!r} was deleted while this run was under way; nothing of it was kept."
-                )
+                raise NotFoundError(f"The tenant {tenant.name!r} was deleted during this run; nothing of it was kept.")
             _raise_failure(result)
         except BaseException as error:
             run = instance.get_run_by_id(run_id)
@@ -91,8 +89,8 @@ def _run_job(
 
 
 @contextmanager
-def _noticed_signals() -> Iterator[Callable[[], bool]]:
-    """A predicate that says whether SIGINT or SIGTERM arrived, whatever became of it.
+def _watch_signals() -> Iterator[Callable[[], bool]]:
+    """Yield a predicate that tells whether SIGINT or SIGTERM arrived, even if the exception got lost.
 
     Dagster and SQLAlchemy turn an interruption into failures of many kinds. Python writes the number of each signal to the wakeup
     descriptor before it calls a handler.
@@ -111,9 +109,9 @@ def _noticed_signals() -> Iterator[Callable[[], bool]]:
         return signal.SIGINT in seen or signal.SIGTERM in seen
 
     def deliver_again(unraisable: "sys.UnraisableHookArgs") -> None:
-        """An interruption that is raised where nobody can catch it, such as in a weak reference's callback, is lost otherwise."""
+        """Repeat an interruption raised where nobody can catch it, such as in a weak reference's callback."""
         if is_interrupted():
-            Timer(_AGAIN_SECONDS, os.kill, (os.getpid(), signal.SIGINT)).start()
+            Timer(_REDELIVERY_SECONDS, os.kill, (os.getpid(), signal.SIGINT)).start()
         else:
             hook(unraisable)
 
@@ -129,27 +127,27 @@ def _noticed_signals() -> Iterator[Callable[[], bool]]:
 
 
 def forget_everywhere(settings: Settings, tenant: str) -> None:
-    """Let Dagster forget a tenant that was deleted, where it has ever run."""
+    """Delete a tenant from Dagster's records, if there are any."""
     if is_set_up(settings):
         with open_instance(settings) as instance:
             forget_tenant(instance, tenant)
 
 
 def _raise_failure(result: dg.ExecuteInProcessResult) -> None:
-    """Raise what a step failed by; a blocking check that failed is told with the other checks."""
+    """Raise the error of a failed step. A failed blocking check is reported with the other checks instead."""
     for event in result.all_events:
         if event.is_step_failure:
             failure = event.step_failure_data
             if failure.error and failure.error.cls_name == "DagsterAssetCheckFailedError":
                 return
-            said = failure.user_failure_data and failure.user_failure_data.description
-            raise MemoryAssetsError(f"The step {event.step_key} failed: {said or _cause(failure.error)}")
+            described = failure.user_failure_data and failure.user_failure_data.description
+            raise MemoryAssetsError(f"The step {event.step_key} failed: {described or _cause(failure.error)}")
     if not result.success:
         raise MemoryAssetsError("The run failed outside of its steps; see Dagster's UI, or run it again.")
 
 
 def _cause(error: Any) -> str:
-    """The sentence of the project's own error in a chain, or else the innermost one."""
+    """Return the message of the project's own error in a chain, else of the innermost error."""
     while error.cause and not error.message.startswith("memory_assets."):
         error = error.cause
     return error.message.strip().partition(": ")[2] or error.message.strip()
@@ -170,7 +168,7 @@ def _listener(on_message: OnMessage, on_report: OnReport) -> dg.LoggerDefinition
                 on_message(event.step_key, f"{_cause(event.step_retry_data.error)} Trying again in {pause:.0f} s.")
             elif event.is_step_materialization and event.asset_key.to_user_string() == event.step_key:
                 metadata = event.materialization.metadata
-                values = {name: value.value for name, value in metadata.items() if not isinstance(value, _DRAWN)}
+                values = {name: value.value for name, value in metadata.items() if not isinstance(value, _UI_ONLY)}
                 on_report(event.asset_key.to_user_string(), values)
 
     def console(_context: dg.InitLoggerContext) -> logging.Logger:
@@ -178,4 +176,4 @@ def _listener(on_message: OnMessage, on_report: OnReport) -> dg.LoggerDefinition
         logger.addHandler(Handler())
         return logger
 
-    return dg.LoggerDefinition(console, description="Tells the command line what is going on.")
+    return dg.LoggerDefinition(console, description="Reports progress on the command line.")

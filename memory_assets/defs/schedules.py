@@ -1,4 +1,4 @@
-"""Schedules: sleep cycles, Tana and backups at their hours, for every tenant that they concern, in one time zone."""
+"""Schedules of sleep cycles, Tana and backups, for every tenant concerned, in one time zone."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -15,30 +15,30 @@ from memory_assets.tenants import tenant_names
 _BACKUP_HOURS = {"daily": "40 3 * * *", "weekly": "40 3 * * 1"}
 
 
-def _no_place(settings: Settings) -> str:
+def _why_no_backup(settings: Settings) -> str:
     return "" if settings.backup_to else "No place for backups is set; set MEMORY_BACKUP_TO."
 
 
-def _no_token(settings: Settings) -> str:
+def _why_no_tana(settings: Settings) -> str:
     return "" if token_of(settings) else "There is no token for Tana; set MEMORY_TANA_TOKEN."
 
 
 def build_schedules(zone: str, backup_every: str) -> list[dg.ScheduleDefinition]:
-    """The schedules, each at its hour in the time zone of that IANA name."""
+    """Return the schedules, with hours in the time zone of an IANA name."""
     hours = _BACKUP_HOURS[backup_every]
-    backups = f"{backup_every.capitalize()}, where MEMORY_BACKUP_TO is set: a backup."
+    backups = f"{backup_every.capitalize()}, if MEMORY_BACKUP_TO is set: a backup."
     tried = "Weekly: a backup that is restored into a scratch folder."
-    read = "Hourly, where there is a token for Tana: what changed there."
-    linked = "Weekly: edges between similar memories that none connects."
+    read = "Hourly, if there is a token for Tana: the changes there."
+    linked = "Weekly: edges between similar memories that no edge connects."
     archived = "Quarterly: archives memories of low relevance."
     return [
         _schedule(zone, "decay_daily", "decay", "10 3 * * *", "%Y-%m-%d", "Daily: every memory's relevance."),
         _schedule(zone, "creative_weekly", "creative", "10 4 * * 0", "%G-W%V", linked),
         _schedule(zone, "cluster_monthly", "cluster", "10 5 1 * *", "%Y-%m", "Monthly: clusters and their summaries."),
         _schedule(zone, "forget_quarterly", "forget", "10 6 1 1,4,7,10 *", "%Y-%m", archived, config=ARCHIVING),
-        _schedule(zone, "tana_hourly", "read_tana", "25 * * * *", "%Y-%m-%dT%H", read, why_not=_no_token, is_of_sources=True),
-        _schedule(zone, "backup_regularly", "back_up", hours, "%Y-%m-%d", backups, why_not=_no_place),
-        _schedule(zone, "backup_check_weekly", "check_backup", "40 4 * * 0", "%Y-%m-%d", tried, why_not=_no_place),
+        _schedule(zone, "tana_hourly", "read_tana", "25 * * * *", "%Y-%m-%dT%H", read, why_not=_why_no_tana, is_of_sources=True),
+        _schedule(zone, "backup_regularly", "back_up", hours, "%Y-%m-%d", backups, why_not=_why_no_backup),
+        _schedule(zone, "backup_check_weekly", "check_backup", "40 4 * * 0", "%Y-%m-%d", tried, why_not=_why_no_backup),
     ]
 
 
@@ -54,9 +54,9 @@ def _schedule(
     why_not: Callable[[Settings], str] = lambda _: "",
     is_of_sources: bool = False,
 ) -> dg.ScheduleDefinition:
-    """One run a tenant and `period`, which is as for `strftime`; `is_of_sources` for the tenant of the settings alone.
+    """Return a schedule with one run per tenant and `period` (a `strftime` format); `is_of_sources` limits it to the settings' tenant.
 
-    `why_not` says why nothing is to do by the settings; it is empty if something is.
+    `why_not` returns why the settings leave nothing to do, or "".
     """
 
     @dg.schedule(

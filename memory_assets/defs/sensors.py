@@ -1,10 +1,10 @@
 """Sensors: they notice changes outside of Dagster and request runs until one has succeeded.
 
-A tick compares inputs by `stat` and opens only what changed. `memory_assets.defs.run_requests` decides whether to request a run. A tick
+A tick compares inputs by `stat` and opens only changed ones. `memory_assets.defs.run_requests` decides whether to request a run. A tick
 creates nothing; a tenant that does not exist gets no run. See docs/decisions.
 
-Sensors close over the resource instead of taking it as an argument, and ask for the instance only if something changed: Dagster opens
-the instance for every tick of a sensor that takes a resource, which was nine tenths of what an idle code location cost.
+Sensors close over the resource instead of taking it as an argument, and request the instance only after a change. Dagster opens the
+instance for every tick of a sensor that takes a resource, which was nine tenths of the cost of an idle code location.
 """
 
 import hashlib
@@ -40,28 +40,30 @@ from memory_assets.tana.state import SyncRecord
 from memory_assets.tenants import Tenant, sweep_deleted, tenant_names
 
 _SOURCES = {silo_files: Source.CLAUDE_SILO, seed_entries: Source.PAI_SEED, learning_entries: Source.PAI_LEARNING}
-_TAKES_IN = "Runs `remember` when Claude Code's memory files, seed.json or the LEARNING homes change."
-_COUNTS = "Runs `backlog` when Claude Code's memory files change: it counts what waits for `memory learn`, and proposes nothing."
+_SOURCES_TEXT = "Runs `remember` when Claude Code's memory files, seed.json or the LEARNING homes change."
+_BACKLOG_TEXT = (
+    "Runs `backlog` when Claude Code's memory files change: counts memories that wait for `memory learn`. Proposes nothing."
+)
 _SOURCES_SECONDS = 4
 _INTERVAL_SECONDS = 9
-"""Dagster looks every five seconds which sensors are due: one that is due every five would often be found a moment too early."""
-_NUDGE_SECONDS = 900
+"""Dagster checks every five seconds which sensors are due; with an interval of five it would often check a moment too early."""
+_BACKLOG_SECONDS = 900
 _HOUR_SECONDS = 3600
 _TANA_SECONDS = 60
-_TANA_PATIENCE_S = 1.0
+_TANA_TIMEOUT_SECONDS = 1.0
 _BUDGET_SECONDS = 0.5
-"""How long a tick opens stores; the other tenants come with the next tick."""
+"""Time in which a tick opens stores; the next tick takes the other tenants."""
 _DIGEST_BYTES = 6
 """With a thousand tenants, one change in 10^11 is missed."""
-_MOST_REQUESTS = 25
-"""Runs requested in one tick: Dagster takes about a tenth of a second to record each."""
+_MAX_REQUESTS = 25
+"""Runs requested per tick; Dagster takes about a tenth of a second to record each."""
 
 
 def build_sensors(memory: MemoryResource) -> list[dg.SensorDefinition]:
-    """The sensors over the stores that `memory` opens."""
+    """Return the sensors over the stores that `memory` opens."""
     return [
-        _source_sensor("sources_sensor", memory, _SOURCES, "remember", _SOURCES_SECONDS, _TAKES_IN),
-        _source_sensor("backlog_sensor", memory, {silo_backlog: Source.CLAUDE_SILO}, "backlog", _NUDGE_SECONDS, _COUNTS),
+        _source_sensor("sources_sensor", memory, _SOURCES, "remember", _SOURCES_SECONDS, _SOURCES_TEXT),
+        _source_sensor("backlog_sensor", memory, {silo_backlog: Source.CLAUDE_SILO}, "backlog", _BACKLOG_SECONDS, _BACKLOG_TEXT),
         _stored_memories_sensor(memory),
         _tana_sensor(memory),
         _housekeeping_sensor(memory),
@@ -71,7 +73,7 @@ def build_sensors(memory: MemoryResource) -> list[dg.SensorDefinition]:
 def _sensor(
     name: str, seconds: int, description: str, job: str | None = None
 ) -> Callable[[Callable[..., Any]], dg.SensorDefinition]:
-    """What makes a sensor of a function; the sensor runs unless somebody stops it."""
+    """Return a decorator that makes a sensor, which runs unless somebody stops it."""
     running = dg.DefaultSensorStatus.RUNNING
     return dg.sensor(name=name, job_name=job, minimum_interval_seconds=seconds, default_status=running, description=description)
 
@@ -94,13 +96,13 @@ def _source_sensor(
         if not changed:
             return dg.SkipReason(f"Nothing changed in {', '.join(str(paths[source]) for source in sources.values())}.")
         step = next_run(context.instance, tenant.name, changed)
-        return _answer(step, tenant.name, "What changed is taken in.", json.dumps({"tenant": tenant.name, **stamps}))
+        return _respond(step, tenant.name, "The changes are ingested.", json.dumps({"tenant": tenant.name, **stamps}))
 
     return evaluate
 
 
-def _answer(step: dg.RunRequest | dg.SkipReason | None, tenant: str, done: str, cursor: str) -> dg.SensorResult | dg.SkipReason:
-    """Request the run of a tenant, or wait; where nothing is to do, say so and keep the cursor."""
+def _respond(step: dg.RunRequest | dg.SkipReason | None, tenant: str, done: str, cursor: str) -> dg.SensorResult | dg.SkipReason:
+    """Return the request or the reason to wait; if there is nothing to do, say so and keep the cursor."""
     if step is None:
         return dg.SensorResult(skip_reason=done, cursor=cursor)
     if isinstance(step, dg.SkipReason):
@@ -119,7 +121,7 @@ def _stored_memories_sensor(memory: MemoryResource) -> dg.SensorDefinition:
         """Request a run for each tenant whose tables differ from those that its graph was built from.
 
         The cursor holds a short digest of the `table_stamp` of each tenant that needs no run, so that it stays short for a thousand
-        tenants. A tenant whose tables cannot be read gets a run too: that run fails, and no other tenant's does.
+        tenants. A tenant whose tables cannot be read also gets a run, so that only its own run fails.
         """
         settings = memory.settings()
         before = set((context.cursor or "").split())
@@ -136,7 +138,7 @@ def _stored_memories_sensor(memory: MemoryResource) -> dg.SensorDefinition:
         waiting: list[str] = []
         deadline = monotonic() + _BUDGET_SECONDS
         for tenant, stamp in changed:
-            if monotonic() > deadline or len(requests) == _MOST_REQUESTS:
+            if monotonic() > deadline or len(requests) == _MAX_REQUESTS:
                 waiting.append("More tenants have changed; the next tick takes them.")
                 break
             match _next_reflection(context.instance, settings, tenant, stamp):
@@ -157,7 +159,7 @@ def _stored_memories_sensor(memory: MemoryResource) -> dg.SensorDefinition:
 
 
 def tenant_digest(tenant: str, stamp: str | None) -> str:
-    """How the cursor of `stored_memories_sensor` notes a tenant that needs no run."""
+    """Return the entry of a tenant that needs no run in the cursor of `stored_memories_sensor`."""
     return urlsafe_b64encode(blake2b(f"{tenant} {stamp}".encode(), digest_size=_DIGEST_BYTES).digest()).decode()
 
 
@@ -182,26 +184,26 @@ def _tana_sensor(memory: MemoryResource) -> dg.SensorDefinition:
         "mirror_tana",
     )
     def evaluate(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
-        """Look at file and queue first. Tana is asked only if changes wait for it, and later after each failure."""
+        """Check the file and the queue first. Tana is called only if changes wait for it, and later after each failure."""
         settings = memory.settings()
         tenant = Tenant(settings)
-        said = integration(settings)
-        if said.enabled is False:
+        config = integration(settings)
+        if config.enabled is False:
             return dg.SkipReason("pai-seed's configuration switches Tana off.")
         if not tenant.exists:
             return dg.SkipReason(f"There is no tenant {tenant.name!r} yet.")
         waiting = sorted(SyncRecord.load(tenant.folder).queue.items())
-        stamp = source_stamp(tenant, Source.PAI_SEED) if said.enabled and said.auto_sync else ""
+        stamp = source_stamp(tenant, Source.PAI_SEED) if config.enabled and config.auto_sync else ""
         if not waiting and stamp in (context.cursor or "", ABSENT):
             return dg.SkipReason("Nothing waits for Tana.")
         wanted = hashlib.sha256(json.dumps([stamp, waiting]).encode()).hexdigest()[:32]
         step = next_run(context.instance, tenant.name, {tana_learnings.key.to_user_string(): wanted})
         try:
             if isinstance(step, dg.RunRequest):
-                TanaClient.open(settings).health(timeout=_TANA_PATIENCE_S)
+                TanaClient.open(settings).health(timeout=_TANA_TIMEOUT_SECONDS)
         except TanaError as error:
             return dg.SkipReason(str(error))
-        return _answer(step, tenant.name, "What waited is in Tana.", stamp)
+        return _respond(step, tenant.name, "The waiting changes are in Tana.", stamp)
 
     return evaluate
 
@@ -210,10 +212,10 @@ def _housekeeping_sensor(memory: MemoryResource) -> dg.SensorDefinition:
     @_sensor(
         "housekeeping_sensor",
         _HOUR_SECONDS,
-        "Deletes what Dagster keeps of old runs and of deleted tenants, and closes its folder to others.",
+        "Deletes Dagster's records of old runs and of deleted tenants, and closes its folder to others.",
     )
     def evaluate(context: dg.SensorEvaluationContext) -> dg.SkipReason:
-        """Do everything in the tick; start no run."""
+        """Do the work in the tick, without a run."""
         settings = memory.settings()
         instance = context.instance
         gone = set(instance.get_dynamic_partitions(PARTITION_SET)) - set(tenant_names(settings))

@@ -1,7 +1,7 @@
-"""Where Dagster keeps its records: its own SQLite files, over connections that stay open.
+"""Dagster's storage: its own SQLite files, over connections that stay open.
 
-Dagster connects anew for each statement, and SQLite then writes its log into the database and waits for the disk each time: half of a
-run's time, and most of what an idle daemon costs. Here a power cut may lose the last records, which breaks none that came before.
+Dagster opens a connection for each statement, and SQLite then checkpoints its log and waits for the disk each time: half of a run's
+time, and most of the cost of an idle daemon. With open connections a power cut may lose the last records, but damages no earlier one.
 """
 
 import logging
@@ -22,13 +22,13 @@ from memory_assets.stores.records import prepare_records
 
 _log = logging.getLogger(__name__)
 _OPEN_FILES = 16
-"""Each run has a file of its own."""
+"""Engines kept open; each run has its own file."""
 _engines: dict[str, Engine] = {}
-"""By the address of a file, the one that was used last at the end."""
+"""By address of the file, the most recently used last."""
 
 
 class Storage(DagsterSqliteStorage):
-    """What `dagster.yaml` names as the storage."""
+    """Storage that `dagster.yaml` names."""
 
     def __init__(self, base_dir: str, inst_data: ConfigurableClassData | None = None) -> None:
         for sentence in prepare_records(Path(base_dir), lambda new: DagsterSqliteStorage(str(new)).dispose()):
@@ -41,7 +41,7 @@ class Storage(DagsterSqliteStorage):
 
     @classmethod
     def from_config_value(cls, inst_data: ConfigurableClassData | None, config_value: Mapping[str, Any]) -> Self:
-        """The storage in the folder of the configuration."""
+        """Return the storage in the configured folder."""
         return cls.from_local(config_value["base_dir"], inst_data)
 
 
@@ -61,7 +61,7 @@ def _transaction(address: str) -> Iterator[Connection]:
         yield connection
 
 
-class _InOneFile:
+class _OneFileStorage:
     _conn_string: str
 
     @contextmanager
@@ -70,14 +70,14 @@ class _InOneFile:
             yield connection
 
 
-class _Runs(_InOneFile, SqliteRunStorage): ...
+class _Runs(_OneFileStorage, SqliteRunStorage): ...
 
 
-class _Schedules(_InOneFile, SqliteScheduleStorage): ...
+class _Schedules(_OneFileStorage, SqliteScheduleStorage): ...
 
 
 class _Events(SqliteEventLogStorage):
-    """The UI follows a run by asking for its events, as the file of a run is no longer written for each of them."""
+    """Event log that the UI polls, because a run's file is not written for each event."""
 
     def __init__(self, base_dir: str) -> None:
         super().__init__(base_dir)

@@ -1,7 +1,7 @@
-"""What the assets of a tenant share: partitions, owner, errors, versions, and what their pages show.
+"""Common parts of a tenant's assets: partitions, owner, errors, versions, and the figures on their pages.
 
-A page shows figures of the last run, and beside them the last change: which run wrote something, how much, and a look at the table
-as it was left. The last change is kept in the instance's key-value storage, so that a run that finds nothing new repeats it.
+A page shows figures of the last run, and the last change: which run wrote something, how much, and a look at the table afterwards. The
+last change is kept in the instance's key-value storage, so that a run without changes repeats it.
 """
 
 import json
@@ -25,19 +25,19 @@ from memory_assets.tenants import Tenant
 
 OWNERS = ["team:memory"]
 Step = Callable[..., dg.MaterializeResult | Mapping[str, Any]]
-"""Returns the metadata of the materialisation, or the whole result."""
+"""Function that returns the metadata of the materialisation, or the whole result."""
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What the page of an asset shows beside the figures of its last run."""
+    """What an asset's page shows beside the figures of the last run."""
 
     changes: tuple[str, ...] = ()
-    """Figures that say that a run wrote something."""
+    """Figures that are not zero if a run wrote something."""
     look: str = ""
-    """A query on the catalog for a look at the table: counts, ids, kinds and dates, no texts."""
+    """Query on the catalog for a look at the table: counts, ids, kinds and dates, no texts."""
     is_result: bool = False
-    """Whether the figures that changed are shown as a tag of the run, too."""
+    """Whether the run also gets a tag with the changed figures."""
 
 
 def tenant_asset(
@@ -49,10 +49,10 @@ def tenant_asset(
     is_of_sources: bool = False,
     **given: Any,
 ) -> Callable[[Step], dg.AssetsDefinition]:
-    """Make an asset with a partition for each tenant; its metadata says how many `seconds` the step took.
+    """Make an asset with a partition for each tenant; its metadata includes the duration in `seconds`.
 
     `writes` names the registered table that it writes; `rules` the version of its rules. Both, and the table's schema, make the code
-    version. `is_of_sources` tells of an asset that is empty for tenants without files of their own. `given` goes to `dagster.asset`.
+    version. With `is_of_sources` the asset is empty for tenants without source files. `given` goes to `dagster.asset`.
     """
 
     def decorate(step: Step) -> dg.AssetsDefinition:
@@ -90,30 +90,30 @@ def tenant_asset(
 
 
 def due_within(warn_days: int, fail_days: int) -> dg.FreshnessPolicy:
-    """The policy of an asset that a schedule makes: a warning after the first run that was missed, a failure after the second."""
+    """Return the freshness policy of a scheduled asset: a warning after one missed run, a failure after two."""
     return dg.FreshnessPolicy.time_window(fail_window=timedelta(days=fail_days), warn_window=timedelta(days=warn_days))
 
 
 def external_asset(name: str, group: str, *kinds: str, description: str, **given: Any) -> dg.AssetSpec:
-    """An asset that others write or read; runs report what they saw of it."""
+    """Return an asset that is written or read outside of Dagster; runs report the state they saw."""
     return dg.AssetSpec(name, group_name=group, kinds=set(kinds), owners=OWNERS, description=description, **given)
 
 
 def report_external(
     context: dg.AssetExecutionContext, spec: dg.AssetSpec, version: str, metadata: Mapping[str, Any], partition: str | None = None
 ) -> None:
-    """Report within a run what it saw of an external asset; the record goes with the run."""
+    """Report the state of an external asset that a run saw; the record is deleted with the run."""
     tags = {DATA_VERSION_TAG: version}
     context.log_event(dg.AssetMaterialization(spec.key, partition=partition, metadata={**metadata}, tags=tags))
 
 
 def report_progress(context: dg.AssetExecutionContext, sentence: str) -> Callable[[int, int], None]:
-    """Say how far a step is, by a sentence with gaps for what is done and what there is to do."""
+    """Return a function that logs a step's progress; `sentence` has gaps for the number done and the total."""
     return lambda done, total: context.log.info(sentence.format(done, total))
 
 
 def table_metadata(name: str) -> dict[str, Any]:
-    """Name, store and column schema of a table, for the asset that writes it."""
+    """Return name, store and column schema of a table, as metadata of its asset."""
     registered = table(name)
     columns = [
         dg.TableColumn(
@@ -135,12 +135,12 @@ def table_metadata(name: str) -> dict[str, Any]:
 
 
 def schema_version(name: str) -> str:
-    """A short digest of the columns of a table: assets are stale when their table gets other columns."""
+    """Return a short digest of a table's columns, so that assets become stale when the columns change."""
     return blake2b(table(name).ddl().encode(), digest_size=3).hexdigest()
 
 
 def _last_change(context: dg.AssetExecutionContext, tenant: Tenant, found: Mapping[str, Any], page: Page) -> dict[str, Any]:
-    """When something was written last, what, and a look at the table after it: of this run, else as it was kept."""
+    """Return the time and figures of the last change and a look at the table after it: of this run, else as stored."""
     key = f"last_change:{context.asset_key.to_user_string()}"
     figures = [f"{found[name]} {name.replace('_', ' ')}" for name in page.changes if found.get(name)]
     if figures:
@@ -162,6 +162,6 @@ def _last_change(context: dg.AssetExecutionContext, tenant: Tenant, found: Mappi
 
 
 def read_rows(tenant: Tenant, query: str) -> list[dict[str, Any]]:
-    """The rows of a query on the catalog, by column."""
+    """Return the rows of a query on the catalog, by column."""
     with tenant.catalog.read() as connection:
         return connection.execute(query).to_arrow_table().to_pylist()

@@ -1,4 +1,4 @@
-"""Retention of Dagster's records: old runs and the records of deleted tenants are deleted.
+"""Retention of Dagster's records: deletion of old runs and of deleted tenants' records.
 
 Run records hold counts, ids and kinds, and no text of a memory.
 """
@@ -21,14 +21,14 @@ from memory_assets.defs.partitions import PARTITION_SET
 from memory_assets.defs.workers import WorkerLauncher
 
 KEPT_RUNS = 200
-"""Finished runs whose records stay: 55 MB, were they all of `remember`. A state that was reached is kept in the cursors, too."""
+"""Finished runs whose records are kept: 55 MB if all are of `remember`. The cursors also keep reached states."""
 PARTITION_TAG = "dagster/partition"
 _ENDED_TICKS = [TickStatus.SKIPPED, TickStatus.SUCCESS, TickStatus.FAILURE]
 FINISHED = [dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED]
 
 
 def sweep_runs(instance: dg.DagsterInstance, keep: int = KEPT_RUNS) -> int:
-    """Delete the records of all finished runs but the newest `keep`; return how many were deleted."""
+    """Delete the records of finished runs except the newest `keep`; return how many."""
     newest = instance.get_run_ids(dg.RunsFilter(statuses=FINISHED), limit=keep)
     if len(newest) < keep:
         return 0
@@ -41,19 +41,19 @@ def sweep_runs(instance: dg.DagsterInstance, keep: int = KEPT_RUNS) -> int:
 
 
 def read_values(instance: dg.DagsterInstance, tenant: str, names: Iterable[str]) -> list[str | None]:
-    """What the instance keeps for a tenant, by names; it outlives the records of runs."""
+    """Return the values stored for a tenant under `names`; they outlive the records of runs."""
     keys = [_key(tenant, name) for name in names]
     found = instance.run_storage.get_cursor_values(set(keys))
     return [found.get(key) for key in keys]
 
 
 def write_value(instance: dg.DagsterInstance, tenant: str, name: str, value: str) -> None:
-    """Keep a value until the tenant is deleted."""
+    """Store a value until the tenant is deleted."""
     instance.run_storage.set_cursor_values({_key(tenant, name): value})
 
 
 def seen_by(run: dg.DagsterRun) -> str:
-    """The name of what a run has noted that it read, until the run is deleted. A retry goes on with what the first try noted."""
+    """Return the name under which a run records the inputs it read; it is deleted with the run. A retry shares the first try's name."""
     return f"seen:{run.root_run_id or run.run_id}"
 
 
@@ -71,17 +71,15 @@ def _forget_values(instance: dg.DagsterInstance, are: Callable[[ColumnElement[st
 def forget_tenant(instance: dg.DagsterInstance, tenant: str) -> None:
     """Delete a tenant's partition and its runs with their events and keys. Sensors drop it from their cursors by themselves.
 
-    A run that is under way is canceled and still writes its end; the next call deletes it and the partition. The newest tick of a
-    sensor or schedule may name the tenant until the next tick, because the daemon finds its place by it.
+    A run in progress is canceled and still records its end; the next call deletes it and the partition. The newest tick of a sensor or
+    schedule may name the tenant until the next tick, because the daemon resumes from it.
     """
     for run in instance.get_runs(dg.RunsFilter(tags={PARTITION_TAG: tenant})):
         if not run.is_finished:
             instance.report_run_canceled(run, f"The tenant {tenant} was deleted.")
         launcher = instance.run_launcher
-        on_a_worker = (
-            isinstance(launcher, WorkerLauncher) and launcher.check_run_worker_health(run).status == WorkerStatus.RUNNING
-        )
-        if not (on_a_worker or is_alive(instance, run.run_id)):
+        has_worker = isinstance(launcher, WorkerLauncher) and launcher.check_run_worker_health(run).status == WorkerStatus.RUNNING
+        if not (has_worker or is_alive(instance, run.run_id)):
             delete_run(instance, run.run_id)
     if instance.get_runs_count(dg.RunsFilter(tags={PARTITION_TAG: tenant})):
         return
@@ -101,7 +99,7 @@ def forget_tenant(instance: dg.DagsterInstance, tenant: str) -> None:
 
 
 def delete_run(instance: dg.DagsterInstance, run_id: str) -> None:
-    """Delete a run with its files and its results of checks, which Dagster's own deletion leaves behind."""
+    """Delete a run with its files and check results, which Dagster's own deletion leaves behind."""
     instance.delete_run(run_id)
     lock_of(instance, run_id).unlink(missing_ok=True)
     _forget_values(instance, lambda key: key.endswith(f":seen:{run_id}"))

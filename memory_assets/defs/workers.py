@@ -1,7 +1,7 @@
-"""Run workers on several machines: Celery hands each run to a process of one of them, and a run whose worker died goes on in another.
+"""Run workers on several machines: Celery gives each run to a worker process, and to another one if that worker dies.
 
-`work` is such a worker; deploy/cluster/dagster.yaml names the launcher. The packages are those of the
-extra `cluster`, so they are imported where they are used.
+`work` is such a worker; deploy/cluster/dagster.yaml names the launcher. The packages are those of the extra `cluster`, so they are
+imported where they are used.
 """
 
 import sys
@@ -19,22 +19,22 @@ if TYPE_CHECKING:
     from celery import Celery
 
 _ANSWER_SECONDS = 10.0
-"""How long a worker has to say whether it works on a run."""
-_SILENT_LOOKS = 3
-"""A worker that says nothing at so many looks in a row is dead."""
-_WAITING_LOOKS = 60
-"""Redis has lost a task that no worker has begun at so many looks in a row."""
+"""Time in which a worker must report whether it works on a run."""
+_SILENT_CHECKS = 3
+"""Consecutive checks without an answer after which a worker counts as dead."""
+_WAITING_CHECKS = 60
+"""Consecutive checks without a worker after which Redis counts as having lost the task."""
 TASK_TAG = "dagster-celery/task_id"
 
 
 class WorkerLauncher(ResumingLauncher, ConfigurableClass):
-    """Launches runs as Celery's tasks, and asks the worker of a run whether it still works on it.
+    """Launches runs as Celery tasks, and asks a run's worker whether it still works on the run.
 
-    Celery itself keeps calling a task started whose worker was killed, and one done whose run could not note its end.
+    Celery's own state is not enough: a task stays started if its worker was killed, and is done even if its run could not record its end.
     """
 
     def __init__(self, broker: str, inst_data: ConfigurableClassData | None = None) -> None:
-        """`broker` is the URL of Redis, which also keeps the states of the tasks."""
+        """Prepare the launcher; `broker` is the URL of Redis, which also stores the task states."""
         from dagster_celery.launcher import CeleryRunLauncher
 
         super().__init__()
@@ -47,25 +47,25 @@ class WorkerLauncher(ResumingLauncher, ConfigurableClass):
             "redis_socket_keepalive": True,
         }
         self._tasks = CeleryRunLauncher("dagster", broker=broker, backend=broker, config_source=config)
-        self._looks: dict[str, int] = {}
+        self._checks: dict[str, int] = {}
 
     @property
     def celery(self) -> "Celery":
-        """What a worker runs."""
+        """Return the Celery application of the workers."""
         return self._tasks.celery
 
     def register_instance(self, instance: dg.DagsterInstance) -> None:
-        """Remember the instance, there and here."""
+        """Register the instance here and with Celery's launcher."""
         super().register_instance(instance)
         self._tasks.register_instance(instance)
 
     def launch_run(self, context: LaunchRunContext) -> None:
-        """Hand a run to the workers."""
+        """Submit a run to the workers."""
         assign_tenant(self._instance, context.dagster_run)
         self._tasks.launch_run(context)
 
     def resume_run(self, context: ResumeRunContext) -> None:
-        """Hand a run whose process ended to the workers again; its steps go on where they stopped."""
+        """Submit a run whose process ended again; its steps continue where they stopped."""
         from dagster_celery.config import TASK_RESUME_JOB_NAME
         from dagster_celery.tasks import create_resume_job_task
 
@@ -85,7 +85,7 @@ class WorkerLauncher(ResumingLauncher, ConfigurableClass):
             self._instance.report_run_canceled(run)
 
     def check_run_worker_health(self, run: dg.DagsterRun) -> CheckRunHealthResult:
-        """Whether a worker has the run that has begun."""
+        """Return whether a worker works on a started run."""
         task_id = run.tags.get(TASK_TAG)
         if task_id is None:
             return CheckRunHealthResult(WorkerStatus.FAILED, "The run was never handed to a worker.")
@@ -94,42 +94,42 @@ class WorkerLauncher(ResumingLauncher, ConfigurableClass):
         if state in ("SUCCESS", "FAILURE", "REVOKED"):
             return CheckRunHealthResult(WorkerStatus.FAILED, f"Its task has ended ({state}) and the run has not.")
         if state != "STARTED":
-            return self._give_time(task_id, _WAITING_LOOKS, "No worker has begun it.")
+            return self._count_check(task_id, _WAITING_CHECKS, "No worker has begun it.")
         worker = info["hostname"]
-        said = self.celery.control.inspect([worker], timeout=_ANSWER_SECONDS, limit=1).query_task([task_id])
-        if said is None:
-            return self._give_time(task_id, _SILENT_LOOKS, f"Its worker {worker} says nothing.")
-        self._looks.pop(task_id, None)
-        if said.get(worker) or task.state != "STARTED":
+        answers = self.celery.control.inspect([worker], timeout=_ANSWER_SECONDS, limit=1).query_task([task_id])
+        if answers is None:
+            return self._count_check(task_id, _SILENT_CHECKS, f"Its worker {worker} does not answer.")
+        self._checks.pop(task_id, None)
+        if answers.get(worker) or task.state != "STARTED":
             return CheckRunHealthResult(WorkerStatus.RUNNING)
         return CheckRunHealthResult(WorkerStatus.FAILED, f"Its worker {worker} was started again.")
 
-    def _give_time(self, task_id: str, looks: int, why: str) -> CheckRunHealthResult:
-        """A task that was found so at so many looks in a row is lost."""
-        self._looks[task_id] = self._looks.get(task_id, 0) + 1
-        if self._looks[task_id] < looks:
+    def _count_check(self, task_id: str, limit: int, why: str) -> CheckRunHealthResult:
+        """Return that the run is running, or that it failed if `limit` consecutive checks found the task like this."""
+        self._checks[task_id] = self._checks.get(task_id, 0) + 1
+        if self._checks[task_id] < limit:
             return CheckRunHealthResult(WorkerStatus.RUNNING)
-        del self._looks[task_id]
+        del self._checks[task_id]
         return CheckRunHealthResult(WorkerStatus.FAILED, why)
 
     @property
     def inst_data(self) -> ConfigurableClassData | None:
-        """What `dagster.yaml` says."""
+        """Return the configuration in `dagster.yaml`."""
         return self._inst_data
 
     @classmethod
     def config_type(cls) -> Mapping[str, Any]:
-        """The broker's URL, which may be the name of an environment variable."""
+        """Return the schema: the broker's URL, or the name of an environment variable."""
         return {"broker": dg.StringSource}
 
     @classmethod
     def from_config_value(cls, inst_data: ConfigurableClassData, config_value: Mapping[str, Any]) -> Self:
-        """The launcher of `dagster.yaml`."""
+        """Return the launcher that `dagster.yaml` configures."""
         return cls(inst_data=inst_data, **config_value)
 
 
 def work() -> None:
-    """Work on runs until SIGTERM, which lets those that have begun end; the arguments are those of `celery worker`."""
+    """Work on runs until SIGTERM, and finish those that have begun; the arguments are those of `celery worker`."""
     from dagster_celery.tasks import create_execute_job_task, create_resume_job_task
 
     import memory_assets.definitions  # noqa: F401 - before Celery forks

@@ -1,4 +1,4 @@
-"""The curation group: memories that wait in the silos, curated entries, and proposals. Only a person applies proposals."""
+"""The curation group: memories waiting in the silos, curated entries, and proposals. Only a person applies proposals."""
 
 from typing import Any
 
@@ -14,12 +14,12 @@ from memory_assets.models import Source
 
 GROUP = "curation"
 PROPOSING = {"ops": {"proposals": {"config": {"propose": True}}}}
-"""Run configuration with which `proposals` proposes; the job `propose` gives it."""
+"""Run configuration of the job `propose`, with which `proposals` proposes."""
 
 
 @tenant_asset(GROUP, "markdown", is_of_sources=True, deps=[silo_files])
 def silo_backlog(context: dg.AssetExecutionContext, memory: MemoryResource) -> dict[str, Any]:
-    """The memories in Claude Code's silos that were not curated yet, by type."""
+    """The uncurated memories in Claude Code's silos, by type."""
     from memory_assets.ingest.scans import refresh_source
     from memory_assets.learn.curation import Curation
 
@@ -55,7 +55,7 @@ def canonical_entries(context: dg.AssetExecutionContext, memory: MemoryResource)
 
 
 class Proposing(dg.Config):
-    """Whether the step acts. A click on Materialize writes into no file of others."""
+    """Whether the step proposes. A click on Materialize writes no file."""
 
     propose: bool = Field(
         default=False, description="Propose, and write `review.md`; otherwise the step counts earlier proposals."
@@ -64,7 +64,7 @@ class Proposing(dg.Config):
 
 @tenant_asset(GROUP, "markdown", is_of_sources=True, deps=[silo_backlog, canonical_entries])
 def proposals(context: dg.AssetExecutionContext, memory: MemoryResource, config: Proposing) -> dict[str, Any]:
-    """The proposals of `memory learn check`, in `review.md` for a person to decide. The silos stay as they are."""
+    """The proposals of `memory learn check`, in `review.md` for a person to decide. The silos are not changed."""
     from memory_assets.learn.curation import Curation
     from memory_assets.learn.journal import Status
 

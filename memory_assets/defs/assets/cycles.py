@@ -1,4 +1,4 @@
-"""The sleep group: the cycles that consolidate, each on its schedule. The daily one is `relevance_scores` of the graph group.
+"""The sleep group: the scheduled consolidation cycles. The daily cycle is `relevance_scores` of the graph group.
 
 Metadata holds counts and ids, and names the command that shows the texts.
 """
@@ -19,9 +19,8 @@ from memory_assets.models import Memory
 
 GROUP = "sleep"
 ARCHIVING = {"ops": {"archived_memories": {"config": {"archive": True}}}}
-"""Run configuration with which `archived_memories` archives; the quarterly schedule gives it."""
-_SHOWN = 30
-
+"""Run configuration of the quarterly schedule, with which `archived_memories` archives."""
+_MAX_SHOWN = 30
 
 _LINKS = Page(
     ("links_found",),
@@ -40,7 +39,7 @@ _CLUSTERS = Page(
     GROUP, "lancedb", "duckdb", writes="creative_links", page=_LINKS, deps=[relevance_scores], freshness_policy=due_within(8, 15)
 )
 def creative_links(context: dg.AssetExecutionContext, memory: MemoryResource) -> dict[str, Any]:
-    """Weekly: edges between similar memories that no edge connects."""
+    """Weekly: new edges between similar memories that no edge connects."""
     from memory_assets.graph.creative import find_links
 
     tenant = memory.open_for(context)
@@ -70,7 +69,7 @@ def clusters(context: dg.AssetExecutionContext, memory: MemoryResource) -> dict[
 
     tenant = memory.open_for(context)
     outcome = find_clusters(tenant, datetime.now(UTC))
-    sizes = {f"pattern {number}": len(each.members) for number, each in enumerate(outcome.clusters[:_SHOWN], 1)}
+    sizes = {f"pattern {number}": len(each.members) for number, each in enumerate(outcome.clusters[:_MAX_SHOWN], 1)}
     return {
         "dagster/partition_row_count": len(outcome.clusters),
         "memories": outcome.memories,
@@ -84,16 +83,17 @@ def clusters(context: dg.AssetExecutionContext, memory: MemoryResource) -> dict[
     }
 
 
-def _table_of(archived: Sequence[tuple[Memory, float]]) -> dg.MetadataValue:
-    """The memories of least relevance, and what makes it least, without their texts."""
+def _list_archived(archived: Sequence[tuple[Memory, float]]) -> dg.MetadataValue:
     columns = ("id", "kind", "said", "relevance")
-    rows = [(str(each.id), each.kind.value, f"{each.created_at:%Y-%m-%d}", round(score, 4)) for each, score in archived[:_SHOWN]]
+    rows = [
+        (str(each.id), each.kind.value, f"{each.created_at:%Y-%m-%d}", round(score, 4)) for each, score in archived[:_MAX_SHOWN]
+    ]
     records = [dg.TableRecord(dict(zip(columns, row, strict=True))) for row in rows]
     return dg.MetadataValue.table(records, schema=dg.TableSchema(list(map(dg.TableColumn, columns))))
 
 
 class Forgetting(dg.Config):
-    """Whether the cycle acts. A click on Materialize only shows which memories would leave."""
+    """Whether the cycle archives. A click on Materialize only shows which memories would leave recall."""
 
     archive: bool = Field(default=False, description="Archive them; otherwise the step only shows which would leave recall.")
 
@@ -116,9 +116,9 @@ with accepted_previews():
     check_specs=[few_leave_at_once],
 )
 def archived_memories(context: dg.AssetExecutionContext, memory: MemoryResource, config: Forgetting) -> dg.MaterializeResult:
-    """Quarterly: memories of low relevance leave recall, reversibly. They are deleted, and kept in a file, only if the settings say so.
+    """Quarterly: memories of low relevance are archived, reversibly. If the settings say so, some are deleted and kept in a file.
 
-    The step acts if its schedule runs it, or if the run's configuration says `archive: true`; otherwise it only looks.
+    The step archives if its schedule runs it, or with `archive: true` in the run configuration; otherwise it is a dry run.
     """
     from memory_assets.graph.forgetting import forget
     from memory_assets.learn.briefing import renew_brief
@@ -134,7 +134,7 @@ def archived_memories(context: dg.AssetExecutionContext, memory: MemoryResource,
             "scored": outcome.scored,
             f"{verb}archived": len(outcome.archived),
             f"{verb}deleted": len(outcome.deleted),
-            f"{verb}archived_because": _table_of(outcome.archived),
+            f"{verb}archived_because": _list_archived(outcome.archived),
             "file": str(outcome.file or "none"),
             "shown_by": "memory search '' --archived" if acted else "memory consolidate forget --dry-run",
         },
@@ -142,7 +142,7 @@ def archived_memories(context: dg.AssetExecutionContext, memory: MemoryResource,
             dg.AssetCheckResult(
                 passed=not outcome.held_back,
                 severity=dg.AssetCheckSeverity.WARN,
-                description="Look with `memory consolidate forget --dry-run`, then let it with --yes."
+                description="Check with `memory consolidate forget --dry-run`, then confirm with --yes."
                 if outcome.held_back
                 else "",
                 metadata={"active": outcome.active},

@@ -1,4 +1,4 @@
-"""The faces group: what reads the memory, at the end of the lineage. Nothing materialises them."""
+"""The faces group: the interfaces that read the memory, at the end of the lineage. They are never materialised."""
 
 import dagster as dg
 
@@ -20,8 +20,8 @@ def _face(name: str, kind: str, command: str, about: str, *deps: dg.AssetsDefini
 
 _recall = (memories, stored_memories, graph_edges, relevance_scores, creative_links, clusters)
 _found = "Searches, context documents and single memories"
-_told = "What a new session is told about its user and its project."
-_decided = "The LEARNING homes as a person who decides about the proposals leaves them."
+_told = "What a new session reads at its start about its user and its project."
+_decided = "The LEARNING homes after a person's decisions about the proposals."
 command_line = _face(
     "command_line", "shell", "memory search", f"{_found} on the command line.", *_recall, archived_memories, tana_graph
 )
@@ -30,4 +30,4 @@ mcp_tools = _face("mcp_tools", "claude", "memory mcp", "The tools that an assist
 session_start = _face("session_start", "claude", "memory session-start", _told, relevance_scores, silo_backlog)
 graph_picture = _face("graph_picture", "html", "memory graph", "The graph as one HTML file.", graph_edges, clusters)
 curated_homes = _face("curated_homes", "markdown", "memory learn apply", _decided, canonical_entries, proposals)
-tana_mirror = _face("tana_mirror", "tana", "memory pai sync", "What Tana shows of seed.json.", tana_learnings)
+tana_mirror = _face("tana_mirror", "tana", "memory pai sync", "The mirror of seed.json in Tana.", tana_learnings)

@@ -16,9 +16,8 @@ from memory_assets.ingest.stamps import stored_stamp
 
 GROUP = "graph"
 
-
 OF_SLEEP = ("creative", "cluster")
-"""Origins of the edges that sleep cycles write; their assets count them."""
+"""Origins of edges from sleep cycles, which their own assets count."""
 _GRAPH = Page(
     ("written",),
     "SELECT type, origin, count(*) AS edges, round(avg(confidence), 2) AS confidence FROM graph_edges GROUP BY ALL ORDER BY ALL",
@@ -28,7 +27,7 @@ _MONTHS = """
         SELECT strftime(created_at, '%Y-%m') AS month, count(*) AS said FROM graph_memories GROUP BY 1 ORDER BY 1 DESC LIMIT 12
     ) ORDER BY month
     """
-"""Memories by the month in which they were said: the last twelve that have any."""
+"""Memories by month of creation: the last twelve months with any."""
 _SCORES = Page(
     ("written", "woken_from_archive"),
     """
@@ -40,7 +39,7 @@ _SCORES = Page(
 
 @tenant_asset(GROUP, "duckdb", writes="graph_edges", rules=RULES_VERSION, page=_GRAPH, deps=[memories, stored_memories])
 def graph_edges(context: dg.AssetExecutionContext, memory: MemoryResource) -> dg.MaterializeResult:
-    """Memories, entities and clusters as nodes; typed edges from links, wording, provenance, sessions and statements."""
+    """Nodes (memories, entities, clusters) and typed edges from links, wording, provenance, sessions and statements."""
     from memory_assets.graph.analyzer import analyze_changed
     from memory_assets.graph.decided_names import spellings_of
     from memory_assets.graph.edges import refresh_graph
@@ -79,9 +78,9 @@ def graph_edges(context: dg.AssetExecutionContext, memory: MemoryResource) -> dg
     GROUP, "duckdb", writes="relevance_scores", page=_SCORES, deps=[graph_edges, freshness], freshness_policy=due_within(2, 3)
 )
 def relevance_scores(context: dg.AssetExecutionContext, memory: MemoryResource) -> dict[str, Any]:
-    """The relevance of each active memory as of today: the daily sleep cycle. Archived memories above the threshold return to recall.
+    """The current relevance of each active memory: the daily sleep cycle. Archived memories above the threshold return to recall.
 
-    The step renews the brief of new sessions, too.
+    The step also renews the brief of new sessions.
     """
     from memory_assets.graph.relevance import decay_cycle
     from memory_assets.learn.briefing import renew_brief

@@ -1,4 +1,4 @@
-"""The keeping group: backups on a schedule, where MEMORY_BACKUP_TO is set, and a check that the newest one can be restored."""
+"""The keeping group: scheduled backups if MEMORY_BACKUP_TO is set, and a check that the newest one can be restored."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +27,7 @@ _NO_PLACE = "Nothing is backed up: no place is set; set MEMORY_BACKUP_TO."
     freshness_policy=due_within(8, 9),
 )
 def backup(context: dg.AssetExecutionContext, memory: MemoryResource) -> dict[str, Any]:
-    """Everything of a tenant that is not derived, copied to MEMORY_BACKUP_TO; only what changed is written."""
+    """A copy of all data of a tenant that cannot be derived, in MEMORY_BACKUP_TO. A run writes only changes."""
     from memory_assets.keeping.copying import prune, take_backup
     from memory_assets.language.times import display_zone
 
@@ -51,7 +51,7 @@ def backup(context: dg.AssetExecutionContext, memory: MemoryResource) -> dict[st
 
 
 def _repository(tenant: Tenant) -> "Repository | None":
-    """Where the tenant is backed up; None where no place is set, so that "Materialize all" succeeds without one."""
+    """Return the tenant's backup repository, or None if no place is set, so that "Materialize all" succeeds without one."""
     from memory_assets.keeping.repository import Repository
 
     to = tenant.settings.backup_to
@@ -62,12 +62,12 @@ with accepted_previews():
 
     @dg.asset_check(
         asset=backup,
-        description="The newest backup restores into a scratch folder, and every row is what was backed up.",
+        description="The newest backup restores into a scratch folder, and every row equals the original.",
         partitions_def=TENANTS,
     )
     @translate_errors
     def newest_backup_restores(context: dg.AssetCheckExecutionContext, memory: MemoryResource) -> dg.AssetCheckResult:
-        """Restore it, compare it, and throw it away."""
+        """Restore the newest backup, compare it, and delete the copy."""
         from memory_assets.keeping.restoring import try_restore
 
         tenant = memory.open_for(context)

@@ -1,4 +1,4 @@
-"""The memory group: the tables in LanceDB, written from files and by the faces."""
+"""The memory group: the LanceDB tables, written from source files and by the faces."""
 
 from dataclasses import asdict
 
@@ -11,8 +11,8 @@ from memory_assets.defs.resources import MemoryResource
 from memory_assets.defs.tenant_assets import Page, external_asset, report_progress, schema_version, table_metadata, tenant_asset
 
 GROUP = "memory"
-_COMPARED_AGAIN = 3
-"""Times that the entries are compared once more with a table that was written, until one comparison finds it as it left it."""
+_MAX_REPEATS = 3
+"""Repeated comparisons of the entries with the table, until one finds the table unchanged."""
 
 stored_memories = external_asset(
     "stored_memories",
@@ -22,33 +22,31 @@ stored_memories = external_asset(
     metadata=table_metadata("memories"),
     code_version=schema_version("memories"),
     description=(
-        "What people and agents stored over CLI, HTTP and MCP. Written outside of Dagster: a "
-        "sensor notices it, and a run that builds the graph reports what it found."
+        "Memories that people and agents stored over CLI, HTTP and MCP, outside of Dagster. A sensor notices "
+        "them, and a run that builds the graph reports them."
     ),
 )
 _PAGE = Page(("added", "updated", "superseded", "vanished", "returned", "embedded_anew"), is_result=True)
 
-
 MOVING = {"ops": {"memories": {"config": {"move": True}}}}
 """Run configuration with which `memories` moves to the models of the settings."""
 
-
 _MOVE = (
-    "Embed and analyse anew what other models than those of the settings made; searches use the old vectors until all are made."
+    "Embed and analyse again memories made by other models than the settings'. Searches use the old vectors until all are done."
 )
 
 
 class Moving(dg.Config):
-    """Whether memories leave the models that made them."""
+    """Whether memories move to the models of the settings."""
 
     move: bool = Field(default=False, description=_MOVE)
 
 
 @tenant_asset(GROUP, "lancedb", writes="memories", page=_PAGE, pool="models", deps=[extracted_features])
 def memories(context: dg.AssetExecutionContext, memory: MemoryResource, config: Moving) -> dg.MaterializeResult:
-    """The `memories` table: entries embedded and stored; changed ones supersede, vanished ones rest until they return.
+    """The `memories` table: embedded entries. A changed entry supersedes its old version; a vanished one leaves recall until it returns.
 
-    If the settings choose a better embedder than the one that is searched with, all memories are moved to it first.
+    If the settings choose a better embedder than the one in use, all memories move to it first.
     """
     from memory_assets.ingest.backfill import catch_up, reanalyse, reembed
     from memory_assets.ingest.memories import sync_memories
@@ -62,7 +60,7 @@ def memories(context: dg.AssetExecutionContext, memory: MemoryResource, config: 
         embedded_anew += reembed(tenant.memories, tenant.open_embedder(tenant.settings.embedder), embedded)
     compared = tenant.memories.version
     outcome = sync_memories(tenant, embedded)
-    for _ in range(_COMPARED_AGAIN):
+    for _ in range(_MAX_REPEATS):
         if tenant.memories.version == compared:
             break
         compared = tenant.memories.version

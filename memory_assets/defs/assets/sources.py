@@ -1,4 +1,4 @@
-"""The source group: the files of others, as of the last scan. `memory_assets.sources` parses them."""
+"""The source group: source files as of the last scan. `memory_assets.sources` parses them."""
 
 import dagster as dg
 
@@ -11,9 +11,8 @@ from memory_assets.sources.readers import source_paths
 
 GROUP = "sources"
 
-
 claude_code_silos = external_asset(
-    "claude_code_silos", GROUP, "claude", "markdown", description="The memory folders that Claude Code writes, a silo a project."
+    "claude_code_silos", GROUP, "claude", "markdown", description="Claude Code's memory folders, one silo per project."
 )
 seed_json = external_asset("seed_json", GROUP, "json", description="The file that pai-seed writes.")
 learning_homes = external_asset(
@@ -27,7 +26,7 @@ _PAGE = Page(
 
 @tenant_asset(GROUP, "markdown", "duckdb", writes="source_items", page=_PAGE, deps=[claude_code_silos])
 def silo_files(context: dg.AssetExecutionContext, memory: MemoryResource) -> dg.MaterializeResult:
-    """Every Claude Code memory file: its type, text and links, or why it is refused."""
+    """Every Claude Code memory file with its type, text and links, or the reason for its refusal."""
     return _materialize(context, memory, Source.CLAUDE_SILO, claude_code_silos)
 
 
@@ -46,9 +45,9 @@ def learning_entries(context: dg.AssetExecutionContext, memory: MemoryResource) 
 def _materialize(
     context: dg.AssetExecutionContext, memory: MemoryResource, source: Source, given: dg.AssetSpec
 ) -> dg.MaterializeResult:
-    """Scan a source for the tenant that the settings name; other tenants have no files of their own.
+    """Scan a source for the tenant of the settings; other tenants have no source files.
 
-    The digest of what the files say is reported as the data version of the external asset `given`, too.
+    The digest of the files' content is also reported as the data version of the external asset `given`.
     """
     from memory_assets.ingest.scans import refresh_source
 
@@ -56,7 +55,7 @@ def _materialize(
     if tenant.is_sources_tenant:
         tenant.memories.prepare()
         note_seen(context, context.asset_key.to_user_string(), source_stamp(tenant, source))
-    if CHANGED_TAG in context.run.tags:  # a sensor has seen that there will be texts
+    if CHANGED_TAG in context.run.tags:  # a sensor saw changes, so there will be texts to analyse
         memory.prepare_reader(tenant)
     outcome = refresh_source(tenant, source)
     if outcome.files_read:
@@ -67,7 +66,7 @@ def _materialize(
         report_external(context, given, outcome.data_version, files)
     return dg.MaterializeResult(
         data_version=dg.DataVersion(outcome.data_version),
-        metadata={  # counts alone: what is refused, and why, may quote a file
+        metadata={  # counts only: a refusal or its reason may quote a file
             "dagster/partition_row_count": sum(outcome.items_by_kind.values()),
             "root": root,
             "files_read": outcome.files_read,

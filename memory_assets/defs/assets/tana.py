@@ -1,4 +1,4 @@
-"""The tana group: Tana as it was last read, and seed.json mirrored there. Clients are imported late, because most runs need none."""
+"""The tana group: the last reading of Tana, and the mirror of seed.json there. Clients are imported late, as most runs need none."""
 
 from collections import Counter
 from typing import Any
@@ -25,8 +25,8 @@ with accepted_previews():
     )
 
 
-def _unused(tenant: Tenant) -> str:
-    """Why Tana is not used; empty if it is. So "Materialize all" succeeds without Tana."""
+def _why_unused(tenant: Tenant) -> str:
+    """Return why Tana is not used, or "" if it is, so that "Materialize all" succeeds without Tana."""
     from memory_assets.tana.client import token_of
 
     settings = tenant.settings
@@ -40,21 +40,20 @@ def _unused(tenant: Tenant) -> str:
 
 
 tana_workspace = external_asset(
-    "tana_workspace", GROUP, "tana", description="The workspace of Tana that the settings name, as its Local API shows it."
+    "tana_workspace", GROUP, "tana", description="The Tana workspace of the settings, read over Tana's Local API."
 )
-_EDITED = "SELECT md5(coalesce(string_agg(concat(id, ' ', modified), ',' ORDER BY id), '')) AS digest FROM tana_nodes"
-"""Which nodes there are, and when each was edited last."""
+_NODES_DIGEST = "SELECT md5(coalesce(string_agg(concat(id, ' ', modified), ',' ORDER BY id), '')) AS digest FROM tana_nodes"
 _NODES = Page(("read", "gone"), "SELECT name, read_at::DATE AS read FROM tana_workspaces ORDER BY ALL")
 
 
 @tenant_asset(GROUP, "duckdb", writes="tana_nodes", page=_NODES, pool=GROUP, deps=[tana_workspace])
 def tana_graph(context: dg.AssetExecutionContext, memory: MemoryResource) -> dict[str, Any]:
-    """Nodes, fields and links of a workspace of Tana. A run reads changed nodes, a few thousand at a time, none from the trash."""
+    """Nodes, fields and links of a Tana workspace, without its trash. A run reads the changed nodes, at most a few thousand."""
     from memory_assets.tana.client import TanaClient
     from memory_assets.tana.reading import read_workspace
 
     tenant = memory.open_for(context)
-    if why_not := _unused(tenant):
+    if why_not := _why_unused(tenant):
         return {"note": f"Nothing is read: {why_not}"}
     try:
         done = read_workspace(
@@ -62,7 +61,7 @@ def tana_graph(context: dg.AssetExecutionContext, memory: MemoryResource) -> dic
         )
     except TanaAwayError as error:
         return {"note": f"{error} What was read before stays."}
-    (edited,) = read_rows(tenant, _EDITED)
+    (edited,) = read_rows(tenant, _NODES_DIGEST)
     report_external(context, tana_workspace, edited["digest"], {"nodes": done.nodes})
     skipped = "\n".join(
         ["| node | why it is skipped |", "|---|---|", *(f"| {node} | {why} |" for node, why in done.skipped.items())]
@@ -86,13 +85,13 @@ def tana_graph(context: dg.AssetExecutionContext, memory: MemoryResource) -> dic
     check_specs=[agrees],
 )
 def tana_learnings(context: dg.AssetExecutionContext, memory: MemoryResource) -> dg.MaterializeResult:
-    """seed.json mirrored in Tana: changed entries are created, updated or trashed, once each. The run is retried if Tana is away."""
+    """The mirror of seed.json in Tana: changed entries are created, updated or trashed. The run is retried if Tana does not answer."""
     from memory_assets.tana.activity import compare_mapping
     from memory_assets.tana.client import TanaClient
     from memory_assets.tana.sync import sync
 
     tenant = memory.open_for(context)
-    if why_not := _unused(tenant):
+    if why_not := _why_unused(tenant):
         unseen = dg.AssetCheckResult(passed=True, description=f"Nothing was compared: {why_not}")
         return dg.MaterializeResult(metadata={"note": f"Nothing is sent: {why_not}"}, check_results=[unseen])
     client = TanaClient.open(tenant.settings)
@@ -111,7 +110,7 @@ def tana_learnings(context: dg.AssetExecutionContext, memory: MemoryResource) ->
         check_results=[
             dg.AssetCheckResult(
                 passed=not (lost or twice),
-                description="Run `memory pai sync --resync` for what is lost; trash one of the nodes of what is there twice."
+                description="Run `memory pai sync --resync` for lost nodes; trash one of two nodes of the same entry."
                 if lost or twice
                 else "",
                 metadata={"lost": len(lost), "twice": len(twice)},
@@ -122,11 +121,11 @@ def tana_learnings(context: dg.AssetExecutionContext, memory: MemoryResource) ->
 
 @tenant_asset(GROUP, "duckdb", writes="tana_activity", pool=GROUP, deps=[tana_learnings, tana_workspace])
 def freshness(context: dg.AssetExecutionContext, memory: MemoryResource) -> dict[str, Any]:
-    """The latest activity of the nodes that each learning is linked to in Tana; the scores use it."""
+    """The latest activity of the Tana nodes linked to each learning, for the scores."""
     from memory_assets.tana.activity import read_tana_activity
     from memory_assets.tana.freshness import store_activity
 
     tenant = memory.open_for(context)
-    why_not = _unused(tenant) or read_tana_activity(tenant)
+    why_not = _why_unused(tenant) or read_tana_activity(tenant)
     alive = store_activity(tenant)
     return {"dagster/partition_row_count": alive, "note": why_not}

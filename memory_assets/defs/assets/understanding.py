@@ -1,4 +1,4 @@
-"""The understanding group: one text for each memory, and its features."""
+"""The understanding group: the text of each memory, and its features."""
 
 import dagster as dg
 
@@ -8,7 +8,6 @@ from memory_assets.defs.tenant_assets import Page, report_progress, tenant_asset
 from memory_assets.language.pipeline import RULES_VERSION
 
 GROUP = "understanding"
-
 
 _ENTRIES = Page(
     ("added", "changed", "removed"),
@@ -25,7 +24,7 @@ _FEATURES = Page(
 
 @tenant_asset(GROUP, "duckdb", writes="memory_entries", page=_ENTRIES, deps=[silo_files, seed_entries, learning_entries])
 def memory_entries(context: dg.AssetExecutionContext, memory: MemoryResource) -> dg.MaterializeResult:
-    """The items of all sources in one shape: a text with its kind, times, tags and provenance."""
+    """The items of all sources in one form: text, kind, times, tags and provenance."""
     from memory_assets.ingest.features import refresh_entries
 
     outcome = refresh_entries(memory.open_for(context))
@@ -51,7 +50,7 @@ def memory_entries(context: dg.AssetExecutionContext, memory: MemoryResource) ->
     deps=[memory_entries],
 )
 def extracted_features(context: dg.AssetExecutionContext, memory: MemoryResource) -> dg.MaterializeResult:
-    """Entities, actions and auto-tags of every text, extracted once per text and pipeline."""
+    """Entities, actions and automatic tags of every text, extracted once per text and pipeline."""
     from memory_assets.ingest.features import extract_features
 
     tenant = memory.open_for(context)
