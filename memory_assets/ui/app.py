@@ -1,4 +1,4 @@
-"""The pages as one ASGI application, mounted at /ui: login, logout, files, security headers, errors, and the views."""
+"""The ASGI application of the pages, mounted at /ui: login, logout, static files, security headers, errors, and the views."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from http import HTTPStatus
@@ -49,18 +49,18 @@ _HEADERS = {
     "Cache-Control": "no-store",
 }
 _FORM = "application/x-www-form-urlencoded"
-_MOST_FIELDS = 5_000
-_NOT_TYPED = {"seen", "tag", "text"}
-"""Fields that a form carries hidden, or the first word of their names."""
-_A_YEAR = "private, max-age=31536000, immutable"
+_MAX_FIELDS = 5_000
+_HIDDEN_FIELDS = {"seen", "tag", "text"}
+"""Hidden fields of forms, or the first word of their names."""
+_CACHE_CONTROL = "private, max-age=31536000, immutable"
 
 
 def mount_pages(app: FastAPI) -> None:
-    """Show the pages of `app`'s tenants at /ui."""
+    """Mount the pages of `app`'s tenants at /ui."""
     pages = Pages(app)
     handlers = {HTTPException: pages.show_error, MemoryAssetsError: pages.show_error, Exception: pages.show_error}
     routes = [
-        Route("/static/{digest}/{name}", _asset),
+        Route("/static/{digest}/{name}", _send_asset),
         Route("/login", pages.ask_for_key, methods=["GET"]),
         Route("/login", pages.log_in, methods=["POST"]),
         Route("/open/{tenant}/{token}", pages.open_link),
@@ -70,30 +70,30 @@ def mount_pages(app: FastAPI) -> None:
     inner = Starlette(routes=routes, exception_handlers=handlers)
     inner.router.redirect_slashes = False
     for path in ("/", PATH):
-        app.add_api_route(path, _to_pages, include_in_schema=False)
-    app.mount(PATH, _Guarded(inner))
+        app.add_api_route(path, _redirect_to_pages, include_in_schema=False)
+    app.mount(PATH, _SecurityHeaders(inner))
 
 
 def one_time_address(tenant: Tenant, service: str) -> str:
-    """An address that opens a tenant's pages once, at the service of that address; a tenant without a store gets one."""
+    """Return an address below `service` that opens a tenant's pages once; create the tenant's store if it has none."""
     tenant.state.claim()
     return f"{service}{PATH}/open/{tenant.name}/{create_link(tenant.state)}"
 
 
-async def _to_pages() -> RedirectResponse:
+async def _redirect_to_pages() -> RedirectResponse:
     return RedirectResponse(f"{PATH}/", HTTPStatus.SEE_OTHER)
 
 
-async def _asset(request: Request) -> Response:
+async def _send_asset(request: Request) -> Response:
     found = assets().get(request.path_params["name"])
     if found is None:
         raise HTTPException(HTTPStatus.NOT_FOUND, "There is no such file.")
     content, kind = found
-    return Response(content, media_type=kind, headers={"Cache-Control": _A_YEAR})
+    return Response(content, media_type=kind, headers={"Cache-Control": _CACHE_CONTROL})
 
 
-class _Guarded:
-    """Adds the security headers to every answer. Starlette's BaseHTTPMiddleware would hide what `receive` raises from the handlers."""
+class _SecurityHeaders:
+    """Adds the security headers to every response. Starlette's BaseHTTPMiddleware would hide exceptions of `receive` from the handlers."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -110,14 +110,14 @@ class _Guarded:
 
 
 class Pages:
-    """What all requests for pages share."""
+    """Endpoints of the pages, with the state and sessions that they share."""
 
     def __init__(self, app: FastAPI) -> None:
         self._state = app.state
         self._sessions = Sessions(app.state.settings)
 
     async def ask_for_key(self, request: Request) -> Response:
-        """Show the login form, to anybody."""
+        """Show the login form."""
         token = _token_of(request) or new_token()
         return self._logged_out(request, token)
 
@@ -157,7 +157,7 @@ class Pages:
         return _with_cookie(request, RedirectResponse(f"{PATH}/login", HTTPStatus.SEE_OTHER), new_token())
 
     def answer(self, view: View) -> Callable[[Request], Awaitable[Response]]:
-        """The endpoint of a view."""
+        """Return the endpoint of a view, which checks session, form and path."""
 
         async def endpoint(request: Request) -> Response:
             token = _token_of(request)
@@ -168,7 +168,7 @@ class Pages:
                     answered = Response(status_code=HTTPStatus.NO_CONTENT, headers={"HX-Redirect": f"{PATH}/login"})
                 elif view.method == "POST" and request.headers.get("Sec-Fetch-Site") == "same-origin":  # from a page of ours
                     form, message = await _read_form(request), "Your session has ended, and nothing was changed; log in again."
-                    answered = self._logged_out(request, token or new_token(), message, written=_written(form))
+                    answered = self._logged_out(request, token or new_token(), message, written=_typed_texts(form))
                 return answered
             if any(isinstance(each, int) and each > LARGEST_ID for each in request.path_params.values()):
                 raise HTTPException(HTTPStatus.NOT_FOUND, "Nothing has this number.")
@@ -188,7 +188,7 @@ class Pages:
         return endpoint
 
     async def show_error(self, request: Request, error: Exception) -> Response:
-        """A page that says in one sentence what went wrong."""
+        """Show an error page."""
         is_http = isinstance(error, HTTPException)
         status = error.status_code if is_http else status_of(error)
         values = {
@@ -220,15 +220,15 @@ async def _read_form(request: Request) -> FormFields:
     if kind != _FORM:
         raise HTTPException(HTTPStatus.BAD_REQUEST, f"This is not a form; send it as {_FORM}.")
     try:
-        fields = parse_qsl((await request.body()).decode("ascii"), keep_blank_values=True, max_num_fields=_MOST_FIELDS)
+        fields = parse_qsl((await request.body()).decode("ascii"), keep_blank_values=True, max_num_fields=_MAX_FIELDS)
     except ValueError as error:
         raise HTTPException(HTTPStatus.BAD_REQUEST, "This form cannot be read; open the page again.") from error
     return FormFields(fields)
 
 
-def _written(form: FormFields) -> list[str]:
-    """What somebody typed into a form's fields, as far as it is more than a word."""
-    return [text for name, text in form.multi_items() if " " in text.strip() and name.partition(" ")[0] not in _NOT_TYPED]
+def _typed_texts(form: FormFields) -> list[str]:
+    """Return the texts of more than a word that somebody typed into a form."""
+    return [text for name, text in form.multi_items() if " " in text.strip() and name.partition(" ")[0] not in _HIDDEN_FIELDS]
 
 
 def _stale_form() -> HTTPException:
@@ -237,7 +237,7 @@ def _stale_form() -> HTTPException:
 
 
 def _cookie_name(request: Request) -> str:
-    """Another name for each port: browsers send the cookies of a host to all its ports."""
+    """Return a cookie name with the port, since browsers send a host's cookies to all its ports."""
     return f"memory_{(request.scope.get('server') or ('', 0))[1]}"
 
 

@@ -1,7 +1,7 @@
-"""What a view is made of: a function from a page to a response, registered with its path.
+"""Views: functions from a page to a response, registered with their path.
 
-A view runs in a thread of the service, so it calls operations directly. It never sees a request without an open session, nor a form
-whose CSRF token is not the visitor's.
+A view runs in a thread of the service and calls operations directly. It is called only with an open session, and for a form only
+with the visitor's CSRF token.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -22,79 +22,76 @@ from memory_assets.ui.rendering import render
 from memory_assets.ui.sessions import Message, Session
 
 FormFields = ImmutableMultiDict[str, str]
-"""The fields of a form; of several of one name, `get` gives the last."""
+"""Fields of a form; `get` returns the last one of a name."""
 Work = Literal["read", "search", "write"]
-"""Which threads of the service a view runs in: `search` if it embeds a question, `write` if it embeds texts or changes much."""
-
+"""Threads that a view runs in: `search` if it embeds a question, `write` if it embeds texts or changes much."""
 
 LARGEST_ID = 10**16 - 1
-"""Of a memory or a name."""
 
 
 @dataclass(frozen=True)
 class Page:
-    """One request of an open session."""
+    """Request of an open session."""
 
     request: Request
     session: Session
     tenant: Tenant
     csrf: str
     form: FormFields = field(default_factory=FormFields)
-    """What was sent with POST."""
 
     @property
     def query(self) -> Mapping[str, str]:
-        """The parameters of the address."""
+        """Return the query parameters."""
         return self.request.query_params
 
     @property
     def path(self) -> Mapping[str, Any]:
-        """The parts of the path that the view's pattern names, such as `id`."""
+        """Return the path parameters, such as `id`."""
         return self.request.path_params
 
     @property
     def csrf_field(self) -> Markup:
-        """The hidden field that every form needs."""
+        """Return the hidden field that every form needs."""
         return Markup('<input type="hidden" name="csrf" value="{}">').format(self.csrf)
 
     @property
     def is_fragment(self) -> bool:
-        """Whether htmx asks, because somebody types or wants more of a list."""
+        """Whether htmx sent the request, for typed text or for more of a list."""
         return "HX-Request" in self.request.headers
 
     @cached_property
     def local(self) -> LocalTime:
-        """The reader's clock."""
+        """Return the reader's local time."""
         return LocalTime.of(self.tenant.settings)
 
     def text(self, name: str) -> str:
-        """A field of the form as text, with line feeds alone; empty if it was not sent."""
+        """Return a form field as text with LF line ends, or "" if it was not sent."""
         return self.form.get(name, "").replace("\r\n", "\n").strip()
 
     def number(self, name: str) -> int | None:
-        """A field of the form as the id of a memory or name; None if it is none."""
+        """Return a form field as the id of a memory or name, or None if it is not an id."""
         text = self.text(name).removeprefix("id").strip()
         return int(text) if text.isascii() and text.isdecimal() and len(text) <= len(str(LARGEST_ID)) else None
 
     def texts(self, name: str) -> list[str]:
-        """All values of a field of the form, or of a parameter of the address: boxes that are ticked."""
+        """Return all values of a form field and query parameter, such as ticked boxes."""
         return [*self.form.getlist(name), *self.request.query_params.getlist(name)]
 
     def choice(self, name: str, allowed: Sequence[int], otherwise: int) -> int:
-        """A parameter of the address that is one of some numbers."""
+        """Return a query parameter that must be one of `allowed`."""
         given = self.query.get(name) or str(otherwise)
         if given not in map(str, allowed):
             raise InvalidInputError(f"{name} is one of {', '.join(map(str, allowed))}.")
         return int(given)
 
     def render(self, template: str, *, status: int = 200, **values: Any) -> Response:
-        """The page. htmx selects the part of it that it needs."""
+        """Return the rendered page, of which htmx selects the part it needs."""
         messages = [] if self.is_fragment else self.session.take_messages()
         values |= {"page": self, "local": self.local, "csrf": self.csrf, "messages": messages}
         return Response(render(template, values), status, media_type="text/html")
 
     def redirect(self, path: str, message: str = "", *, undo: Memory | MemoryView | None = None) -> Response:
-        """Go on to a path below the pages, and say `message` there; `undo` is a changed memory, whose change can be undone."""
+        """Redirect to a path below the pages and show `message` there, with an offer to undo the change of the memory `undo`."""
         if message:
             offered = Message(message, undo.id, undo.updated_at.isoformat()) if undo else Message(message)
             self.session.say(offered)
@@ -103,7 +100,7 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A function that answers the requests for a path."""
+    """Function that answers the requests for a path."""
 
     path: str
     answer: Callable[[Page], Response]
@@ -112,13 +109,12 @@ class View:
 
 
 VIEWS: list[View] = []
-"""All views of the imported modules."""
 
 
 def view(
     path: str, *, work: Work = "read", method: Literal["GET", "POST"] = "GET"
 ) -> Callable[[Callable[[Page], Response]], Callable[[Page], Response]]:
-    """Show a function's answer at a path below the pages, in the form of Starlette's routes: `/memories/{id:int}`."""
+    """Register a function as the view of a path below the pages, in Starlette's syntax: `/memories/{id:int}`."""
 
     def register(answer: Callable[[Page], Response]) -> Callable[[Page], Response]:
         VIEWS.append(View(path, answer, method, work))
@@ -128,4 +124,4 @@ def view(
 
 
 change = partial(view, work="write", method="POST")
-"""Do what a form asks that is sent to a path; the function usually answers with `page.redirect`."""
+"""Register a function for the forms sent to a path; it usually returns `page.redirect`."""

@@ -1,4 +1,4 @@
-"""Templates: Jinja2 with every value escaped, Markdown without HTML, and numbers as small drawings."""
+"""Rendering: Jinja2 templates with every value escaped, Markdown without HTML, static files, and text differences."""
 
 import hashlib
 import re
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 _WORDS = re.compile(r"\s+|\w+|[^\w\s]")
 _LINES = re.compile(r"[^\n]*\n|[^\n]+")
-_LONGEST_BY_WORDS = 10_000
-"""Characters; comparing takes time with the square of the words."""
+_MAX_BY_WORDS = 10_000
+"""Characters up to which texts are compared by words, in time quadratic in their number."""
 _MARKS = re.compile(r"[*_`\[<>#\\&~|]|^\s*(?:[-+=]|\d+[.)])", re.MULTILINE)
-"""What a text needs for Markdown to take something out of it."""
-_KNOWN_PLAIN = 500
-"""Texts; while somebody types, most results are those of the letter before."""
+"""Characters without which `plain` leaves a text unchanged."""
+_CACHED_TEXTS = 500
+"""Cached texts; while somebody types, most results repeat."""
 _LINKED_SCHEMES = frozenset({"http", "https", "mailto"})
 _TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 NAVIGATION = (
@@ -44,7 +44,6 @@ NAVIGATION = (
     ("/sleep", "Sleep"),
     ("/health", "Health"),
 )
-"""Paths and names of the views that the head of each page links to."""
 
 
 @cache
@@ -58,7 +57,7 @@ def _environment() -> "Environment":
         trim_blocks=True,
         lstrip_blocks=True,
         auto_reload=False,
-        finalize=_shown,
+        finalize=_escape_controls,
     )
     environment.filters |= {
         "markdown": markdown,
@@ -72,13 +71,13 @@ def _environment() -> "Environment":
     return environment
 
 
-def _shown(value: object) -> object:
-    """What a template writes of a value: control characters and turned writing directions as escapes."""
+def _escape_controls(value: object) -> object:
+    """Return a template's value with control characters and changes of writing direction escaped."""
     return visible(value) if type(value) is str else "" if value is None else value
 
 
 def render(template: str, values: Mapping[str, Any]) -> str:
-    """The template as HTML."""
+    """Return a template as HTML."""
     return _environment().get_template(template).render(values)
 
 
@@ -98,13 +97,13 @@ def _open_link(renderer: Any, tokens: Any, place: int, options: Any, _env: Any) 
 
 
 def markdown(text: str) -> Markup:
-    """A text as HTML: no HTML of its own, no image, and links to web pages and mail addresses alone."""
-    return Markup(_markdown().render(visible(text)))  # noqa: S704 - markdown-it escapes what is not its own
+    """Return Markdown as HTML, without embedded HTML and images, and with links only to web pages and mail addresses."""
+    return Markup(_markdown().render(visible(text)))  # noqa: S704 - markdown-it escapes foreign HTML
 
 
-@lru_cache(_KNOWN_PLAIN)
+@lru_cache(_CACHED_TEXTS)
 def plain(text: str) -> str:
-    """A text without the marks of Markdown, for lists and names; a number or a dot stands before what is an item of a list."""
+    """Return a text without Markdown markup, for lists and names; list items begin with a number or a dot."""
     if not _MARKS.search(text):
         return text
     lines, mark = [], ""
@@ -126,16 +125,16 @@ def _code_alone() -> "MarkdownIt":
 
 
 def coded(text: str) -> Markup:
-    """A sentence of the program as HTML: what stands between backticks, such as a command, as code; nothing else is a mark."""
-    return Markup(_code_alone().renderInline(visible(text)))  # noqa: S704 - markdown-it escapes what is not its own
+    """Return a message of the program as HTML, in which only backticks are markup, for commands."""
+    return Markup(_code_alone().renderInline(visible(text)))  # noqa: S704 - markdown-it escapes foreign HTML
 
 
 @cache
 def assets() -> Mapping[str, tuple[bytes, str]]:
-    """The files that pages load: name -> content and media type.
+    """Return the static files of the pages: name -> content and media type.
 
     Raises:
-        SettingsError: the package that carries htmx is not installed.
+        SettingsError: the package with htmx is not installed.
     """
     package = find_spec("js_lib_htmx")
     if package is None or package.origin is None:
@@ -149,20 +148,20 @@ def assets() -> Mapping[str, tuple[bytes, str]]:
 
 @cache
 def asset_path(name: str) -> str:
-    """The path of a file below the pages, another one for another content, so that browsers may keep it."""
+    """Return the path of a static file below the pages, with a digest of its content, so that browsers may cache it."""
     return f"/static/{hashlib.sha256(assets()[name][0]).hexdigest()[:12]}/{name}"
 
 
 def difference(before: str, after: str) -> Markup:
-    """`after` with what is new in it as `<ins>` and what is gone as `<del>`, word by word; of long texts line by line."""
-    pattern = _WORDS if max(len(before), len(after)) <= _LONGEST_BY_WORDS else _LINES
+    """Return `after` with additions as `<ins>` and removals as `<del>`, by words, or by lines for long texts."""
+    pattern = _WORDS if max(len(before), len(after)) <= _MAX_BY_WORDS else _LINES
     old, new = pattern.findall(visible(before)), pattern.findall(visible(after))
     parts: list[Markup] = []
-    for what, start, end, begin, stop in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
-        gone, come = "".join(old[start:end]), "".join(new[begin:stop])
-        if what == "equal":
-            parts.append(escape(come))
+    for operation, start, end, begin, stop in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+        removed, added = "".join(old[start:end]), "".join(new[begin:stop])
+        if operation == "equal":
+            parts.append(escape(added))
             continue
-        parts += [Markup("<del>{}</del>").format(gone)] if gone else []
-        parts += [Markup("<ins>{}</ins>").format(come)] if come else []
+        parts += [Markup("<del>{}</del>").format(removed)] if removed else []
+        parts += [Markup("<ins>{}</ins>").format(added)] if added else []
     return Markup().join(parts)

@@ -1,7 +1,7 @@
-"""Who is logged in to the pages: sessions in the service's memory, opened with a key or a one-time link, and their CSRF tokens.
+"""Sessions of the pages, kept in the service's memory and opened with a key or a one-time link, and their CSRF tokens.
 
-A visitor's browser holds one random token in a cookie. A session is what the service's processes remember of such a token, so logging out,
-a restart of the service and a revoked key end it. The CSRF token is derived from the visitor's token, so it needs no place of its own.
+A visitor's browser stores one random token in a cookie; the service's processes store the session of the token. Logout, a restart of
+the service and the revocation of the key therefore end a session. The CSRF token is derived from the visitor's token, not stored.
 """
 
 import hmac
@@ -21,18 +21,18 @@ from memory_assets.stores.state import TenantState
 from memory_assets.tenants import Tenant, open_states
 
 _IDLE_SECONDS = 12 * 3600
-_LONGEST_SECONDS = 7 * 24 * 3600
-_MOST_SESSIONS = 1_000
-"""Beyond that the one that was idle longest ends."""
+_MAX_SECONDS = 7 * 24 * 3600
+_MAX_SESSIONS = 1_000
+"""Open sessions; beyond that the longest idle one ends."""
 _RECORD_BYTES = 32_768
-_LONGEST_MESSAGE = 2_500
-"""Characters; of the most that JSON makes of one, a record holds a message of so many."""
+_MAX_MESSAGE_CHARACTERS = 2_500
+"""Characters of a message that fit a record even if JSON escapes all of them."""
 _VISIT = "visit.json"
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """What the next page says once, and the memory whose last change it offers to undo, as it was right after the change."""
+    """A message that the next page shows once, and the memory whose last change it offers to undo, as of that change."""
 
     text: str
     undo: int | None = None
@@ -41,12 +41,12 @@ class Message:
 
 
 class _Record(NamedTuple):
-    """What is remembered of a session."""
+    """Stored state of a session."""
 
     tenant: str
     key: str
     last_visit: str
-    """When an earlier session of the tenant began; empty if there was none."""
+    """When the previous session of the tenant began; empty if there was none."""
     began: float
     used: float
     messages: Sequence[Sequence[Any]] = ()
@@ -56,7 +56,7 @@ class _Record(NamedTuple):
 
 
 class Session:
-    """One browser that may read and change one tenant's memory."""
+    """Session of a browser that may read and change one tenant's memory."""
 
     def __init__(self, records: SharedRecords, number: str, record: _Record) -> None:
         self._records = records
@@ -67,11 +67,11 @@ class Session:
         self.last_visit = datetime.fromisoformat(record.last_visit) if record.last_visit else None
 
     def say(self, message: Message) -> None:
-        """Let the next page say something; what is too long for the session's record is cut."""
+        """Add a message for the next page. A long message is truncated; if the record is full, the oldest messages are dropped."""
 
         def add(value: bytes) -> bytes:
             record = _Record(*json.loads(value))
-            messages = [*record.messages, [message.text[:_LONGEST_MESSAGE], message.undo, message.seen]]
+            messages = [*record.messages, [message.text[:_MAX_MESSAGE_CHARACTERS], message.undo, message.seen]]
             while len(encoded := record._replace(messages=messages).encoded()) > self._records.most_bytes:
                 del messages[0]
             return encoded
@@ -79,7 +79,7 @@ class Session:
         self._records.change(self._number, lambda value: add(value) if value else value)
 
     def take_messages(self) -> list[Message]:
-        """What was to be said; nobody else says it again."""
+        """Return the messages for the next page and remove them."""
         taken: list[Message] = []
 
         def take(value: bytes) -> bytes:
@@ -94,38 +94,38 @@ class Session:
 
 
 class Sessions:
-    """The sessions of one service, by the digest of the visitor's token, for all processes that are forked from this one."""
+    """Sessions of one service by digest of the visitor's token, shared by all processes forked from this one."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._secret = secrets.token_bytes(32)
-        self._open = SharedRecords(_MOST_SESSIONS, _RECORD_BYTES)
+        self._open = SharedRecords(_MAX_SESSIONS, _RECORD_BYTES)
 
     def csrf_of(self, token: str) -> str:
-        """What a form of this visitor carries to prove that this service rendered it."""
+        """Return the token with which a visitor's form proves that this service rendered it."""
         return self._digest("csrf", token)
 
     def may_change(self, token: str, csrf: object) -> bool:
-        """Whether a form's CSRF token is the visitor's."""
+        """Whether a form's CSRF token belongs to the visitor."""
         return bool(token) and isinstance(csrf, str) and hmac.compare_digest(self.csrf_of(token).encode(), csrf.encode())
 
     def begin(self, tenant: str, key: str = "") -> str:
-        """Open a session; returns the visitor's new token."""
+        """Open a session and return the visitor's new token."""
         token, now = new_token(), time.monotonic()
-        before = _note_visit(open_states(self._settings).open(tenant))
+        before = _record_visit(open_states(self._settings).open(tenant))
         record = _Record(tenant, key, before, now, now)
         self._open.change(self._digest("session", token), lambda _: record.encoded())
         return token
 
     def find(self, token: str) -> Session | None:
-        """The open session of a visitor. It ends here if it is too old, if its key was revoked or if its tenant was deleted."""
+        """Return a visitor's open session; end it if it is too old, its key was revoked or its tenant was deleted."""
 
         def use(value: bytes) -> bytes:
             if not value:
                 return value
             record, now = _Record(*json.loads(value)), time.monotonic()
             tenant = Tenant(self._settings, record.tenant)
-            is_fresh = now - record.used < _IDLE_SECONDS and now - record.began < _LONGEST_SECONDS
+            is_fresh = now - record.used < _IDLE_SECONDS and now - record.began < _MAX_SECONDS
             if not is_fresh or not tenant.exists or (record.key and not KeyStore(tenant.state).is_active(record.key)):
                 return b""
             return record._replace(used=now).encoded()
@@ -135,7 +135,7 @@ class Sessions:
         return Session(self._open, number, _Record(*json.loads(value))) if value else None
 
     def end(self, token: str) -> None:
-        """Close a visitor's session."""
+        """End a visitor's session."""
         self._open.change(self._digest("session", token), lambda _: b"")
 
     def _digest(self, use: str, token: str) -> str:
@@ -143,12 +143,12 @@ class Sessions:
 
 
 def new_token() -> str:
-    """A random token for a visitor."""
+    """Return a random token for a visitor."""
     return secrets.token_urlsafe(32)
 
 
-def _note_visit(state: TenantState) -> str:
-    """Note that a visit begins now. Returns when the one before began; empty if there was none, or its note is damaged."""
+def _record_visit(state: TenantState) -> str:
+    """Record the start of a visit. Return the start of the previous one, or "" if there was none or its record is damaged."""
     before = ""
     with suppress(ValueError, TypeError, KeyError):
         before = datetime.fromisoformat(json.loads(state.get(_VISIT) or b"{}")["at"]).isoformat()

@@ -1,4 +1,4 @@
-"""Graph: the neighbourhood of a memory, of a name or of a search, drawn and as a list."""
+"""View of the graph: the neighbourhood of a memory, a name or a search, as a drawing and a list."""
 
 from urllib.parse import urlencode
 
@@ -13,19 +13,18 @@ _SIZES = (60, 200, 600, 2000)
 _STEPS = (0, 1, 2, 3)
 _HITS = 5
 _NEWEST = 3
-_LISTED = 200
-"""Edges that the list below the picture names; the picture has all."""
+_MAX_LISTED = 200
 _LARGEST_ID = (1 << 63) - 1
 
 
 @view("/graph", work="search")
 def graph(page: Page) -> Response:
-    """What lies around the ids of the address, else around what a search finds, else around the newest memories."""
+    """Show the neighbourhood of the ids in the address, else of the results of a search, else of the newest memories."""
     query = page.query.get("q", "").strip()
     given = [_number(text, "id", _LARGEST_ID) for text in page.texts("id")]
     steps, most = page.choice("steps", _STEPS, 1 if given else 2), page.choice("most", _SIZES, _SIZES[0])
     types, least = page.texts("type"), _number(page.query.get("least") or "0", "least", 100)
-    begin = given or _found(page, query)
+    begin = given or _find_start(page, query)
     found = operations.graph.neighbourhood(page.tenant, begin, steps=steps, most=most, types=types, least=least / 100)
     labels = {each.id: each.label for each in found.nodes}
     data = found.model_dump(include={"nodes", "edges"})
@@ -42,11 +41,11 @@ def graph(page: Page) -> Response:
         all_steps=_STEPS,
         given=given,
         address=urlencode([("steps", steps), ("most", most), ("least", least), *(("type", each) for each in types)]),
-        edges=[(labels[each.source], each, labels[each.target]) for each in found.edges[:_LISTED]],
+        edges=[(labels[each.source], each, labels[each.target]) for each in found.edges[:_MAX_LISTED]],
     )
 
 
-def _found(page: Page, query: str) -> list[int]:
+def _find_start(page: Page, query: str) -> list[int]:
     if query:
         return [each.id for each in operations.search.search(page.tenant, query, limit=_HITS, recalls=False).memories]
     return [each.id for each in operations.show.recent(page.tenant, limit=_NEWEST).memories]

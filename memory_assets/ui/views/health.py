@@ -1,6 +1,6 @@
-"""Settings and health: faults with their mends, refused files, secrets, keys, tenants and backups.
+"""Views of settings and health: faults with their remedies, refused files, secrets, keys, tenants and backups.
 
-Facts about the machine are shown only to sessions that a one-time link opened: these people may run commands on it.
+Facts about the machine are shown only in sessions opened with a one-time link, whose users may run commands on it.
 """
 
 from starlette.responses import Response
@@ -14,7 +14,7 @@ from memory_assets.ui.page import Page, change, view
 
 @view("/health", work="write")
 def health(page: Page) -> Response:
-    """Everything but the search for secrets, which takes long."""
+    """Show everything except the slow search for secrets."""
     tenant, of_machine = page.tenant, not page.session.key
     status = operations.status.status(tenant)
     return page.render(
@@ -31,22 +31,22 @@ def health(page: Page) -> Response:
 
 @view("/health/secrets", work="write")
 def secrets(page: Page) -> Response:
-    """Keys and passwords in what is stored."""
+    """Show keys and passwords in stored texts."""
     return page.render("secrets.html", found=operations.scan.scan(page.tenant))
 
 
 @change("/health/secrets")
 def mask(page: Page) -> Response:
-    """Mask what was found. The answer names every file of the machine's data folder that still holds it."""
-    _must_be_of_machine(page)
+    """Mask the secrets found. The answer names every file in the machine's data folder that still holds one."""
+    _require_machine_session(page)
     done = operations.scan.mend(page.tenant)
     return page.redirect("/health/secrets", done.text(page.local))
 
 
 @change("/health/mend")
 def mend(page: Page) -> Response:
-    """Repair what needs no choice of the user's."""
-    _must_be_of_machine(page)
+    """Repair the faults that need no decision of the user."""
+    _require_machine_session(page)
     broken = sum(each.level == "fault" for each in operations.health.diagnose(page.tenant, mend=True).findings)
     left = counted(broken, "fault is", "faults are") if broken else "no fault is"
     return page.redirect("/health", f"Mended what needs no choice; {left} left.")
@@ -54,26 +54,26 @@ def mend(page: Page) -> Response:
 
 @change("/health/keys")
 def create_key(page: Page) -> Response:
-    """Make a key and show it once."""
-    _must_be_of_machine(page)
+    """Create a key and show it once."""
+    _require_machine_session(page)
     made = operations.tenants.create_key(page.tenant, page.text("description"))
     return page.redirect("/health", f"The new key, which is shown only now: {made.key}")
 
 
 @change("/health/keys/{key}/revoke")
 def revoke_key(page: Page) -> Response:
-    """End a key, and with it the sessions that it opened."""
+    """Revoke a key and end the sessions that it opened."""
     done = operations.tenants.revoke_key(page.tenant, page.path["key"])
     return page.redirect("/health", done.text(page.local))
 
 
-def _must_be_of_machine(page: Page) -> None:
+def _require_machine_session(page: Page) -> None:
     if page.session.key:
         raise NotFoundError("This is for sessions that `memory ui` opened; run that on the machine that keeps the memory.")
 
 
 def _backups(page: Page) -> list[tuple[str, str, "list[BackupView]"]]:
-    """Each place of backups: why it cannot be read, else the tenant's backups in it, newest first."""
+    """Return each place of backups with the reason why it cannot be read, or the tenant's backups in it, newest first."""
     tenant, found = page.tenant, []
     for place in operations.backup.places_of(tenant):
         try:

@@ -1,4 +1,4 @@
-"""One memory: its text, where it came from, its history, what it is joined to, how relevant it is; and its changes."""
+"""Views of one memory: text, origin, history, links and relevance; and its changes."""
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
@@ -19,7 +19,7 @@ _FACES = {"cli": "a command or a hook", "http": "a program over HTTP", "mcp": "a
 
 @view("/memories/{id:int}")
 def show(page: Page) -> Response:
-    """Everything about one memory, in whatever state it is."""
+    """Show everything about one memory, in any state."""
     number = page.path["id"]
     found = operations.show.show(page.tenant, number)
     versions = operations.show.history(page.tenant, number)
@@ -35,13 +35,13 @@ def show(page: Page) -> Response:
         relation_types=[each.value for each in RelationType],
         recalls=operations.show.recalls(page.tenant, number),
         stated=operations.relate.relations(page.tenant, number).relations,
-        undoes=_undoes(page),
+        undoes=_preview_undo(page),
     )
 
 
 @view("/memories/{id:int}/joined")
 def joined(page: Page) -> Response:
-    """What a memory is joined to in the graph, in its own words."""
+    """Show a memory's neighbours in the graph, with their labels."""
     number = page.path["id"]
     found = operations.graph.neighbourhood(page.tenant, [number], most=_NEIGHBOURS)
     nodes = {each.id: each for each in found.nodes}
@@ -55,7 +55,7 @@ def joined(page: Page) -> Response:
 
 @view("/memories/{id:int}/found")
 def choose(page: Page) -> Response:
-    """Memories that fit what somebody types into the field that asks for another memory."""
+    """Show the memories that match the text typed into the field for another memory."""
     number, query = page.path["id"], page.query.get("other_query", "")
     found = operations.search.search(page.tenant, query, limit=6, recalls=False).memories if query.strip() else ()
     return page.render("choose.html", found=[each for each in found if each.id != number])
@@ -63,7 +63,7 @@ def choose(page: Page) -> Response:
 
 @change("/memories/{id:int}/edit")
 def edit(page: Page) -> Response:
-    """Give a memory another text."""
+    """Change a memory's text."""
     number, content = page.path["id"], page.text("content")
     try:
         done = operations.changes.edit(page.tenant, number, content, source=Source.HTTP, seen=read_seen(page))
@@ -76,29 +76,31 @@ def edit(page: Page) -> Response:
 
 @change("/memories/{id:int}/tags")
 def tag(page: Page) -> Response:
-    """Give a memory the tags that somebody typed, and no others."""
+    """Replace a memory's tags with the typed ones."""
     wanted = [each.strip() for each in page.text("tags").split(",") if each.strip()]
     had = page.texts("tag")
     add, remove = [each for each in wanted if each not in had], [each for each in had if each not in wanted]
-    return _do(page, "Its tags are changed.", operations.changes.tag, add=add, remove=remove)
+    return _apply_change(page, "Its tags are changed.", operations.changes.tag, add=add, remove=remove)
 
 
 @change("/memories/{id:int}/forget")
 def forget(page: Page) -> Response:
     """Take a memory out of recall."""
-    return _do(page, "Forgotten: it takes no part in recall.", operations.changes.forget)
+    return _apply_change(page, "Forgotten: it takes no part in recall.", operations.changes.forget)
 
 
 @change("/memories/{id:int}/restore")
 def restore(page: Page) -> Response:
     """Bring a memory back into recall."""
-    return _do(page, "It is in recall again.", operations.changes.restore)
+    return _apply_change(page, "It is in recall again.", operations.changes.restore)
 
 
 @change("/memories/{id:int}/supersede")
 def supersede(page: Page) -> Response:
-    """Let another memory take the place of this one."""
-    return _do(page, "Another memory replaces it; this one is history.", operations.changes.supersede, _other(page))
+    """Replace this memory with another one."""
+    return _apply_change(
+        page, "Another memory replaces it; this one is history.", operations.changes.supersede, _read_other(page)
+    )
 
 
 @change("/memories/{id:int}/relate")
@@ -109,12 +111,12 @@ def relate(page: Page) -> Response:
     except ValueError as error:
         raise InvalidInputError(f"There is no relation {page.text('type')!r}.") from error
     options = {"note": page.text("note"), "stated_by": FACE}
-    return _do(page, "The relation is stated.", operations.relate.relate, relation, _other(page), **options)
+    return _apply_change(page, "The relation is stated.", operations.relate.relate, relation, _read_other(page), **options)
 
 
 @change("/memories/{id:int}/undo")
 def undo(page: Page) -> Response:
-    """Take back the last change of a memory."""
+    """Undo the last change of a memory."""
     number = page.path["id"]
     try:
         done = operations.undo.undo(page.tenant, number, seen=read_seen(page))
@@ -124,8 +126,8 @@ def undo(page: Page) -> Response:
     return page.redirect(f"/memories/{active}", done.text(page.local))
 
 
-def _do(page: Page, message: str, operation: Callable[..., object], *arguments: object, **options: object) -> Response:
-    """Do a change of a memory as it was seen, and offer to undo it."""
+def _apply_change(page: Page, message: str, operation: Callable[..., object], *arguments: object, **options: object) -> Response:
+    """Change a memory in the version that the page showed, and offer to undo the change."""
     number = page.path["id"]
     try:
         operation(page.tenant, number, *arguments, **options, seen=read_seen(page))
@@ -135,15 +137,15 @@ def _do(page: Page, message: str, operation: Callable[..., object], *arguments: 
 
 
 def read_seen(page: Page, name: str = "seen") -> datetime:
-    """The `updated_at` of a memory that the form's page showed."""
+    """Return the `updated_at` of the version that the form's page showed."""
     try:
         return datetime.fromisoformat(page.text(name))
     except ValueError as error:
         raise InvalidInputError("This form does not say which version it changes; open the page again.") from error
 
 
-def _other(page: Page) -> int:
-    """The other memory that a form names."""
+def _read_other(page: Page) -> int:
+    """Return the id of the other memory in a form."""
     number = page.number("other")
     if number is None:
         raise InvalidInputError("Choose the other memory: find it by its words, or type its id.")
@@ -151,21 +153,21 @@ def _other(page: Page) -> int:
 
 
 def show_changed(page: Page, numbers: Sequence[int], content: str | None = None) -> Response:
-    """Show what somebody else made of memories, and the text that a form wanted for the first of them."""
-    present = [_present(page, number) for number in numbers]
-    compared = None if content is None else difference(present[0].content, content)
-    return page.render("changed.html", status=409, present=present, content=content, compared=compared)
+    """Show the current versions of memories that somebody else changed, and the form's text for the first of them."""
+    current = [_current_version(page, number) for number in numbers]
+    compared = None if content is None else difference(current[0].content, content)
+    return page.render("changed.html", status=409, present=current, content=content, compared=compared)
 
 
-def _present(page: Page, number: int) -> Memory:
-    """The version of a memory that is in recall, else the memory itself."""
+def _current_version(page: Page, number: int) -> Memory:
+    """Return the active version of a memory, else the memory itself."""
     versions = operations.show.history(page.tenant, number)
     in_recall = (each for each in reversed(versions) if each.state == "active")
     return next(in_recall, next(each for each in versions if each.id == number))
 
 
-def _undoes(page: Page) -> "operations.undo.Undone | None":
-    """What an undo would do; None if the last change cannot be undone here."""
+def _preview_undo(page: Page) -> "operations.undo.Undone | None":
+    """Return the effect of an undo, or None if the last change cannot be undone here."""
     try:
         found = operations.undo.undo(page.tenant, page.path["id"], dry_run=True)
     except ConflictError:
@@ -174,7 +176,6 @@ def _undoes(page: Page) -> "operations.undo.Undone | None":
 
 
 def _origin(memory: "operations.show.ShownMemory") -> dict[str, object]:
-    """Where a memory came from: name and value."""
     return {
         "Source": memory.source.value,
         "File": memory.metadata.get("path") or memory.metadata.get("original_path"),

@@ -1,4 +1,4 @@
-"""People, projects, tags and other names: lists of them, one with its memories in time, and decisions on which names are one."""
+"""Views of names (people, projects, tags and others): lists, a name with its memories over time, and decisions which names are equal."""
 
 from urllib.parse import urlencode
 
@@ -10,19 +10,19 @@ from memory_assets.models import Source
 from memory_assets.operations.given import Narrowing
 from memory_assets.ui.page import Page, change, view
 
-_MOST_COUNTS = 200
-"""Projects or tags that are listed; the search finds the memories of others."""
+_MAX_COUNTS = 200
+"""Listed projects or tags; the search finds the memories of others."""
 _MEMORIES = 10
 
 
 @view("/names")
 def names(page: Page) -> Response:
-    """Names of a type, projects or tags."""
+    """List the names of a type, projects or tags."""
     kind, like = page.query.get("type", "PERSON"), page.query.get("q", "").strip()
     values = {
         "kind": kind,
         "like": like,
-        "most": _MOST_COUNTS,
+        "most": _MAX_COUNTS,
         "counts": (),
         "decisions": operations.names.list_decisions(page.tenant),
     }
@@ -36,14 +36,14 @@ def names(page: Page) -> Response:
     if is_count:
         tenant, of = page.tenant, operations.names
         counts = of.count_projects(tenant) if kind == "projects" else of.count_memories(tenant, "tags")["tags"]
-        chosen = [(name, count) for name, count in counts.items() if like.casefold() in name.casefold()][:_MOST_COUNTS]
+        chosen = [(name, count) for name, count in counts.items() if like.casefold() in name.casefold()][:_MAX_COUNTS]
         values["counts"] = [(name, count, f"/ui/timeline?{urlencode({kind[:-1]: name})}") for name, count in chosen]
     return page.render("names.html", found=found, address=urlencode({"type": kind, "q": like}), is_count=is_count, **values)
 
 
 @view("/names/{name:int}")
 def show(page: Page) -> Response:
-    """A name: its memories in time, its spellings, and those that may mean the same."""
+    """Show a name with its memories over time, its spellings, and names that may mean the same."""
     found = operations.names.show_name(page.tenant, page.path["name"])
     narrowed = Narrowing(entities=[found.name.name])
     return page.render(
@@ -58,25 +58,25 @@ def show(page: Page) -> Response:
 
 @change("/names/{name:int}/merge")
 def merge(page: Page) -> Response:
-    """Say that the name means the same as another one."""
+    """Decide that the name means the same as another one."""
     other = page.text("other")
     number = operations.names.find_name(page.tenant, other) if other else page.number("into")
     if number is None:
         raise InvalidInputError("Choose or write the name that means the same.")
-    return _decided(page, operations.names.merge_names(page.tenant, page.path["name"], number))
+    return _redirect_to_name(page, operations.names.merge_names(page.tenant, page.path["name"], number))
 
 
 @change("/names/{name:int}/split")
 def split(page: Page) -> Response:
-    """Say that a spelling means something else."""
-    return _decided(page, operations.names.split_name(page.tenant, page.path["name"], page.form.get("spelling", "")))
+    """Decide that a spelling means something else."""
+    return _redirect_to_name(page, operations.names.split_name(page.tenant, page.path["name"], page.form.get("spelling", "")))
 
 
 @change("/decisions/{decision}/undo")
 def undo(page: Page) -> Response:
-    """Take a decision back."""
-    return _decided(page, operations.names.undo_decision(page.tenant, page.path["decision"]))
+    """Undo a decision."""
+    return _redirect_to_name(page, operations.names.undo_decision(page.tenant, page.path["decision"]))
 
 
-def _decided(page: Page, done: "operations.names.Decided") -> Response:
+def _redirect_to_name(page: Page, done: "operations.names.Decided") -> Response:
     return page.redirect("/names" if done.name is None else f"/names/{done.name}", done.text(page.local))

@@ -1,4 +1,4 @@
-"""Review: proposals of `memory learn` and contradictions, decided on one by one or many at once; what apply will do, apply and undo."""
+"""Views of review: decisions on proposals of `memory learn` and on contradictions, and the preview, run and undo of apply."""
 
 import hashlib
 
@@ -15,7 +15,7 @@ _DECISIONS = ("accept", "reject", "defer")
 
 @view("/review")
 def review(page: Page) -> Response:
-    """Open proposals beside the silo texts they come from, and memories that contradict each other."""
+    """Show open proposals beside their silo texts, and memories that contradict each other."""
     proposals = operations.learn.review(page.tenant, look=False).proposals if page.tenant.is_sources_tenant else []
     return page.render(
         "review.html",
@@ -29,22 +29,22 @@ def review(page: Page) -> Response:
 
 @change("/review/check")
 def check(page: Page) -> Response:
-    """Look through silos, reflections and ratings for new proposals."""
+    """Search silos, reflections and ratings for new proposals."""
     found = operations.learn.check(page.tenant)
     return page.redirect("/review", f"{len(found.proposals)} proposals are open.")
 
 
 @change("/review/deeper")
 def check_deeper(page: Page) -> Response:
-    """Look, too, for entries that passed through and nearly say the same."""
+    """Also search for similar entries that were passed through."""
     found = operations.learn.review(page.tenant, deeper=True)
     return page.redirect("/review", f"{len(found.proposals)} proposals are open.")
 
 
 @change("/review/decide")
 def decide(page: Page) -> Response:
-    """Save the texts that somebody wrote, then accept, reject or defer the proposals that are ticked."""
-    decision, chosen, written = page.text("decision"), page.texts("id"), _written(page)
+    """Save the edited texts, then accept, reject or defer the ticked proposals."""
+    decision, chosen, written = page.text("decision"), page.texts("id"), _edited_texts(page)
     if decision not in (*_DECISIONS, "edit"):
         raise InvalidInputError("Choose one of accept, reject, defer and edit.")
     if decision == "edit" and not written:
@@ -65,32 +65,32 @@ def decide(page: Page) -> Response:
 
 @view("/review/apply", work="write")
 def preview(page: Page) -> Response:
-    """What apply would write, delete and leave."""
+    """Show what apply would write, delete and leave."""
     return page.render("apply.html", plan=operations.learn.apply(page.tenant, dry_run=True))
 
 
 @change("/review/apply")
 def apply(page: Page) -> Response:
-    """Do what was accepted."""
+    """Apply the accepted proposals."""
     return page.redirect("/review/applied", operations.learn.apply(page.tenant).text(page.local))
 
 
 @view("/review/applied")
 def applied(page: Page) -> Response:
-    """What the applies did, newest first, and an undo of the last one."""
+    """Show earlier applies, newest first, and offer to undo the last one."""
     changes = operations.show.recent_changes(page.tenant, limit=100).changes
     return page.render("applied.html", applies=[each for each in changes if each.did.startswith("learn apply")])
 
 
 @change("/review/undo")
 def undo(page: Page) -> Response:
-    """Take the last apply back."""
+    """Undo the last apply."""
     return page.redirect("/review/applied", operations.learn.undo(page.tenant).text(page.local))
 
 
 @change("/conflicts")
 def decide_conflict(page: Page) -> Response:
-    """Decide which of two memories holds, or that both do."""
+    """Decide which of two contradicting memories holds, or that both do."""
     one, other = page.number("older"), page.number("newer")
     if one is None or other is None:
         raise InvalidInputError("This form names no memories; open the page again.")
@@ -121,7 +121,7 @@ def decide_conflict(page: Page) -> Response:
 
 
 def _refuse_changed(page: Page, chosen: list[str]) -> None:
-    """Refuse to decide on a proposal that is not what the page showed."""
+    """Raise ChangedMeanwhileError if a proposal differs from the version that the page showed."""
     known = {each.id: each for each in operations.learn.review(page.tenant, look=False).proposals}
     for proposal in chosen:
         now = known.get(proposal)
@@ -130,8 +130,8 @@ def _refuse_changed(page: Page, chosen: list[str]) -> None:
             raise ChangedMeanwhileError(f"{proposal} was changed since you opened the page, and nothing was decided.{says}")
 
 
-def _written(page: Page) -> dict[str, str]:
-    """Proposal -> the text that somebody wrote in place of the one that the page showed."""
+def _edited_texts(page: Page) -> dict[str, str]:
+    """Return proposal -> text, for the texts edited on the page."""
     written = {}
     for field, shown in page.form.items():
         name, _, proposal = field.partition(" ")
@@ -142,11 +142,11 @@ def _written(page: Page) -> dict[str, str]:
 
 
 def _text_digest(description: str, body: str) -> str:
-    """What changes with the words of a proposal."""
+    """Return a digest of a proposal's words."""
     return hashlib.sha256(f"{' '.join(description.split())}\n{body.strip()}".encode()).hexdigest()[:24]
 
 
 def _digest(proposal: ProposalView) -> str:
-    """What changes with anything of a proposal that a person decides on."""
-    said = proposal.model_dump_json(include={"status", "name", "description", "body", "files", "note"})
-    return hashlib.sha256(said.encode()).hexdigest()[:24]
+    """Return a digest of everything in a proposal that affects a person's decision."""
+    shown = proposal.model_dump_json(include={"status", "name", "description", "body", "files", "note"})
+    return hashlib.sha256(shown.encode()).hexdigest()[:24]

@@ -1,4 +1,4 @@
-"""Search as one types, with filters, which other lists share, why each memory was found, and the paths that connect them."""
+"""View of the search: results while typing, why each was found, and the paths between them; and filters that other lists share."""
 
 from collections.abc import Mapping
 from urllib.parse import urlencode
@@ -12,7 +12,7 @@ from memory_assets.operations.given import Narrowing, parse_time
 from memory_assets.ui.page import Page, view
 
 CHOICES: Mapping[str, list[str]] = {"kind": list(Kind), "source": list(Source), "state": [*State, "all"]}
-"""Field -> what may be chosen."""
+"""Field -> allowed values."""
 _NAMES = ("kind", "source", "project", "person", "tag", "since", "until", "state")
 _LIMIT = 10
 _BRIDGES = 3
@@ -20,7 +20,7 @@ _BRIDGES = 3
 
 @view("/search", work="search")
 def search(page: Page) -> Response:
-    """Find memories. What is found while somebody types does not count as recalled."""
+    """Search memories. Results while somebody types do not count as recalled."""
     narrowed, given = read_filters(page)
     query, everything = page.query.get("q", ""), page.query.get("all", "")
     found = operations.search.search(
@@ -41,10 +41,10 @@ def search(page: Page) -> Response:
 
 
 def read_filters(page: Page) -> tuple[Narrowing, dict[str, str]]:
-    """What the address narrows a list to, and the fields as they were given.
+    """Return the filters in the address, parsed and as given.
 
     Raises:
-        InvalidInputError: a field has no such value.
+        InvalidInputError: a field has an unknown value.
     """
     given = {name: page.query.get(name, "").strip() for name in _NAMES}
     for name, allowed in CHOICES.items():

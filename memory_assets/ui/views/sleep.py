@@ -1,4 +1,4 @@
-"""Sleep: what decay, creative, cluster and forget would do now, and doing it."""
+"""View of the sleep cycles: a dry run of each, and the cycle itself."""
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
@@ -17,45 +17,43 @@ _CYCLES = {
     "forget": "Archives memories of low relevance. Recalling an archived memory brings it back.",
 }
 _ASSETS = {"decay": "relevance_scores", "creative": "creative_links", "cluster": "clusters", "forget": "archived_memories"}
-_MOST = 100
-"""Rows that a table shows."""
-_MOST_POINTS = 2_000
-"""Points of a plot."""
+_MAX_ROWS = 100
+_MAX_POINTS = 2_000
 
 
 @view("/sleep", work="write")
 def sleep(page: Page) -> Response:
-    """What a cycle would do; nothing is written."""
+    """Show what a cycle would do, without writing."""
     name = page.query.get("cycle", "")
-    found = _cycle(name)(page.tenant, dry_run=True) if name else None
+    found = _find_cycle(name)(page.tenant, dry_run=True) if name else None
     rows: Sequence[tuple[str, int, str]] = ()
     points: Sequence[tuple[datetime, float, str]] = ()
     if isinstance(found, operations.consolidate.Decayed):
         rows = [(f"{low / 10:.1f} to {(low + 1) / 10:.1f}", count, "") for low, count in enumerate(found.histogram)]
     elif isinstance(found, operations.consolidate.Clustered):
-        rows = [(each.label, len(each.members), "") for each in found.clusters[:_MOST]]
+        rows = [(each.label, len(each.members), "") for each in found.clusters[:_MAX_ROWS]]
     elif isinstance(found, operations.consolidate.Cleaned):
-        points = [(each.created_at, each.relevance, each.name) for each in (*found.deleted, *found.archived)[:_MOST_POINTS]]
-    values = {"cycle": name, "cycles": _CYCLES, "found": found, "most": _MOST, "runs": _runs(page, name)}
+        points = [(each.created_at, each.relevance, each.name) for each in (*found.deleted, *found.archived)[:_MAX_POINTS]]
+    values = {"cycle": name, "cycles": _CYCLES, "found": found, "most": _MAX_ROWS, "runs": _dagster_address(page, name)}
     return page.render("sleep.html", rows=rows, points=points, **values)
 
 
 @change("/sleep/{cycle}")
 def run_cycle(page: Page) -> Response:
-    """Do what a cycle would do."""
+    """Run a cycle."""
     name = page.path["cycle"]
-    done = _cycle(name)(page.tenant)
+    done = _find_cycle(name)(page.tenant)
     return page.redirect(f"/sleep?cycle={name}", done.text(page.local))
 
 
-def _cycle(name: str) -> Callable[..., Answer]:
+def _find_cycle(name: str) -> Callable[..., Answer]:
     if name not in _CYCLES:
         raise NotFoundError(f"There is no sleep cycle {name!r}; choose one of {', '.join(_CYCLES)}.")
     return getattr(operations.consolidate, "clean" if name == "forget" else name)
 
 
-def _runs(page: Page, cycle: str) -> str:
-    """Where Dagster shows what made the cycle's asset; empty while `memory up` runs no web server."""
+def _dagster_address(page: Page, cycle: str) -> str:
+    """Return the address of the cycle's asset in Dagster's UI, or "" while `memory up` runs no web server."""
     urls = (each.url for each in operations.status.services(page.tenant.settings) if each.name == "UI")
     base = next(urls, "")
     return base and f"{base}/assets/{_ASSETS[cycle]}" if cycle else base and f"{base}/runs"

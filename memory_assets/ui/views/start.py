@@ -1,4 +1,4 @@
-"""Start: what is remembered at a glance."""
+"""View of the start page: an overview of the memory."""
 
 from collections.abc import Mapping
 from itertools import islice
@@ -12,16 +12,15 @@ from memory_assets.operations.given import Narrowing
 from memory_assets.tana.state import SyncRecord
 from memory_assets.ui.page import Page, view
 
-_MOST = 8
-"""Projects, people and memories that are named."""
+_MAX_LISTED = 8
 
 
 @view("/")
 def start(page: Page) -> Response:
-    """Growth, kinds, sources, projects, people, what is new, what waits and what faded."""
+    """Show growth, kinds, sources, projects, people, new memories, pending decisions and archived memories."""
     tenant, since = page.tenant, page.session.last_visit
     counts = operations.names.count_memories(tenant, "state", "kind", "source")
-    people = operations.names.list_names(tenant, kind="PERSON", limit=_MOST).names
+    people = operations.names.list_names(tenant, kind="PERSON", limit=_MAX_LISTED).names
     archived = Narrowing(states=(State.ARCHIVED,))
     return page.render(
         "start.html",
@@ -29,13 +28,13 @@ def start(page: Page) -> Response:
         states=counts["state"],
         kinds=_linked("kind", counts["kind"]),
         sources=_linked("source", counts["source"]),
-        projects=_linked("project", dict(islice(operations.names.count_projects(tenant).items(), _MOST))),
+        projects=_linked("project", dict(islice(operations.names.count_projects(tenant).items(), _MAX_LISTED))),
         people=_linked("person", {each.name: each.memories for each in people}),
         learned=operations.timeline.learned(tenant, Narrowing()),
         all_sources=list(Source),
         since=since,
-        new=operations.show.changed_since(tenant, since, limit=_MOST) if since and tenant.exists else None,
-        faded=operations.show.recent(tenant, limit=_MOST, narrowed=archived).memories
+        new=operations.show.changed_since(tenant, since, limit=_MAX_LISTED) if since and tenant.exists else None,
+        faded=operations.show.recent(tenant, limit=_MAX_LISTED, narrowed=archived).memories
         if State.ARCHIVED in counts["state"]
         else (),
         refused=sum(not each.passed_over for each in operations.status.refusals(tenant.catalog.interactive)),
@@ -46,7 +45,6 @@ def start(page: Page) -> Response:
 
 
 def _linked(field: str, counts: Mapping[str, int]) -> list[tuple[str, int, str]]:
-    """Name, count, and the address of the search for it."""
     return [(name, count, _search(**{field: name})) for name, count in counts.items()]
 
 

@@ -1,4 +1,4 @@
-"""Timeline: what was learned when, by day and source, and what held on a date."""
+"""View of the timeline: memories by day and source, and those that held on a date."""
 
 from datetime import date
 from itertools import groupby
@@ -17,7 +17,7 @@ _LIMIT = 20
 
 @view("/timeline")
 def timeline(page: Page) -> Response:
-    """Memories by the day they are of; with `on`, those that held at the end of that day."""
+    """Show memories by their day; with `on`, those that held at the end of that day."""
     narrowed, given = read_filters(page)
     day, cursor = page.query.get("on", "").strip(), page.query.get("cursor")
     try:
