@@ -20,7 +20,7 @@ from memory_assets.sources.json_fields import Fields, Text, loads
 from memory_assets.tana.client import Node, TanaClient
 from memory_assets.tana.config import resolve_workspace
 from memory_assets.tana.schema import PERSON, PROJECT, RELATED_PEOPLE, RELATED_PROJECTS, Schema, known_tags
-from memory_assets.tana.state import SyncRecord, one_at_a_time
+from memory_assets.tana.state import SyncRecord, sync_lock
 
 if TYPE_CHECKING:
     from memory_assets.tenants import Tenant
@@ -172,7 +172,7 @@ def relate_people(tenant: "Tenant", client: TanaClient, *, dry_run: bool = False
     linker = Linker(tenant, client, Schema(workspace, known_tags(client.tags(workspace.id))))
     meant = linker.people([each.name for each in found if not each.fault])
     if not dry_run:
-        with one_at_a_time(tenant):
+        with sync_lock(tenant):
             record = SyncRecord.load(tenant.folder)
             record.people = {name: nodes[0] for name, nodes in meant.items() if len(nodes) == 1}
             record.save(tenant.folder)

@@ -232,7 +232,7 @@ def forget_entries(tenant: "Tenant", seed_ids: Collection[str]) -> None:
         StoreBusyError: a sync runs for longer than the lock timeout.
     """
     if SyncRecord.load(tenant.folder).sent.keys() & set(seed_ids):
-        with one_at_a_time(tenant):
+        with sync_lock(tenant):
             record = SyncRecord.load(tenant.folder)
             _remove_entries(record, seed_ids)
             record.save(tenant.folder)
@@ -245,7 +245,7 @@ def _remove_entries(record: SyncRecord, seed_ids: Collection[str]) -> None:
 
 
 @contextmanager
-def one_at_a_time(tenant: "Tenant") -> Iterator[None]:
+def sync_lock(tenant: "Tenant") -> Iterator[None]:
     """Lock the mapping's folder, as all tenants and processes share one mapping; raise StoreBusyError after the lock timeout."""
     folder = tenant.settings.pai_mapping.parent
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -31,7 +31,7 @@ from memory_assets.tana.errors import (
 from memory_assets.tana.linking import Linked
 from memory_assets.tana.matching import NodeMatcher
 from memory_assets.tana.schema import Entry, Schema, SeedFile, ensure_schema, read_seed
-from memory_assets.tana.state import SyncState, one_at_a_time
+from memory_assets.tana.state import SyncState, sync_lock
 
 if TYPE_CHECKING:
     from memory_assets.tenants import Tenant
@@ -59,7 +59,7 @@ def sync(
         TanaError: Tana rejects the token, or a request that every entry needs.
     """
     options = options or SyncOptions()
-    with one_at_a_time(tenant) if not options.dry_run else nullcontext():
+    with sync_lock(tenant) if not options.dry_run else nullcontext():
         run = _SyncRun(tenant, options, progress)
         if run.has_nothing_to_mirror:
             return run.report
