@@ -23,7 +23,7 @@ from memory_assets.context.names import Candidate, Names
 from memory_assets.context.neighbours import choose_links
 from memory_assets.errors import StoreBusyError
 from memory_assets.recall.view import Links, ranges
-from memory_assets.tana.matching import shares_held
+from memory_assets.tana.matching import word_shares
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -130,7 +130,7 @@ class TanaGraph:
 
     def search(self, topic: "Question", limit: int) -> dict[str, float]:
         """Nodes whose names and descriptions hold at least half of the topic's words."""
-        held = shares_held(self.table["said"], topic.topic)
+        held = word_shares(self.table["said"], topic.topic)
         rows = np.flatnonzero(held)
         rows = rows[np.lexsort((rows, -self._modified[rows], ~self._tagged[rows], -held[rows]))][:limit]
         return dict(zip(self._ids(rows), (_BELOW_MEMORIES * held[rows]).tolist(), strict=True))

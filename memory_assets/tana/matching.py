@@ -44,7 +44,7 @@ def asked_words(topic: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(topic))[:_MAX_WORDS]
 
 
-def shares_held(texts: "pa.Array | pa.ChunkedArray", topic: Sequence[str]) -> "Floats":
+def word_shares(texts: "pa.Array | pa.ChunkedArray", topic: Sequence[str]) -> "Floats":
     """Return the share of a topic's words that each lower-case text contains, or 0 if it is less than half."""
     asked = asked_words(topic)
     held = np.zeros(len(texts))

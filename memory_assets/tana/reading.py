@@ -33,7 +33,7 @@ from memory_assets.tana.client import MAX_FOUND, Node, Query, Tag, TanaClient, W
 from memory_assets.tana.config import resolve_workspace
 from memory_assets.tana.errors import TanaAwayError, TanaFaultError, TanaNotFoundError, TanaRefusedError
 from memory_assets.tana.formats import INLINE, Outline
-from memory_assets.tana.matching import asked_words, shares_held
+from memory_assets.tana.matching import asked_words, word_shares
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -189,7 +189,7 @@ def _search_topic(client: TanaClient, workspace: Workspace, topic: str) -> list[
     if found or len(asked) < 2:
         return found or []
     found = _search(client, workspace, {"or": [{"textContains": word} for word in asked_words(asked)]}) or []
-    held = shares_held(pa.array([f"{node.name} {node.description}".lower() for node in found], pa.string()), asked)
+    held = word_shares(pa.array([f"{node.name} {node.description}".lower() for node in found], pa.string()), asked)
     return [found[row] for row in np.argsort(-held, kind="stable") if held[row]]
 
 
