@@ -9,7 +9,7 @@ from memory_assets.defs.assets.cycles import ARCHIVING
 from memory_assets.defs.partitions import PARTITION_SET
 from memory_assets.defs.resources import MemoryResource
 from memory_assets.settings import Settings
-from memory_assets.tana.client import token_of
+from memory_assets.tana.client import find_token
 from memory_assets.tenants import tenant_names
 
 _BACKUP_HOURS = {"daily": "40 3 * * *", "weekly": "40 3 * * 1"}
@@ -20,7 +20,7 @@ def _why_no_backup(settings: Settings) -> str:
 
 
 def _why_no_tana(settings: Settings) -> str:
-    return "" if token_of(settings) else "There is no token for Tana; set MEMORY_TANA_TOKEN."
+    return "" if find_token(settings) else "There is no token for Tana; set MEMORY_TANA_TOKEN."
 
 
 def build_schedules(zone: str, backup_every: str) -> list[dg.ScheduleDefinition]:

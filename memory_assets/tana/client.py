@@ -163,7 +163,7 @@ class TanaClient:
     @classmethod
     def open(cls, settings: "Settings") -> "TanaClient":
         """Return a client for the Tana of the settings, without a request."""
-        token = token_of(settings)
+        token = find_token(settings)
         if not token:
             raise NoTokenError(
                 "There is no token for Tana: make one in Tana Desktop > Settings > Local API, and set MEMORY_TANA_TOKEN to it or keep"
@@ -406,7 +406,7 @@ def ask_each(ask: Callable[[Item], Answer], items: Iterable[Item]) -> dict[Item,
         return dict(filter(None, threads.map(answer, items)))
 
 
-def token_of(settings: "Settings") -> str:
+def find_token(settings: "Settings") -> str:
     """Return the token from the settings, else from the system's keyring, else ""."""
     if settings.tana_token:
         return settings.tana_token.get_secret_value().strip()

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memory_assets.settings import load_settings
-from memory_assets.tana.client import FieldSpec, TanaClient, token_of
+from memory_assets.tana.client import FieldSpec, TanaClient, find_token
 from memory_assets.tana.errors import (
     TanaAwayError,
     TanaError,
@@ -189,7 +189,7 @@ def test_the_token_is_shown_nowhere(tana: StandIn, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(
         "keyring.get_password", lambda service, name: tana.token if (service, name) == ("memory_assets", "tana") else None
     )
-    assert token_of(load_settings()) == tana.token
+    assert find_token(load_settings()) == tana.token
     monkeypatch.setattr("keyring.get_password", lambda *_: None)
     with pytest.raises(TanaTokenError, match="keyring set memory_assets tana"):
         TanaClient.open(load_settings())

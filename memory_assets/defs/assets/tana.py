@@ -27,14 +27,14 @@ with accepted_previews():
 
 def _why_unused(tenant: Tenant) -> str:
     """Return why Tana is not used, or "" if it is, so that "Materialize all" succeeds without Tana."""
-    from memory_assets.tana.client import token_of
+    from memory_assets.tana.client import find_token
 
     settings = tenant.settings
     if not tenant.is_sources_tenant:
         return f"Tana belongs to the tenant {settings.tenant!r}."
     if integration(settings).enabled is False:
         return "tanaIntegration is switched off in pai-seed's configuration."
-    if not token_of(settings):
+    if not find_token(settings):
         return "there is no token for Tana; set MEMORY_TANA_TOKEN."
     return ""
 
