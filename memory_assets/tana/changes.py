@@ -16,7 +16,7 @@ from memory_assets.tana.linking import FIELDS as LINK_FIELDS
 from memory_assets.tana.linking import Link, Linked, Linker
 from memory_assets.tana.matching import NodeMatcher, placeholder
 from memory_assets.tana.schema import ARCHIVED, LEARNING, Entry, plain
-from memory_assets.tana.state import NAME, Sent
+from memory_assets.tana.state import NAME, SentEntry
 
 if TYPE_CHECKING:
     from memory_assets.tenants import Tenant
@@ -65,7 +65,7 @@ class Changes(NodeMatcher):
         return "created"
 
     def _record_sent(self, entry: Entry, node: str, targets: dict[str, list[str]], linked: Linked) -> None:
-        sent = Sent(node, entry.tag, entry.digest, entry.name, entry.fields, targets, unlinked=not linked.complete)
+        sent = SentEntry(node, entry.tag, entry.digest, entry.name, entry.fields, targets, unlinked=not linked.complete)
         self.state.keep(entry.seed_id, sent)
 
     def _find_created(self, made: dict[str, str], name: str, entry: Entry) -> str:
@@ -138,7 +138,7 @@ class Changes(NodeMatcher):
             today = datetime.now(UTC).date().isoformat()
             self.client.set_content(node, field_id, today)
             fields = known.fields | {ARCHIVED: today}
-            self.state.keep(seed_id, Sent(node, known.tag or LEARNING, ARCHIVED_DIGEST, known.name, fields, known.links))
+            self.state.keep(seed_id, SentEntry(node, known.tag or LEARNING, ARCHIVED_DIGEST, known.name, fields, known.links))
             return "archived"
         if seed_id not in self.state.trashed:
             self.client.trash(node)

@@ -36,7 +36,7 @@ _OLD_FILE = "sync.sqlite3"
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
+class SentEntry:
     """An entry as it was last sent to Tana."""
 
     node: str = ""
@@ -80,7 +80,7 @@ class SyncRecord(_TenantFile):
 
     FILE = "tana/sync.json"
 
-    sent: dict[str, Sent] = field(default_factory=dict)
+    sent: dict[str, SentEntry] = field(default_factory=dict)
     """By seed id."""
     queue: dict[str, str] = field(default_factory=dict)
     """Seed id -> create, update, trash or archive."""
@@ -192,9 +192,9 @@ class SyncState:
         """Return the mapping, seed id -> node."""
         return self.mapping.nodes
 
-    def sent(self, seed_id: str) -> Sent:
+    def sent(self, seed_id: str) -> SentEntry:
         """Return an entry as it was last sent, empty if it never was."""
-        return self.record.sent.get(seed_id, Sent())
+        return self.record.sent.get(seed_id, SentEntry())
 
     def save(self) -> None:
         """Save the record."""
@@ -217,7 +217,7 @@ class SyncState:
             self.mapping.save()
             self.save()
 
-    def keep(self, seed_id: str, sent: Sent) -> None:
+    def keep(self, seed_id: str, sent: SentEntry) -> None:
         """Record an entry as sent and remove it from the queue."""
         self.record.sent[seed_id] = sent
         self.record.queue.pop(seed_id, None)
@@ -275,7 +275,7 @@ def _import_old_file(path: Path) -> SyncRecord:
         return SyncRecord()
     facts: dict[str, str] = kept["fact"]
     return SyncRecord(
-        {seed_id: Sent(**each) for seed_id, each in kept["sent"].items()},
+        {seed_id: SentEntry(**each) for seed_id, each in kept["sent"].items()},
         kept["queue"],
         {name.removeprefix("parent of "): node for name, node in facts.items() if name.startswith("parent of ")},
         facts.get("mapped workspace", ""),

@@ -39,7 +39,7 @@ from memory_assets.settings import load_settings
 from memory_assets.stores.keys import KeyStore
 from memory_assets.stores.tombstones import Tombstones
 from memory_assets.tana.formats import node_name
-from memory_assets.tana.state import Sent, SyncRecord
+from memory_assets.tana.state import SentEntry, SyncRecord
 from memory_assets.tenants import Tenant
 from memory_assets_tests.api.service import Service
 from memory_assets_tests.conftest import WriteSilo
@@ -339,7 +339,7 @@ def test_over_http_an_erasure_needs_a_confirmation(tenant: Tenant):
 
 
 def test_what_was_sent_to_tana_is_forgotten_and_its_node_named(tenant: Tenant, sources: dict[str, str]):
-    sent = Sent("node-1", "pattern", "d", name=f"Prefers {sources['seed']} in reviews")
+    sent = SentEntry("node-1", "pattern", "d", name=f"Prefers {sources['seed']} in reviews")
     SyncRecord({"pat_1": sent}).save(tenant.folder)
     tenant.settings.pai_mapping.parent.mkdir(parents=True)
     tenant.settings.pai_mapping.write_text('{"version": 1, "workspace": "w", "lastSync": null, "mappings": {"pat_1": "node-1"}}')

@@ -11,7 +11,7 @@ from memory_assets.errors import StoreError
 from memory_assets.ingest.scans import refresh_source
 from memory_assets.models import Source
 from memory_assets.tana.schema import read_seed
-from memory_assets.tana.state import Activity, Sent, SyncRecord, forget_entries
+from memory_assets.tana.state import Activity, SentEntry, SyncRecord, forget_entries
 from memory_assets.tenants import Tenant
 from memory_assets_tests.tana.seeds import TEST_FIRST, write_seed
 
@@ -22,7 +22,7 @@ def test_no_byte_stays_of_what_was_sent_of_an_entry_that_is_forgotten(tenant: Te
     folder = tenant.folder / "tana"
     folder.mkdir(parents=True)
     (folder / "sync.sqlite3").write_text(TEXT)
-    SyncRecord({"pat_0001": Sent("n1", "pai_learning", "d1", TEXT, {"Content": TEXT})}, {"pat_0001": "update"}).save(
+    SyncRecord({"pat_0001": SentEntry("n1", "pai_learning", "d1", TEXT, {"Content": TEXT})}, {"pat_0001": "update"}).save(
         tenant.folder
     )
     assert SyncRecord.load(tenant.folder).sent["pat_0001"].name == TEXT
@@ -47,7 +47,7 @@ def test_the_ledger_of_the_release_before_is_taken_over_once(tmp_path: Path) -> 
         ledger.executemany("INSERT INTO records VALUES (?, ?, ?)", [(*key, json.dumps(value)) for key, value in rows.items()])
         ledger.commit()
     known = SyncRecord.load(tmp_path)
-    sent = Sent("n1", "pai_learning", "d1", TEXT, shown={"Content": "x"})
+    sent = SentEntry("n1", "pai_learning", "d1", TEXT, shown={"Content": "x"})
     assert known == SyncRecord({"pat_0001": sent}, {"pat_0002": "create"}, {"w1": "n0"}, "w1", {"Ines": "n7"})
     known.save(tmp_path)
     assert not former.exists()
