@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from memory_assets.graph.decided_names import spellings_of
+from memory_assets.graph.decided_names import read_spellings
 from memory_assets.graph.edges import refresh_graph
 from memory_assets.graph.relevance import decay_cycle
 from memory_assets.ingest.backfill import reembed
@@ -135,7 +135,7 @@ def _drop_relations(tenant: Tenant, broken: Sequence[str]) -> None:
 
 def _rebuild_graph(tenant: Tenant, _broken: Sequence[str]) -> None:
     _empty(tenant, _GRAPH)
-    refresh_graph(tenant.catalog, tenant.memories, tenant.relations, spellings_of(tenant))
+    refresh_graph(tenant.catalog, tenant.memories, tenant.relations, read_spellings(tenant))
 
 
 def _score_again(tenant: Tenant, _broken: Sequence[str]) -> None:

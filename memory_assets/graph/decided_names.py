@@ -64,7 +64,7 @@ def _parsed(state: "TenantState", stored: bytes | None) -> Sequence[NameDecision
         raise DamagedError(f"{state.where(_FILE)} cannot be read ({error}); take it from a backup, or remove it.") from error
 
 
-def spellings_of(tenant: "Tenant") -> Mapping[str, str]:
+def read_spellings(tenant: "Tenant") -> Mapping[str, str]:
     """Return the gazetteer's spellings, lower case -> name, and the decisions; a later decision overrides an earlier one.
 
     A decision is held as key -> replacing key, and as `CALLED` + key -> chosen name.

@@ -9,7 +9,7 @@ from pydantic import Field
 from memory_assets.display import counted
 from memory_assets.graph.clusters import ClusterOutcome, find_clusters
 from memory_assets.graph.creative import CreativeOutcome, find_links
-from memory_assets.graph.decided_names import spellings_of
+from memory_assets.graph.decided_names import read_spellings
 from memory_assets.graph.edges import refresh_graph
 from memory_assets.graph.forgetting import forget
 from memory_assets.graph.relevance import RelevanceOutcome, decay_cycle
@@ -181,7 +181,7 @@ def clean(tenant: Tenant, *, dry_run: bool = False, however_many: bool = False) 
 
 def _refresh_graph(tenant: Tenant) -> None:
     """Connect memories that were stored since the last run, so that they do not look isolated."""
-    refresh_graph(tenant.catalog, tenant.memories, tenant.relations, spellings_of(tenant))
+    refresh_graph(tenant.catalog, tenant.memories, tenant.relations, read_spellings(tenant))
 
 
 def _kept(protected: int, recent: int, grace_days: float) -> str:

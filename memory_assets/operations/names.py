@@ -260,12 +260,12 @@ def undo_decision(tenant: Tenant, reference: str) -> Decided:
 
 def _decide(tenant: Tenant, made: "NameDecision", spelling: str, *, undone: bool = False) -> Decided:
     """Add a decision, or take it back, bring the graph to it, and find the name that a spelling means then."""
-    from memory_assets.graph.decided_names import change_name_decisions, spellings_of
+    from memory_assets.graph.decided_names import change_name_decisions, read_spellings
     from memory_assets.graph.edges import refresh_graph
 
     added = () if undone else (made,)
     change_name_decisions(tenant.state, lambda decisions: [*(each for each in decisions if each.id != made.id), *added])
-    refresh_graph(tenant.catalog, tenant.memories, tenant.relations, spellings_of(tenant))
+    refresh_graph(tenant.catalog, tenant.memories, tenant.relations, read_spellings(tenant))
     with tenant.catalog.interactive.read() as connection:
         found = connection.execute(
             'SELECT entity_id FROM graph_aliases WHERE "text" = $1 ORDER BY type LIMIT 1', [spelling]

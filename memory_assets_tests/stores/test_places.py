@@ -16,7 +16,7 @@ from pyarrow import fs
 
 from memory_assets.errors import ConflictError, MemoryAssetsError, StoreError
 from memory_assets.graph.clusters import find_clusters
-from memory_assets.graph.decided_names import spellings_of
+from memory_assets.graph.decided_names import read_spellings
 from memory_assets.graph.edges import refresh_graph
 from memory_assets.graph.known_names import refresh_known_names
 from memory_assets.graph.relevance import decay_cycle
@@ -129,7 +129,7 @@ def told(answer: Any) -> Any:
 def run_steps(tenant: Tenant) -> Any:
     """The steps of a run, without Dagster around them."""
     taken = take_in(tenant)
-    refresh_graph(tenant.catalog, tenant.memories, tenant.relations, spellings_of(tenant))
+    refresh_graph(tenant.catalog, tenant.memories, tenant.relations, read_spellings(tenant))
     refresh_known_names(tenant)
     decay_cycle(tenant, datetime.now(UTC))
     find_clusters(tenant, datetime.now(UTC))

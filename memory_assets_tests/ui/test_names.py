@@ -3,7 +3,7 @@
 import pytest
 
 from memory_assets.errors import InvalidInputError
-from memory_assets.graph.decided_names import spellings_of
+from memory_assets.graph.decided_names import read_spellings
 from memory_assets.graph.edges import refresh_graph
 from memory_assets.operations import names
 from memory_assets.operations.answers import LocalTime
@@ -27,7 +27,7 @@ def named(tenant: Tenant) -> Tenant:
 
 
 def run(tenant: Tenant) -> None:
-    refresh_graph(tenant.catalog, tenant.memories, tenant.relations, spellings_of(tenant))
+    refresh_graph(tenant.catalog, tenant.memories, tenant.relations, read_spellings(tenant))
 
 
 def found(tenant: Tenant) -> dict[str, int]:

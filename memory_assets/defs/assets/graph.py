@@ -41,7 +41,7 @@ _SCORES = Page(
 def graph_edges(context: dg.AssetExecutionContext, memory: MemoryResource) -> dg.MaterializeResult:
     """Nodes (memories, entities, clusters) and typed edges from links, wording, provenance, sessions and statements."""
     from memory_assets.graph.analyzer import analyze_changed
-    from memory_assets.graph.decided_names import spellings_of
+    from memory_assets.graph.decided_names import read_spellings
     from memory_assets.graph.edges import refresh_graph
     from memory_assets.graph.known_names import refresh_known_names
 
@@ -49,7 +49,7 @@ def graph_edges(context: dg.AssetExecutionContext, memory: MemoryResource) -> dg
     stamp = stored_stamp(tenant)
     note_seen(context, stored_memories.key.to_user_string(), stamp)
     report_external(context, stored_memories, stamp, {"dagster/partition_row_count": len(tenant.memories)}, tenant.name)
-    spellings = spellings_of(tenant)
+    spellings = read_spellings(tenant)
     outcome = refresh_graph(tenant.catalog, tenant.memories, tenant.relations, spellings)
     analyzed = analyze_changed(tenant, report_progress(context, "asked the chat model about {} of {} memories"))
     if analyzed.links or analyzed.withdrawn:
