@@ -208,7 +208,7 @@ def _remote_embedder(tenant: Tenant, name: str) -> Finding:
 def _chat_model(tenant: Tenant) -> Iterator[Finding]:
     if chosen := tenant.settings.chat_model:
         try:
-            ChatModel(tenant.settings, chosen, _SERVICE_PATIENCE_S).look()
+            ChatModel(tenant.settings, chosen, _SERVICE_PATIENCE_S).check()
         except ChatModelError as error:
             yield _fault(str(error))
         else:

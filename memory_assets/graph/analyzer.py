@@ -220,7 +220,7 @@ class ChatModel:
         except ValidationError:
             raise ChatModelError(f"{self._where} sent no text; check the URL and the model.") from None
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Raise `ChatModelError` unless the service answers and lists the model. The model itself is not called."""
         answer = self._send("GET", "/api/tags" if self._is_ollama else "/models")
         try:
