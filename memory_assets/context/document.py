@@ -21,7 +21,7 @@ from memory_assets.context.assembly import NOT_FOUND, Context
 from memory_assets.context.model import Category, Fields, Link, Ranked
 from memory_assets.context.passages import cut, fits
 from memory_assets.display import visible
-from memory_assets.graph.outdated import shows
+from memory_assets.graph.outdated import contains_sentence
 from memory_assets.language.times import day_in
 from memory_assets.language.tokens import count_tokens
 from memory_assets.language.words import stems
@@ -359,7 +359,9 @@ class Markdown(Document):
             is_said = each.verdict == "contradicted" and str(each.replaced_by) in ranked.against
             if each.is_in(told) and not is_said:
                 by = f"{each.verdict} by id {self.context.short(str(each.replaced_by))}"
-                if each.verdict != "perhaps replaced" and not shows(self.told.get(str(each.replaced_by), ""), each.by_sentence):
+                if each.verdict != "perhaps replaced" and not contains_sentence(
+                    self.told.get(str(each.replaced_by), ""), each.by_sentence
+                ):
                     by += f" on {self._day(each.on)}: {quoting.name(each.by_sentence)}"
                 lines.append(by)
         for older in ranked.history:

@@ -64,7 +64,7 @@ class Outdated(BaseModel):
 
     def is_in(self, shown: str) -> bool:
         """Whether a text, which may be truncated, contains the sentence."""
-        return shows(shown, self.sentence)
+        return contains_sentence(shown, self.sentence)
 
 
 def plain(text: str) -> str:
@@ -72,7 +72,7 @@ def plain(text: str) -> str:
     return " ".join(_MARKS.sub("", text.strip()).split())
 
 
-def shows(text: str, sentence: str) -> bool:
+def contains_sentence(text: str, sentence: str) -> bool:
     """Whether a text, which may be truncated, contains a sentence of its memory."""
     shown, sentence = (each.replace(LINE_BREAK, " ") for each in (plain(text), sentence))
     return sentence[:_IDENTIFYING_CHARS] in shown or sentence[-_IDENTIFYING_CHARS:] in shown
