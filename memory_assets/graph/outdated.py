@@ -67,14 +67,14 @@ class Outdated(BaseModel):
         return contains_sentence(shown, self.sentence)
 
 
-def plain(text: str) -> str:
+def strip_marks(text: str) -> str:
     """Return a sentence or text on one line, without list markers and emphasis."""
     return " ".join(_MARKS.sub("", text.strip()).split())
 
 
 def contains_sentence(text: str, sentence: str) -> bool:
     """Whether a text, which may be truncated, contains a sentence of its memory."""
-    shown, sentence = (each.replace(LINE_BREAK, " ") for each in (plain(text), sentence))
+    shown, sentence = (each.replace(LINE_BREAK, " ") for each in (strip_marks(text), sentence))
     return sentence[:_IDENTIFYING_CHARS] in shown or sentence[-_IDENTIFYING_CHARS:] in shown
 
 
@@ -154,7 +154,7 @@ def find_outdated(
         ahead = {each.new_id for number in ahead for each in replaced.get(number, ())} - reached
     if unread := sorted(reached - now.keys()):
         now |= {memory.id: memory for memory in read(unread)}
-    texts = {number: plain(now[number].content) for number in reached & now.keys()}
+    texts = {number: strip_marks(now[number].content) for number in reached & now.keys()}
 
     def newer(number: int, sentence: str) -> StatementChange | None:
         holding = (

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from memory_assets.graph.known_names import project_name
-from memory_assets.graph.outdated import plain
+from memory_assets.graph.outdated import strip_marks
 from memory_assets.language.changes import Change, announces, find_changes, is_hearsay, keys_of, with_subject
 from memory_assets.language.english import pattern, word_set
 from memory_assets.language.statements import dated, difference, exchange_values, find_replaced, read_statement
@@ -132,7 +132,7 @@ def list_statements(text: str) -> Iterator[tuple[str, str, str]]:
         if found := _HEADING.match(sentence):
             heading = found[1]
             continue
-        said = plain(sentence)
+        said = strip_marks(sentence)
         is_short = len(words(_LINK.sub(" ", said))) < _LEAST_WORDS
         if not (is_short or said.endswith("?")):
             yield heading, said, sentence

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from itertools import islice
 
-from memory_assets.graph.outdated import StatementChange, plain
+from memory_assets.graph.outdated import StatementChange, strip_marks
 from memory_assets.graph.statements import list_statements
 from memory_assets.language.changes import announces
 from memory_assets.language.english import pattern
@@ -138,7 +138,7 @@ def _in_line(part: str, whole: str) -> str:
     """A part of a text, told in one line without marks. `whole` is the unwrapped text."""
     line = " ".join(part.split())
     begin = whole.replace("\n", " ").find(line)
-    return plain(whole[begin : begin + len(line)].replace("\n", ". "))
+    return strip_marks(whole[begin : begin + len(line)].replace("\n", ". "))
 
 
 def _is_title(paragraph: str) -> bool:
@@ -148,7 +148,7 @@ def _is_title(paragraph: str) -> bool:
 
 def _facts(memory: Memory, doubts: Doubts) -> Iterator[Fact]:
     outdated, (first, _, rest) = doubts.outdated.get(memory.id, ()), memory.content.partition("\n\n")
-    title = plain(first) if rest and _is_title(first) and not is_curated(memory) else ""
+    title = strip_marks(first) if rest and _is_title(first) and not is_curated(memory) else ""
     is_first, before, is_torn, whole = True, "", False, unwrapped(memory.content)
     for _, statement, sentence in list_statements(memory.content):
         is_torn = statement in outdated or (is_torn and _leans(statement))

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from memory_assets import operations
 from memory_assets.cli.main import cli
 from memory_assets.graph.edges import refresh_graph
-from memory_assets.graph.outdated import Outdated, StatementChange, find_outdated, list_doubted, list_replaced, plain
+from memory_assets.graph.outdated import Outdated, StatementChange, find_outdated, list_doubted, list_replaced, strip_marks
 from memory_assets.learn.brief import read_brief
 from memory_assets.learn.briefing import renew_brief
 from memory_assets.mcp.protocol import Server
@@ -213,7 +213,7 @@ def test_of_three_values_the_oldest_names_the_newest_and_the_second_one_if_that_
     tenant = _refreshed(tenant)
     first, second, third = (_named(tenant, name) for name in ("ledger-runbook", "hosts-of-autumn", "hosts-of-winter"))
     assert [each.replaced_by for each in operations.show.show(tenant, first.id).outdated] == [third.id]
-    texts = [plain(each.content.rpartition("\n\n")[2]).rpartition("mail. ")[2] for each in (first, second, third)]
+    texts = [strip_marks(each.content.rpartition("\n\n")[2]).rpartition("mail. ")[2] for each in (first, second, third)]
     steps = [(first.id, texts[0], second.id, texts[1]), (second.id, texts[1], third.id, texts[2])]
     chain = list_replaced([StatementChange(*step, third.created_at, "replaced") for step in steps])
     assert [each.replaced_by for each in find_outdated(chain, {}, [first], tenant.memories.get)[first.id]] == [third.id]
