@@ -23,7 +23,7 @@ CHANGED_TAG = "changed"
 """Tag with the inputs for which a sensor requested the run."""
 
 
-def note_seen(context: dg.AssetExecutionContext, what: str, stamp: str) -> None:
+def record_seen(context: dg.AssetExecutionContext, what: str, stamp: str) -> None:
     """Record that the run has seen this state of an input, before the step reads it. Ignored for a run without a partition."""
     if not context.has_partition_key:
         return

@@ -7,7 +7,7 @@ from pydantic import Field
 
 from memory_assets.defs.assets.sources import learning_entries, silo_files
 from memory_assets.defs.resources import MemoryResource
-from memory_assets.defs.run_requests import note_seen
+from memory_assets.defs.run_requests import record_seen
 from memory_assets.defs.tenant_assets import tenant_asset
 from memory_assets.ingest.stamps import source_stamp
 from memory_assets.models import Source
@@ -24,7 +24,7 @@ def silo_backlog(context: dg.AssetExecutionContext, memory: MemoryResource) -> d
     from memory_assets.learn.curation import Curation
 
     curation = Curation(memory.open_for(context))
-    note_seen(context, context.asset_key.to_user_string(), source_stamp(curation.tenant, Source.CLAUDE_SILO))
+    record_seen(context, context.asset_key.to_user_string(), source_stamp(curation.tenant, Source.CLAUDE_SILO))
     refresh_source(curation.tenant, Source.CLAUDE_SILO)
     backlog = curation.backlog()
     return {

@@ -9,7 +9,7 @@ from memory_assets.defs.assets.memory import memories, stored_memories
 from memory_assets.defs.assets.tana import freshness
 from memory_assets.defs.charts import bar_chart
 from memory_assets.defs.resources import MemoryResource
-from memory_assets.defs.run_requests import note_seen
+from memory_assets.defs.run_requests import record_seen
 from memory_assets.defs.tenant_assets import Page, due_within, read_rows, report_external, report_progress, tenant_asset
 from memory_assets.graph.changes import RULES_VERSION
 from memory_assets.ingest.stamps import stored_stamp
@@ -47,7 +47,7 @@ def graph_edges(context: dg.AssetExecutionContext, memory: MemoryResource) -> dg
 
     tenant = memory.open_for(context)
     stamp = stored_stamp(tenant)
-    note_seen(context, stored_memories.key.to_user_string(), stamp)
+    record_seen(context, stored_memories.key.to_user_string(), stamp)
     report_external(context, stored_memories, stamp, {"dagster/partition_row_count": len(tenant.memories)}, tenant.name)
     spellings = read_spellings(tenant)
     outcome = refresh_graph(tenant.catalog, tenant.memories, tenant.relations, spellings)

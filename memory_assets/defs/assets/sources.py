@@ -3,7 +3,7 @@
 import dagster as dg
 
 from memory_assets.defs.resources import MemoryResource
-from memory_assets.defs.run_requests import CHANGED_TAG, note_seen
+from memory_assets.defs.run_requests import CHANGED_TAG, record_seen
 from memory_assets.defs.tenant_assets import Page, external_asset, report_external, tenant_asset
 from memory_assets.ingest.stamps import source_stamp
 from memory_assets.models import Source
@@ -54,7 +54,7 @@ def _materialize(
     tenant = memory.open_for(context)
     if tenant.is_sources_tenant:
         tenant.memories.prepare()
-        note_seen(context, context.asset_key.to_user_string(), source_stamp(tenant, source))
+        record_seen(context, context.asset_key.to_user_string(), source_stamp(tenant, source))
     if CHANGED_TAG in context.run.tags:  # a sensor saw changes, so there will be texts to analyse
         memory.prepare_reader(tenant)
     outcome = refresh_source(tenant, source)
