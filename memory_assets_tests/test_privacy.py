@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from memory_assets.api.middleware import authorised
+from memory_assets.api.middleware import authorise
 from memory_assets.cli.main import cli
 from memory_assets.errors import StoreError
 from memory_assets.ingest.direct import store_memories
@@ -155,7 +155,7 @@ def test_a_tenant_whose_folder_or_a_part_of_it_is_a_link_is_refused(settings: Se
     if not part:
         _, key = KeyStore(FileState(elsewhere)).create()
         with pytest.raises(StoreError, match="is a link"):
-            authorised(settings, "other", key)
+            authorise(settings, "other", key)
         assert tenant_names(settings) == []
 
 

@@ -224,7 +224,7 @@ class BodyLimit(_Middleware):
         await self.app(scope, receive_within_limit, send)
 
 
-def authorised(settings: Settings, tenant: str, key: str) -> Key:
+def authorise(settings: Settings, tenant: str, key: str) -> Key:
     """Return the stored key if `key` opens `tenant`.
 
     Raises:

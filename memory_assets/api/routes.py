@@ -21,7 +21,7 @@ from starlette.exceptions import HTTPException
 from memory_assets import operations
 from memory_assets.api import models
 from memory_assets.api.errors import describe_error
-from memory_assets.api.middleware import KEY_HEADER, authorised
+from memory_assets.api.middleware import KEY_HEADER, authorise
 from memory_assets.api.pool import OpenTenant
 from memory_assets.errors import InvalidInputError
 from memory_assets.language.validation import validate_line
@@ -56,7 +56,7 @@ class TenantRoute(APIRoute):
             state, name = request.app.state, request.path_params["tenant"]
             given = state.settings, name, request.headers.get(KEY_HEADER, "")
             is_remote = state.settings.state_uri is not None
-            state.rate_limit.take(await asyncio.to_thread(authorised, *given) if is_remote else authorised(*given))
+            state.rate_limit.take(await asyncio.to_thread(authorise, *given) if is_remote else authorise(*given))
             opened = request.state.opened = await state.pool.get(name)
             with opened.serving():
                 if (seen := request.headers.get(STORE_VERSION_HEADER, "")).isdecimal():

@@ -14,7 +14,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from memory_assets.api.errors import describe_error, request_id, status_of
-from memory_assets.api.middleware import authorised
+from memory_assets.api.middleware import authorise
 from memory_assets.errors import ChangedMeanwhileError, InvalidInputError, MemoryAssetsError, NotFoundError
 from memory_assets.stores.access_log import recalled_by
 from memory_assets.stores.keys import create_link, use_link
@@ -129,7 +129,7 @@ class Pages:
             return self._logged_out(request, token or new_token(), "This form was open for too long; log in again.")
         tenant, key = form.get("tenant", "").strip(), form.get("key", "").strip()
         try:
-            found = authorised(self._state.settings, tenant, key)
+            found = authorise(self._state.settings, tenant, key)
         except HTTPException:
             return self._logged_out(request, token, "This key does not open this memory.", tenant)
         self._sessions.end(token)
