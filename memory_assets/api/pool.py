@@ -96,14 +96,14 @@ class OpenTenant:
 
     @property
     def needs_upkeep(self) -> bool:
-        """Whether `tend` has something to do, now or later. It has nothing to do if no request came since it last ran."""
+        """Whether `do_upkeep` has something to do, now or later. It has nothing to do if no request came since it last ran."""
         if self.unmerged_since is not None:
             return True
         return self._served_at >= self._tending_since and self.tenant.memories.needs_maintenance
 
     @property
-    def may_be_tended(self) -> bool:
-        """Whether `tend` has something to do now and the pause after its last run is over."""
+    def is_upkeep_due(self) -> bool:
+        """Whether `do_upkeep` has something to do now and the pause after its last run is over."""
         is_pause_over = time.monotonic() - self._tended_at > self._tending_took / _UPKEEP_SHARE
         return is_pause_over and self.needs_upkeep and (self.may_merge or self.tenant.memories.needs_maintenance)
 
@@ -119,7 +119,7 @@ class OpenTenant:
         quiet = not self.requests and now - self._served_at > _QUIET_SECONDS
         return quiet or now - since > _POSTPONED_SECONDS or not self.tenant.memories.is_resident
 
-    def tend(self) -> None:
+    def do_upkeep(self) -> None:
         """Merge small files, index new rows and load the tenant's memories, as needed; blocks for seconds."""
         self._tending_since = time.monotonic()
         try:
@@ -270,8 +270,8 @@ class TenantPool:
             self.served.clear()
             await asyncio.sleep(_UPKEEP_SECONDS)
             await self._close_deleted()
-            for opened in [each for each in self._open.values() if each.may_be_tended]:
-                (outcome,) = await asyncio.gather(_in_thread(self._upkeep, opened.tend), return_exceptions=True)
+            for opened in [each for each in self._open.values() if each.is_upkeep_due]:
+                (outcome,) = await asyncio.gather(_in_thread(self._upkeep, opened.do_upkeep), return_exceptions=True)
                 if isinstance(outcome, Exception):
                     _log.warning("upkeep put off: %s", said(outcome))
             await _in_thread(self._upkeep, pa.default_memory_pool().release_unused)

@@ -67,7 +67,7 @@ def test_a_closed_tenant_gives_back_its_memory_and_its_files(
             opened = await pool.get(name)
             with opened.serving():
                 await opened.write(store_memory, opened.tenant, NewMemory("Alice wrote a note.", Source.HTTP))
-                opened.tend()
+                opened.do_upkeep()
                 await opened.search(search, opened.tenant, "who wrote a note")
             assert opened.tenant.memories.is_resident
             seen.append(ref(opened.tenant.memories.stored))
@@ -100,7 +100,7 @@ def test_what_was_stored_is_merged_in_a_quiet_moment_or_when_none_comes(
 
         await store()
         assert one.may_merge, "searches go to disk as long as the tenant is not in memory"
-        one.tend()
+        one.do_upkeep()
         clock[0] += 100
         assert not one.may_merge
         for seconds, merged in ((1, False), (1, False), (58, False), (1, True)):
@@ -109,7 +109,7 @@ def test_what_was_stored_is_merged_in_a_quiet_moment_or_when_none_comes(
             with one.serving():
                 clock[0] += 1
             assert one.may_merge == merged
-        one.tend()
+        one.do_upkeep()
         await store()
         clock[0] += 1
         assert not one.may_merge
@@ -132,7 +132,7 @@ def test_an_idle_service_looks_at_nothing(settings: Settings, monkeypatch: pytes
         look = getattr(OpenTenant, name)
         return property(lambda opened: (looked.append(name), look.fget(opened))[1])
 
-    for name in ("may_be_tended", "needs_upkeep"):
+    for name in ("is_upkeep_due", "needs_upkeep"):
         monkeypatch.setattr(OpenTenant, name, noting(name))
 
     async def settled(pool: TenantPool) -> None:
