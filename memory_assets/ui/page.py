@@ -94,7 +94,7 @@ class Page:
         """Redirect to a path below the pages and show `message` there, with an offer to undo the change of the memory `undo`."""
         if message:
             offered = Message(message, undo.id, undo.updated_at.isoformat()) if undo else Message(message)
-            self.session.say(offered)
+            self.session.add_message(offered)
         return RedirectResponse(f"{self.request.scope['root_path']}{path}", 303)
 
 

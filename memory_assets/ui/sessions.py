@@ -66,7 +66,7 @@ class Session:
         """Id of the key that opened it; empty for a one-time link."""
         self.last_visit = datetime.fromisoformat(record.last_visit) if record.last_visit else None
 
-    def say(self, message: Message) -> None:
+    def add_message(self, message: Message) -> None:
         """Add a message for the next page. A long message is truncated; if the record is full, the oldest messages are dropped."""
 
         def add(value: bytes) -> bytes:
