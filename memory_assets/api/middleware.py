@@ -262,11 +262,7 @@ class RateLimit:
         self._buckets = SharedRecords(_MAX_BUCKETS, _BUCKET_BYTES)
 
     def take(self, key: Key) -> None:
-        """Count one request.
-
-        Raises:
-            HTTPException: 429, the key has used up its requests.
-        """
+        """Count one request; raise HTTPException 429 if the key has used up its requests."""
         if not self._per_minute:
             return
         now, left = time.monotonic(), 0.0

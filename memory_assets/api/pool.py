@@ -217,12 +217,7 @@ class TenantPool:
         return None
 
     async def get(self, name: str) -> OpenTenant:
-        """Return the open tenant of a name.
-
-        Raises:
-            NotFoundError: it was deleted.
-            StoreError: its stores cannot be opened.
-        """
+        """Return the open tenant of a name; raise NotFoundError if it was deleted, and StoreError if its stores cannot be opened."""
         if name in self._open:
             await self._close_deleted([name])
         if name not in self._open:

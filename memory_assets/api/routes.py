@@ -303,11 +303,7 @@ async def mcp(opened: Opened, request: Request) -> Response:
 
 
 async def answer_message(request: Request, opened: OpenTenant) -> Response:
-    """Answer an MCP message; a notification gets 202 and no body.
-
-    Raises:
-        HTTPException: 400, a header cannot be used.
-    """
+    """Answer an MCP message; a notification gets 202 and no body. Raise HTTPException 400 for an invalid header."""
     spoken = request.headers.get(_VERSION_HEADER, HANDSHAKE_VERSIONS[0])
     if spoken not in (*HANDSHAKE_VERSIONS, *MODERN_VERSIONS):
         raise HTTPException(HTTPStatus.BAD_REQUEST, f"{_VERSION_HEADER}: this service speaks {', '.join(HANDSHAKE_VERSIONS)}.")

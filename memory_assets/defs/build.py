@@ -21,11 +21,7 @@ _MAX_ROWS = 20
 
 
 def build_defs(memory: MemoryResource) -> dg.Definitions:
-    """Return all definitions over the stores that `memory` opens, with schedules in the time zone of its settings.
-
-    Raises:
-        SettingsError: a setting is invalid.
-    """
+    """Return all definitions over the stores that `memory` opens; raise SettingsError if a setting is invalid."""
     settings = memory.settings()
     zone = display_zone(settings)
     schedules = build_schedules(zone.key, settings.backup_every)
@@ -86,7 +82,7 @@ def _add_explanations(
     loaded: Sequence[dg.AssetsDefinition | dg.AssetSpec],
     automation: Sequence[dg.ScheduleDefinition | dg.SensorDefinition],
 ) -> Callable[[dg.AssetSpec], dg.AssetSpec]:
-    """Return a function that adds to each asset what starts it, and to its code version the model that it uses."""
+    """Return a function that describes what starts an asset, and adds the asset's model to its code version."""
     made = [each for each in loaded if isinstance(each, dg.AssetsDefinition)]
     graph = AssetGraph.from_assets(made)
     selected = {job.name: job.selection.resolve(graph) for job in JOBS}

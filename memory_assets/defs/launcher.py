@@ -109,9 +109,9 @@ class ProcessLauncher(ResumingLauncher, DefaultRunLauncher):
 
 
 def assign_tenant(instance: dg.DagsterInstance, run: dg.DagsterRun) -> None:
-    """Let a run without a partition work for the tenant that its configuration names, else for that of the settings.
+    """Give a run without a partition the tenant of its configuration, else of the settings, as its partition.
 
-    Dagster itself refuses a step without a partition once the assets before it have some.
+    Dagster itself rejects a step without a partition after partitioned assets.
     """
     if not run.tags.keys() & {PARTITION_NAME_TAG, ASSET_PARTITION_RANGE_START_TAG}:
         from memory_assets.defs.partitions import PARTITION_SET
@@ -135,7 +135,7 @@ def shown_alive(instance: dg.DagsterInstance, run_id: str) -> Iterator[None]:
 
 
 def is_alive(instance: dg.DagsterInstance, run_id: str) -> bool | None:
-    """Whether a process works on a run; None if none has begun."""
+    """Return whether a process works on a run, or None if none has started."""
     try:
         probe = os.open(lock_of(instance, run_id), os.O_RDWR)
     except FileNotFoundError:

@@ -201,7 +201,7 @@ class ChatModel:
         try:
             return Service(self._url, timeout=self._timeout, headers=self._headers)
         except ValueError as error:
-            raise ChatModelError(f"The chat model {self.name} cannot be reached: {error}; mend the setting.") from None
+            raise ChatModelError(f"The chat model {self.name} cannot be reached: {error}; correct the setting.") from None
 
     def ask(self, system: str, user: str, schema: dict[str, Any]) -> str:
         """Return the text of the model's answer, which should match `schema`."""
@@ -254,9 +254,7 @@ def analyze_changed(tenant: "Tenant", on_progress: Callable[[int, int], None]) -
 
     Does nothing unless a chat model is set. Each answer is recorded in its own transaction, so that a kill loses one at most. After
     three failures in a row the run stops and leaves the rest to the next one.
-
-    Raises:
-        StoreError: a store cannot be read or written; finished answers stay.
+    After a StoreError the recorded answers stay.
     """
     chosen = tenant.settings.chat_model
     if not chosen:

@@ -55,11 +55,11 @@ class Cluster(BaseModel):
 class ClusterOutcome(BaseModel):
     """Outcome of a cluster cycle."""
 
-    memories: int = Field(description="Embedded active memories that were looked at.")
-    kept: int = Field(description="Clusters that had an id before.")
+    memories: int = Field(description="Embedded active memories that were compared.")
+    kept: int = Field(description="Clusters that existed before.")
     founded: int
     dissolved: int
-    written: int = Field(description="Rows that differ from before.")
+    written: int = Field(description="Changed rows.")
     clusters: tuple[Cluster, ...] = Field(description="Largest first.")
 
 

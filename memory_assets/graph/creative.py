@@ -72,7 +72,7 @@ class CreativeOutcome(BaseModel):
     week: str = Field(description="The ISO week whose sample was drawn.")
     sampled: int
     compared: int = Field(description="Neighbours above the threshold, connected or not.")
-    links: tuple[NewLink, ...] = Field(description="The most alike first.")
+    links: tuple[NewLink, ...] = Field(description="The most similar first.")
 
 
 def find_links(tenant: "Tenant", now: datetime, *, dry_run: bool = False) -> CreativeOutcome:

@@ -38,11 +38,7 @@ class NameDecision:
 
 
 def read_name_decisions(state: "TenantState") -> Sequence[NameDecision]:
-    """Return a tenant's decisions, the earliest first.
-
-    Raises:
-        DamagedError: they cannot be read.
-    """
+    """Return a tenant's decisions, the earliest first; raise DamagedError if they cannot be read."""
     return _parsed(state, state.get(_FILE))
 
 

@@ -180,9 +180,6 @@ def refresh_graph(
 
     A stated relation of a superseded memory counts for its newest version. `spellings` are the gazetteer's, lower case -> name, with a
     person's decisions about names (`decided_names`).
-
-    Raises:
-        StoreError: a store cannot be read or written; the graph stays as it was.
     """
     for _ in range(_ATTEMPTS):
         versions = memories.version, relations.version

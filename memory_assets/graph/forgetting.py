@@ -51,9 +51,7 @@ def forget(tenant: "Tenant", now: datetime, *, dry_run: bool = False, however_ma
 
     `however_many` is the confirmation of a person who has seen how many would go. The scores are computed for `now`, never read from an
     earlier pass. A kill after the file was written leaves the file; the next run writes another with the memories that are still there.
-
-    Raises:
-        StoreError: a store cannot be read or written; finished commits stay.
+    After a StoreError the finished commits stay.
     """
     settings, memories = tenant.settings, tenant.memories
     if not dry_run:

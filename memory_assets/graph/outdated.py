@@ -53,8 +53,8 @@ class Outdated(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     sentence: str
-    replaced_by: int = Field(description="The memory that says otherwise.")
-    on: Instant = Field(description="When the other sentence was said, or since when it says that it holds.")
+    replaced_by: int = Field(description="The memory with the other sentence.")
+    on: Instant = Field(description="When the other sentence was said, or since when it holds according to itself.")
     by_sentence: str
     verdict: Verdict = "replaced"
 

@@ -164,11 +164,11 @@ class RelevanceOutcome(BaseModel):
 
     scored: int
     below_archive: int = Field(description="Active memories below the archive threshold.")
-    protected: int = Field(description="Of these, protected ones, which `forget` passes over.")
-    recent: int = Field(description="Of the others, those with a sign of life so recent that `forget` passes over them.")
-    histogram: list[int] = Field(description="Scores in each tenth of 0 to 1.")
+    protected: int = Field(description="Of these, protected ones, which `forget` skips.")
+    recent: int = Field(description="Of the others, those that `forget` skips because of a recent sign of life.")
+    histogram: list[int] = Field(description="Number of scores in each tenth from 0 to 1.")
     written: int
-    woken: tuple[int, ...] = Field(description="Archived memories whose score has risen to the archive threshold again.")
+    woken: tuple[int, ...] = Field(description="Archived memories whose score reached the archive threshold again.")
 
 
 class Factors(BaseModel):
@@ -234,9 +234,6 @@ def refresh_relevance(
 
     If archived memories reach the archive threshold again, the outcome names them and nothing is written: the caller wakes them and
     calls again. A pass that is interrupted in between is thus repeated.
-
-    Raises:
-        StoreError: a store cannot be read or written; the scores stay as they were.
     """
     moment = _day(now)
     basis = f"{moment:%Y-%m-%d}|{rate!r}|{archive_threshold!r}"
@@ -317,11 +314,7 @@ def _register(connection: "DuckDBPyConnection", found: Changes) -> None:
 
 
 def decay_cycle(tenant: "Tenant", now: datetime, *, dry_run: bool = False) -> RelevanceOutcome:
-    """Fold in the recalls, update the scores, and return archived memories above the threshold to recall.
-
-    Raises:
-        StoreError: a store cannot be read or written; finished commits stay.
-    """
+    """Fold in recalls, update the scores, and unarchive memories above the threshold. After a StoreError finished commits stay."""
     settings = tenant.settings
     if not dry_run:
         fold_accesses(tenant.catalog, AccessLog(tenant.state), now)

@@ -170,7 +170,7 @@ class TanaClient:
                 " it with `keyring set memory_assets tana`."
             )
         if not (token.isascii() and token.isprintable()) or " " in token:
-            raise TanaTokenError("MEMORY_TANA_TOKEN is not a token: it holds blanks or letters beyond ASCII; set it again.")
+            raise TanaTokenError("MEMORY_TANA_TOKEN is not a token: it contains spaces or non-ASCII characters; set it again.")
         headers = {"Authorization": f"Bearer {token}"}
         try:
             return cls(Service(settings.tana_url, timeout=settings.tana_timeout, headers=headers))
@@ -337,7 +337,7 @@ class TanaClient:
         try:
             return self._ask(shape, "POST", path, body=body, repeat="if not begun")
         except TanaFaultError as error:
-            raise TanaUncertainError(f"{error} What it was adding may exist.") from None
+            raise TanaUncertainError(f"{error} The addition may have been made.") from None
 
     def _ask(
         self,
@@ -359,7 +359,7 @@ class TanaClient:
                 f"Tana does not answer at {self.url}; start Tana Desktop and turn on Settings > Local API, or set MEMORY_TANA_URL."
             ) from None
         except ServiceError:
-            raise TanaUncertainError(f"Tana at {self.url} broke off or took too long; try again.") from None
+            raise TanaUncertainError(f"Tana at {self.url} broke off the connection or took too long; try again.") from None
         return self._validated(answer, shape)
 
     def _validated(self, answer: HttpAnswer, shape: type[Shape]) -> Shape:
@@ -380,14 +380,14 @@ class TanaClient:
                     " Local API and set MEMORY_TANA_TOKEN to it."
                 )
             case 404:
-                raise TanaNotFoundError(f"Tana does not know what was asked for: {answer.text}")
+                raise TanaNotFoundError(f"Tana found no such item: {answer.text}")
             case 429 | 503:
                 raise TanaAwayError(f"Tana at {self.url} is overloaded ({answer.status}); try again later.")
             case status if status in OVERLOADED:
                 raise TanaUncertainError(f"Tana at {self.url} is overloaded ({status}); try again later.")
         if answer.failed:
             raise TanaFaultError(f"Tana at {self.url} failed on a request ({answer.status}): {answer.text}")
-        raise TanaRefusedError(f"Tana refuses a request ({answer.status}): {answer.text}")
+        raise TanaRefusedError(f"Tana rejects a request ({answer.status}): {answer.text}")
 
 
 _adapter = cache(TypeAdapter)
@@ -431,6 +431,6 @@ def _bracketed(name: str, value: Any) -> Iterator[tuple[str, str]]:
         for place, inner in enumerate(value):
             yield from _bracketed(f"{name}[{place}]", inner)
     elif isinstance(value, bool):
-        raise TypeError(f"{name} is a boolean, which Tana refuses")
+        raise TypeError(f"{name} is a boolean, which Tana rejects")
     else:
         yield name, str(value)

@@ -80,9 +80,9 @@ class Reading(BaseModel):
     workspace: str
     read: int = 0
     gone: int = 0
-    nodes: int = Field(default=0, description="That are known now.")
-    waiting: int = Field(default=0, description="That were come by and not read yet.")
-    skipped: dict[str, str] = Field(default={}, description="Nodes that Tana fails on, and how.")
+    nodes: int = Field(default=0, description="Known nodes.")
+    waiting: int = Field(default=0, description="Known nodes that were not read yet.")
+    skipped: dict[str, str] = Field(default={}, description="Nodes that Tana fails on, with its message.")
     notes: list[str] = Field(default=[], description="Sentences for a person.")
 
 

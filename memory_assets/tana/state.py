@@ -67,7 +67,7 @@ class _TenantFile:
         except FileNotFoundError:
             return cls()
         except (OSError, ValueError) as error:
-            raise StoreError(f"{path} cannot be used ({error}); move it away: the next sync makes it anew.") from error
+            raise StoreError(f"{path} cannot be used ({error}); move it away, and the next sync recreates it.") from error
 
     def save(self, folder: Path) -> None:
         """Replace the file."""
@@ -226,11 +226,7 @@ class SyncState:
 
 
 def forget_entries(tenant: "Tenant", seed_ids: Collection[str]) -> None:
-    """Remove entries from the record and its queue; the mapping keeps their nodes.
-
-    Raises:
-        StoreBusyError: a sync runs for longer than the lock timeout.
-    """
+    """Remove entries from the record and its queue; the mapping keeps them. Raise StoreBusyError after the lock timeout."""
     if SyncRecord.load(tenant.folder).sent.keys() & set(seed_ids):
         with sync_lock(tenant):
             record = SyncRecord.load(tenant.folder)
@@ -257,7 +253,9 @@ def sync_lock(tenant: "Tenant") -> Iterator[None]:
                 break
             except BlockingIOError:
                 if time.monotonic() > deadline:
-                    raise StoreBusyError("Another `memory pai sync` is under way; run this one again when it is done.") from None
+                    raise StoreBusyError(
+                        "Another `memory pai sync` is running; run this one again when it has finished."
+                    ) from None
                 time.sleep(_LOCK_POLL_SECONDS)
         yield
 

@@ -131,11 +131,7 @@ def coded(text: str) -> Markup:
 
 @cache
 def assets() -> Mapping[str, tuple[bytes, str]]:
-    """Return the static files of the pages: name -> content and media type.
-
-    Raises:
-        SettingsError: the package with htmx is not installed.
-    """
+    """Return the static files: name -> content and media type. Raise SettingsError if the package with htmx is missing."""
     package = find_spec("js_lib_htmx")
     if package is None or package.origin is None:
         raise SettingsError("The pages need the package django-js-lib-htmx, which is not installed; install memory_assets again.")

@@ -41,11 +41,7 @@ def search(page: Page) -> Response:
 
 
 def read_filters(page: Page) -> tuple[Narrowing, dict[str, str]]:
-    """Return the filters in the address, parsed and as given.
-
-    Raises:
-        InvalidInputError: a field has an unknown value.
-    """
+    """Return the filters in the address, parsed and as given; raise InvalidInputError for an unknown value."""
     given = {name: page.query.get(name, "").strip() for name in _NAMES}
     for name, allowed in CHOICES.items():
         if given[name] and given[name] not in allowed:
