@@ -181,8 +181,8 @@ class HostCheck(_Middleware):
 
     def _is_own(self, scope: Scope) -> bool:
         address = scope["server"][0]
-        given = [value for name, value in scope["headers"] if name == b"host"]
-        if len(given) != 1 or not (host := _HOST.fullmatch(given[0].decode("latin-1"))):
+        hosts = [value for name, value in scope["headers"] if name == b"host"]
+        if len(hosts) != 1 or not (host := _HOST.fullmatch(hosts[0].decode("latin-1"))):
             return False
         name = host["name"].strip("[]").lower()
         return name == address or name in self.names or (name == "localhost" and is_loopback(address))

@@ -54,9 +54,9 @@ class TenantRoute(APIRoute):
 
         async def handle_authorised(request: Request) -> Response:
             state, name = request.app.state, request.path_params["tenant"]
-            given = state.settings, name, request.headers.get(KEY_HEADER, "")
+            credentials = state.settings, name, request.headers.get(KEY_HEADER, "")
             is_remote = state.settings.state_uri is not None
-            state.rate_limit.take(await asyncio.to_thread(authorise, *given) if is_remote else authorise(*given))
+            state.rate_limit.take(await asyncio.to_thread(authorise, *credentials) if is_remote else authorise(*credentials))
             opened = request.state.opened = await state.pool.get(name)
             with opened.serving():
                 if (seen := request.headers.get(STORE_VERSION_HEADER, "")).isdecimal():
@@ -144,9 +144,9 @@ def _add_route(
     needs_body: bool = False,
     work: Literal["read", "search", "write"] = "read",
     respond: Callable[..., Response] | None = None,
-    **given: object,
+    **arguments: object,
 ) -> None:
-    """Add a route, such as "POST /names/{name_id}/merge", that calls `operation` with the ids in the path, the body's fields, and `given`.
+    """Add a route such as "POST /names/{name_id}/merge" that calls `operation` with the ids in the path, the body's fields and `arguments`.
 
     The body, or the query of a GET, has those `fields` of the operation's parameters, with other `defaults`, or is a `body`.
     `needs_body` rejects a request without a body even if every field has a default. The id of the operation in the schema begins with
@@ -161,7 +161,7 @@ def _add_route(
         asked = body.model_dump() if body else {}
         if _NARROWING.keys() <= asked.keys():
             asked["narrowed"] = Narrowing(**{name: asked.pop(name) for name in _NARROWING})
-        answer = await getattr(opened, work)(operation, opened.tenant, *named.values(), **asked, **given)
+        answer = await getattr(opened, work)(operation, opened.tenant, *named.values(), **asked, **arguments)
         return respond(answer, asked["form"]) if respond else answer
 
     takes: dict[str, Any] = {"opened": Sources if owns_sources else Opened}
@@ -181,16 +181,16 @@ async def store(
     opened: Opened, body: models.StoreRequest, response: Response, idempotency_key: IdempotencyKey = None
 ) -> operations.store.StoredMemory:
     """Store a text, in full or not at all. The answer follows the commit and names related memories."""
-    given = NewMemory(**body.model_dump(exclude={"tags"}), tags=tuple(body.tags), source=Source.HTTP)
-    stored = await opened.write(_store_once, opened.tenant, given, idempotency_key)
+    memory = NewMemory(**body.model_dump(exclude={"tags"}), tags=tuple(body.tags), source=Source.HTTP)
+    stored = await opened.write(_store_once, opened.tenant, memory, idempotency_key)
     response.headers[STORE_VERSION_HEADER] = str(stored.version)
     return stored
 
 
-def _store_once(tenant: Tenant, given: NewMemory, key: str | None) -> operations.store.StoredMemory:
+def _store_once(tenant: Tenant, memory: NewMemory, key: str | None) -> operations.store.StoredMemory:
     """Store under an id derived from the store and a client's key, so that merged stores never share an id."""
     number = derived_id(f"idempotency-key {tenant.state.claim()}", key) if key else None
-    return operations.store.store(tenant, replace(given, id=number))
+    return operations.store.store(tenant, replace(memory, id=number))
 
 
 @router.get("/health")
@@ -315,10 +315,10 @@ async def answer_message(request: Request, opened: OpenTenant) -> Response:
     server = Server(session, all_tools=opened.tenant.settings.mcp_tools == "all")
     tool = server.called_tool(message)
     work = opened.read if tool is None or not tool.asks_embedder else opened.search if tool.read_only else opened.write
-    answered = await work(server.answer, message)
-    if answered is None:
+    answer = await work(server.answer, message)
+    if answer is None:
         return Response(status_code=HTTPStatus.ACCEPTED)
-    return _json(answered)
+    return _json(answer)
 
 
 def _json(message: Message) -> Response:

@@ -16,11 +16,11 @@ from memory_assets.errors import MemoryAssetsError, StoreBusyError
 _RETRIES = 3
 _PAUSE_SECONDS = 10.0
 
-Given = ParamSpec("Given")
+Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
 
 
-def translate_errors(step: Callable[Given, Result]) -> Callable[Given, Result]:
+def translate_errors(step: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
     """Turn the exceptions of `step` into Dagster's.
 
     Raises:
@@ -29,9 +29,9 @@ def translate_errors(step: Callable[Given, Result]) -> Callable[Given, Result]:
     """
 
     @wraps(step)
-    def translated(*given: Given.args, **named: Given.kwargs) -> Result:
+    def translated(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
         try:
-            return step(*given, **named)
+            return step(*args, **kwargs)
         except MemoryAssetsError as error:
             if _is_transient(error):
                 raise dg.RetryRequested(_RETRIES, _PAUSE_SECONDS) from error

@@ -16,8 +16,8 @@ _MOVE = (
 _UNCURATED = ("silo_backlog", "canonical_entries")
 
 
-def _job(name: str, description: str, *selected: str, selection: dg.AssetSelection | None = None, **given: Any) -> Any:
-    return dg.define_asset_job(name, selection or _assets(*selected), description=description, **given)
+def _job(name: str, description: str, *selected: str, selection: dg.AssetSelection | None = None, **options: Any) -> Any:
+    return dg.define_asset_job(name, selection or _assets(*selected), description=description, **options)
 
 
 JOBS = [

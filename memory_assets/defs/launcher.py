@@ -88,8 +88,8 @@ class ProcessLauncher(ResumingLauncher, DefaultRunLauncher):
     ) -> None:
         run_id, origin = context.dagster_run.run_id, context.job_code_origin
         assert origin
-        given = serialize_value(kind(job_origin=origin, run_id=run_id, instance_ref=self._instance.get_ref()))
-        worker = [sys.executable, "-m", "dagster", "api", command, given]
+        arguments = serialize_value(kind(job_origin=origin, run_id=run_id, instance_ref=self._instance.get_ref()))
+        worker = [sys.executable, "-m", "dagster", "api", command, arguments]
         with _locked(self._instance, run_id) as lock:
             started = subprocess.Popen(worker, stdin=subprocess.DEVNULL, pass_fds=[lock])  # noqa: S603 - this program
             os.pwrite(lock, str(started.pid).encode(), 0)

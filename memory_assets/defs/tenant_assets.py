@@ -47,12 +47,12 @@ def tenant_asset(
     rules: int = 1,
     page: Page | None = None,
     is_of_sources: bool = False,
-    **given: Any,
+    **options: Any,
 ) -> Callable[[Step], dg.AssetsDefinition]:
     """Make an asset with a partition for each tenant; its metadata includes the duration in `seconds`.
 
     `writes` names the registered table that it writes; `rules` the version of its rules. Both, and the table's schema, make the code
-    version. With `is_of_sources` the asset is empty for tenants without source files. `given` goes to `dagster.asset`.
+    version. With `is_of_sources` the asset is empty for tenants without source files. `options` goes to `dagster.asset`.
     """
 
     def decorate(step: Step) -> dg.AssetsDefinition:
@@ -83,7 +83,7 @@ def tenant_asset(
             owners=OWNERS,
             code_version=f"rules-{rules}.{schema_version(writes)}" if writes else f"rules-{rules}",
             metadata={**(table_metadata(writes) if writes else {}), "dagster/code_references": references},
-            **given,
+            **options,
         )(timed)
 
     return decorate
@@ -94,9 +94,9 @@ def due_within(warn_days: int, fail_days: int) -> dg.FreshnessPolicy:
     return dg.FreshnessPolicy.time_window(fail_window=timedelta(days=fail_days), warn_window=timedelta(days=warn_days))
 
 
-def external_asset(name: str, group: str, *kinds: str, description: str, **given: Any) -> dg.AssetSpec:
+def external_asset(name: str, group: str, *kinds: str, description: str, **options: Any) -> dg.AssetSpec:
     """Return an asset that is written or read outside of Dagster; runs report the state they saw."""
-    return dg.AssetSpec(name, group_name=group, kinds=set(kinds), owners=OWNERS, description=description, **given)
+    return dg.AssetSpec(name, group_name=group, kinds=set(kinds), owners=OWNERS, description=description, **options)
 
 
 def report_external(

@@ -72,9 +72,9 @@ class WorkerLauncher(ResumingLauncher, ConfigurableClass):
         run, origin = context.dagster_run, context.job_code_origin
         assert origin
         self._instance.event_log_storage.free_concurrency_slots_for_run(run.run_id)
-        given = pack_value(ResumeRunArgs(origin, run.run_id, self._instance.get_ref(), set_exit_code_on_failure=True))
+        arguments = pack_value(ResumeRunArgs(origin, run.run_id, self._instance.get_ref(), set_exit_code_on_failure=True))
         task = create_resume_job_task(self.celery).si(
-            resume_job_args_packed=given
+            resume_job_args_packed=arguments
         )  # dagster-celery gives it another name and fails
         self._tasks._launch_celery_task_run(run, task, TASK_RESUME_JOB_NAME)
 

@@ -223,7 +223,7 @@ def _compute(
 ) -> dict[str, pa.Table]:
     """Return the rows to remove from and add to each table; `relations` are all stated ones."""
     with catalog.read() as connection:
-        given = {
+        tables = {
             "changed": changes.memories,
             "changed_surfaces": changes.surfaces,
             "changed_cues": changes.cues,
@@ -237,7 +237,7 @@ def _compute(
             "new_aliases": found.naming.new_aliases,
             "called": _called(spellings),
         }
-        copy_in(connection, given)
+        copy_in(connection, tables)
         for script in (rules.NOW, _RESOLVED, _ENTITIES.replace("$least_share", str(_LEAST_SHARE)), _NODES, _LOST, _ASKED):
             connection.execute(script)
         if changes.compared_all:
@@ -264,8 +264,8 @@ def _prepare(catalog: Catalog, changes: Changes, relations_version: int, spellin
     """Find the names, statements, relations and links that the change affects. Names and statements are compared without the catalog."""
     with catalog.read() as connection:
         build = read_build(connection)
-        given = {"touched": changes.touched, "changed_surfaces": changes.surfaces, "changed_statements": changes.statements}
-        copy_in(connection, given)
+        tables = {"touched": changes.touched, "changed_surfaces": changes.surfaces, "changed_statements": changes.statements}
+        copy_in(connection, tables)
         connection.execute(_RESOLVED)
         pairs = find_candidates(connection) if changes.statements.num_rows else []
         names = AffectedNames(connection, spellings)

@@ -147,14 +147,14 @@ def find_outdated(
     asked = [number for number in now if number in replaced or number in doubted]
     if not asked:
         return {}
-    reached: set[int] = set()
+    reachable: set[int] = set()
     ahead = set(asked).union(each.new_id for number in asked for each in doubted.get(number, ()))
     while ahead:
-        reached |= ahead
-        ahead = {each.new_id for number in ahead for each in replaced.get(number, ())} - reached
-    if unread := sorted(reached - now.keys()):
+        reachable |= ahead
+        ahead = {each.new_id for number in ahead for each in replaced.get(number, ())} - reachable
+    if unread := sorted(reachable - now.keys()):
         now |= {memory.id: memory for memory in read(unread)}
-    texts = {number: strip_marks(now[number].content) for number in reached & now.keys()}
+    texts = {number: strip_marks(now[number].content) for number in reachable & now.keys()}
 
     def newer(number: int, sentence: str) -> StatementChange | None:
         holding = (
@@ -168,24 +168,24 @@ def find_outdated(
 
     found: dict[int, tuple[Outdated, ...]] = {}
     for number in asked:
-        told = []
-        said = texts.get(number, "")
-        for sentence in dict.fromkeys(each.old_text for each in replaced.get(number, ()) if each.old_text in said):
+        outdated = []
+        text = texts.get(number, "")
+        for sentence in dict.fromkeys(each.old_text for each in replaced.get(number, ()) if each.old_text in text):
             last, seen = newer(number, sentence), {number}
             while last and last.new_id not in seen and (later := newer(last.new_id, last.new_text)):
                 seen.add(last.new_id)
                 last = later
             if last and last.new_id != number:
-                told.append(Outdated(sentence=sentence, replaced_by=last.new_id, on=last.on, by_sentence=last.new_text))
-        is_told = {each.sentence for each in told}
+                outdated.append(Outdated(sentence=sentence, replaced_by=last.new_id, on=last.on, by_sentence=last.new_text))
+        listed = {each.sentence for each in outdated}
         for sentence, each in {each.old_text: each for each in doubted.get(number, ())}.items():
             other = now.get(each.new_id)
             holds = other is not None and other.state is State.ACTIVE and each.new_text in texts[each.new_id]
-            if other and holds and sentence in said and sentence not in is_told:
+            if other and holds and sentence in text and sentence not in listed:
                 on = happened(each.new_text, other.created_at)
-                told.append(
+                outdated.append(
                     Outdated(sentence=sentence, replaced_by=other.id, on=on, by_sentence=each.new_text, verdict=each.verdict)
                 )
-        if told:
-            found[number] = tuple(told)
+        if outdated:
+            found[number] = tuple(outdated)
     return found

@@ -132,10 +132,10 @@ def list_statements(text: str) -> Iterator[tuple[str, str, str]]:
         if found := _HEADING.match(sentence):
             heading = found[1]
             continue
-        said = strip_marks(sentence)
-        is_short = len(words(_LINK.sub(" ", said))) < _LEAST_WORDS
-        if not (is_short or said.endswith("?")):
-            yield heading, said, sentence
+        plain = strip_marks(sentence)
+        is_short = len(words(_LINK.sub(" ", plain))) < _LEAST_WORDS
+        if not (is_short or plain.endswith("?")):
+            yield heading, plain, sentence
 
 
 def scope_of(project: str) -> str:

@@ -57,11 +57,11 @@ def summarise(
         terms = [str(term) for term in matrix.get_feature_names_out()]
         words = [terms[place] for place in np.argsort(-mean, kind="stable") if terms[place].isalpha()] or terms
         label_names = words[:_NAMES_IN_LABEL]
-    said = " ".join(_as_sentence(candidates[place][0]) for place in sorted(picked))
+    quoted = " ".join(_as_sentence(candidates[place][0]) for place in sorted(picked))
     first, last = min(dates), max(dates)
     span = f"{first:%B %Y}" if (first.year, first.month) == (last.year, last.month) else f"{first:%B %Y} to {last:%B %Y}"
     about = ", ".join(label_names)
-    return _label(label_names), f"{len(texts)} memories of {span} about {about}. {said}"
+    return _label(label_names), f"{len(texts)} memories of {span} about {about}. {quoted}"
 
 
 def _candidates(texts: Sequence[str]) -> list[tuple[str, bool]]:

@@ -68,11 +68,11 @@ def read_activity(tenant: "Tenant", client: TanaClient, schema: Schema, record: 
     if links_too or not known.links_read_at or now - known.links_read_at > _LINKS_MAX_AGE:
         known = Activity(*_read_links(record, client, schema, parent_of(tenant, record, schema.workspace)), links_read_at=now)
     active = _last_edits(client, schema, known.nodes, sorted({*SPANS, tenant.settings.freshness_days}), now)
-    lively = {
+    updated = {
         node.id: replace(node, active_at=max(filter(None, (active.get(node.id), node.active_at)), default=None))
         for node in known.nodes.values()
     }
-    replace(known, nodes=lively, read_at=now).save(tenant.folder)
+    replace(known, nodes=updated, read_at=now).save(tenant.folder)
 
 
 def parent_of(tenant: "Tenant", record: SyncRecord, workspace: Workspace) -> str:
@@ -91,7 +91,7 @@ def _read_links(
                 links[seed_id] = [node for name in _FOLLOWED for node in learning.refs(name)]
     linked = list(dict.fromkeys(node for found in links.values() for node in found))
     outlines = ask_each(partial(client.read, depth=0), linked)
-    nodes = {node: LinkedNode(node, held.name, _kind(held, schema), None) for node, held in outlines.items()}
+    nodes = {node: LinkedNode(node, outline.name, _kind(outline, schema), None) for node, outline in outlines.items()}
     if meeting := schema.tags.get(MEETING):
 
         def meetings_with(node: str) -> list[Node]:
@@ -105,8 +105,8 @@ def _read_links(
     return nodes, {seed_id: found for seed_id, found in links.items() if found}
 
 
-def _kind(held: Outline, schema: Schema) -> str:
-    words = held.tags.replace("#", " ").casefold().split()
+def _kind(outline: Outline, schema: Schema) -> str:
+    words = outline.tags.replace("#", " ").casefold().split()
     return next(
         (name for name in (PERSON, PROJECT, MEETING) if name in schema.tags and any(name[:5] in word for word in words)), ""
     )
@@ -144,12 +144,12 @@ def _last_edits(
     return active
 
 
-def find_edits(record: SyncRecord, held: Iterable[Outline]) -> dict[str, list[str]]:
+def find_edits(record: SyncRecord, outlines: Iterable[Outline]) -> dict[str, list[str]]:
     """Return the mirrored fields that were edited in Tana since they were sent: seed id -> names of fields.
 
-    `held` are the nodes as Tana shows them now. How a field is shown for the first time after it was sent is stored in `record`.
+    `outlines` are the nodes as Tana shows them now. How a field is shown for the first time after it was sent is stored in `record`.
     """
-    by_node = {outline.id: outline for outline in held}
+    by_node = {each.id: each for each in outlines}
     edits: dict[str, list[str]] = {}
     for seed_id, sent in record.sent.items():
         if sent.node not in by_node or not sent.digest:

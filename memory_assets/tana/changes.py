@@ -88,8 +88,8 @@ class Changes(NodeMatcher):
             targets = {
                 each: list(dict.fromkeys((*known.links.get(each, ()), *targets.get(each, ())))) for each in known.links | targets
             }
-        held = self.read(node) if not sure or targets != known.links or self.force else None
-        if held and not sure and held.tags and not _tagged_as(held, entry.tag):
+        outline = self.read(node) if not sure or targets != known.links or self.force else None
+        if outline and not sure and outline.tags and not _tagged_as(outline, entry.tag):
             return self.create(entry, linked)
         everything = self.force or not sure
         if everything or known.name != entry.name or NAME in edited:
@@ -99,13 +99,13 @@ class Changes(NodeMatcher):
             value = entry.fields.get(each, "")
             if (everything and value) or before.get(each, "") != value or each in edited:
                 self._set(node, entry, each, value)
-        if held:
-            self._relink(entry, node, held, known.links if sure else {}, targets)
+        if outline:
+            self._relink(entry, node, outline, known.links if sure else {}, targets)
         self._record_sent(entry, node, targets, linked)
         return "updated"
 
     def _relink(
-        self, entry: Entry, node: str, held: Outline, before: dict[str, list[str]], targets: dict[str, list[str]]
+        self, entry: Entry, node: str, outline: Outline, before: dict[str, list[str]], targets: dict[str, list[str]]
     ) -> None:
         """Add new links to the existing ones, and remove links of earlier syncs that the entry no longer names."""
         known = self.state.sent(entry.seed_id)
@@ -114,7 +114,7 @@ class Changes(NodeMatcher):
             if not field_id:
                 continue
             ours, wanted = before.get(each, []), targets.get(each, [])
-            there = known.relinking.get(each) or held.refs(each)
+            there = known.relinking.get(each) or outline.refs(each)
             added = [one for one in wanted if one not in ours and one not in there]
             dropped = [one for one in ours if one not in wanted and one in there]
             kept = [one for one in there if one not in dropped]
@@ -188,8 +188,8 @@ def _link_targets(links: list[Link]) -> dict[str, list[str]]:
     return targets
 
 
-def _tagged_as(held: Outline, tag: str) -> bool:
-    return plain(tag) in plain(held.tags)
+def _tagged_as(outline: Outline, tag: str) -> bool:
+    return plain(tag) in plain(outline.tags)
 
 
 @dataclass(frozen=True, slots=True)

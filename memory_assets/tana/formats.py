@@ -74,17 +74,17 @@ def read_node(markdown: str) -> Outline:
 
 def _items(markdown: str) -> Iterator[tuple[int, str]]:
     """Yield the items of a list with their levels; a line that starts no item continues the last one."""
-    held: tuple[int, str] | None = None
+    item: tuple[int, str] | None = None
     for line in markdown.split("\n"):
         bare = line.lstrip(" ")
         if bare.startswith("- "):
-            if held:
-                yield held
-            held = ((len(line) - len(bare)) // 2, bare[2:])
-        elif held and bare:
-            held = (held[0], f"{held[1]}\n{bare}")
-    if held:
-        yield held
+            if item:
+                yield item
+            item = ((len(line) - len(bare)) // 2, bare[2:])
+        elif item and bare:
+            item = (item[0], f"{item[1]}\n{bare}")
+    if item:
+        yield item
 
 
 def _node(text: str) -> Outline:

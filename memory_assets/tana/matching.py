@@ -47,10 +47,10 @@ def asked_words(topic: Sequence[str]) -> list[str]:
 def word_shares(texts: "pa.Array | pa.ChunkedArray", topic: Sequence[str]) -> "Floats":
     """Return the share of a topic's words that each lower-case text contains, or 0 if it is less than half."""
     asked = asked_words(topic)
-    held = np.zeros(len(texts))
+    counts = np.zeros(len(texts))
     for word in asked:
-        held += pc.match_substring(texts, word).to_numpy(zero_copy_only=False)
-    return np.where(2 * held >= len(asked), held / max(1, len(asked)), 0.0)
+        counts += pc.match_substring(texts, word).to_numpy(zero_copy_only=False)
+    return np.where(2 * counts >= len(asked), counts / max(1, len(asked)), 0.0)
 
 
 @lru_cache(maxsize=4096)
@@ -145,9 +145,9 @@ class NodeMatcher:
                 match = next((entry for entry in entries.values() if equivalent(node.name, entry.name)), None)
                 if match is None:
                     continue
-                held = self.read(node.id)
-                is_other = any(other in self.seed.entries or other in self.state.nodes for other in held.texts(SEED_ID))
-                if not is_other and equivalent(next(iter(held.texts(CONTENT)), node.name), match.fields[CONTENT]):
+                outline = self.read(node.id)
+                is_other = any(other in self.seed.entries or other in self.state.nodes for other in outline.texts(SEED_ID))
+                if not is_other and equivalent(next(iter(outline.texts(CONTENT)), node.name), match.fields[CONTENT]):
                     del entries[match.seed_id]
                     self.state.map(match.seed_id, node.id)
                     mapped.add(node.id)

@@ -189,8 +189,8 @@ def _search_topic(client: TanaClient, workspace: Workspace, topic: str) -> list[
     if found or len(asked) < 2:
         return found or []
     found = _search(client, workspace, {"or": [{"textContains": word} for word in asked_words(asked)]}) or []
-    held = word_shares(pa.array([f"{node.name} {node.description}".lower() for node in found], pa.string()), asked)
-    return [found[row] for row in np.argsort(-held, kind="stable") if held[row]]
+    shares = word_shares(pa.array([f"{node.name} {node.description}".lower() for node in found], pa.string()), asked)
+    return [found[row] for row in np.argsort(-shares, kind="stable") if shares[row]]
 
 
 def _unread_targets(catalog: "Catalog", nodes: Sequence[str]) -> list[str]:

@@ -194,24 +194,24 @@ def read_seed(tenant: "Tenant") -> SeedFile:
 def _entry(item: SourceItem) -> Entry | None:
     """Return an item as an entry, or None for an unconfirmed learning."""
     assert item.created_at is not None  # the reader refuses entries without a time
-    said = item.metadata
+    metadata = item.metadata
     fields = {
         CONTENT: one_line(item.body),
         "Confidence": f"{round(item.confidence * 10, 2):g}",
         SEED_ID: item.key.partition(":")[2],
     }
-    if "status" in said:
+    if "status" in metadata:
         tag = PROPOSAL
         fields |= {
-            "Status": said["status"],
-            "Extracted From": one_line(said["origin"]),
-            "Decided At": said.get("decided_at", "")[:10],
+            "Status": metadata["status"],
+            "Extracted From": one_line(metadata["origin"]),
+            "Decided At": metadata.get("decided_at", "")[:10],
         }
-    elif said["confirmed"]:
+    elif metadata["confirmed"]:
         tag = LEARNING
         fields |= {
             "Type": Kind(item.kind).value,
-            "Source": one_line(said["origin"]),
+            "Source": one_line(metadata["origin"]),
             "Confirmed At": item.created_at.date().isoformat(),
         }
     else:

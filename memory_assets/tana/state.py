@@ -246,10 +246,10 @@ def sync_lock(tenant: "Tenant") -> Iterator[None]:
     folder = tenant.settings.pai_mapping.parent
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     deadline = time.monotonic() + tenant.settings.lock_timeout
-    with ExitStack() as held:
+    with ExitStack() as stack:
         while True:
             try:
-                held.enter_context(locked(folder, fcntl.LOCK_EX | fcntl.LOCK_NB))
+                stack.enter_context(locked(folder, fcntl.LOCK_EX | fcntl.LOCK_NB))
                 break
             except BlockingIOError:
                 if time.monotonic() > deadline:

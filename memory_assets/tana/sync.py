@@ -201,10 +201,10 @@ class _SyncRun:
     def _find_edits(self) -> dict[str, list[str]]:
         """Return the mirrored fields that were edited in Tana, by seed id; record how new ones are shown."""
         try:
-            held = self._client.read(self._parent, depth=2).children if self._parent else []
+            nodes = self._client.read(self._parent, depth=2).children if self._parent else []
         except TanaFaultError:
             return {}
-        return find_edits(self._state.record, held)
+        return find_edits(self._state.record, nodes)
 
     def _workspace(self) -> Workspace:
         workspaces = self._client.workspaces()

@@ -163,13 +163,13 @@ class Pages:
             token = _token_of(request)
             session = self._sessions.find(token)
             if session is None:
-                answered = RedirectResponse(f"{PATH}/login", HTTPStatus.SEE_OTHER)
+                response = RedirectResponse(f"{PATH}/login", HTTPStatus.SEE_OTHER)
                 if "HX-Request" in request.headers:
-                    answered = Response(status_code=HTTPStatus.NO_CONTENT, headers={"HX-Redirect": f"{PATH}/login"})
+                    response = Response(status_code=HTTPStatus.NO_CONTENT, headers={"HX-Redirect": f"{PATH}/login"})
                 elif view.method == "POST" and request.headers.get("Sec-Fetch-Site") == "same-origin":  # from a page of ours
                     form, message = await _read_form(request), "Your session has ended, and nothing was changed; log in again."
-                    answered = self._logged_out(request, token or new_token(), message, written=_typed_texts(form))
-                return answered
+                    response = self._logged_out(request, token or new_token(), message, written=_typed_texts(form))
+                return response
             if any(isinstance(each, int) and each > LARGEST_ID for each in request.path_params.values()):
                 raise HTTPException(HTTPStatus.NOT_FOUND, "Nothing has this number.")
             form = await _read_form(request) if view.method == "POST" else FormFields()
@@ -245,7 +245,7 @@ def _token_of(request: Request) -> str:
     return request.cookies.get(_cookie_name(request), "")
 
 
-def _with_cookie(request: Request, answered: Response, token: str) -> Response:
+def _with_cookie(request: Request, response: Response, token: str) -> Response:
     is_secure = "https" in (request.url.scheme, request.headers.get("X-Forwarded-Proto", ""))
-    answered.set_cookie(_cookie_name(request), token, path=PATH, httponly=True, samesite="strict", secure=is_secure)
-    return answered
+    response.set_cookie(_cookie_name(request), token, path=PATH, httponly=True, samesite="strict", secure=is_secure)
+    return response

@@ -24,7 +24,7 @@ _GRAPH = Page(
 )
 _MONTHS = """
     SELECT * FROM (
-        SELECT strftime(created_at, '%Y-%m') AS month, count(*) AS said FROM graph_memories GROUP BY 1 ORDER BY 1 DESC LIMIT 12
+        SELECT strftime(created_at, '%Y-%m') AS month, count(*) AS memories FROM graph_memories GROUP BY 1 ORDER BY 1 DESC LIMIT 12
     ) ORDER BY month
     """
 """Memories by month of creation: the last twelve months with any."""
@@ -63,7 +63,7 @@ def graph_edges(context: dg.AssetExecutionContext, memory: MemoryResource) -> dg
             "edges_of_sleep_cycles": asleep,
             "memories": outcome.memories,
             "entities": outcome.entities,
-            "growth": bar_chart("memories by month", {row["month"]: row["said"] for row in read_rows(tenant, _MONTHS)}),
+            "growth": bar_chart("memories by month", {row["month"]: row["memories"] for row in read_rows(tenant, _MONTHS)}),
             "edge_types": bar_chart("edges by type", outcome.edges_by_type),
             "changed_memories": outcome.changed,
             "written": outcome.written,

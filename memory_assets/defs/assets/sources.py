@@ -43,11 +43,11 @@ def learning_entries(context: dg.AssetExecutionContext, memory: MemoryResource) 
 
 
 def _materialize(
-    context: dg.AssetExecutionContext, memory: MemoryResource, source: Source, given: dg.AssetSpec
+    context: dg.AssetExecutionContext, memory: MemoryResource, source: Source, external: dg.AssetSpec
 ) -> dg.MaterializeResult:
     """Scan a source for the tenant of the settings; other tenants have no source files.
 
-    The digest of the files' content is also reported as the data version of the external asset `given`.
+    The digest of the files' content is also reported as the data version of the asset `external`.
     """
     from memory_assets.ingest.scans import refresh_source
 
@@ -63,7 +63,7 @@ def _materialize(
     root = dg.PathMetadataValue(str(source_paths(tenant.settings)[source]))
     if tenant.is_sources_tenant:
         files = {"path": root, "files": outcome.files_read + outcome.files_unchanged}
-        report_external(context, given, outcome.data_version, files)
+        report_external(context, external, outcome.data_version, files)
     return dg.MaterializeResult(
         data_version=dg.DataVersion(outcome.data_version),
         metadata={  # counts only: a refusal or its reason may quote a file
