@@ -84,7 +84,7 @@ def test_a_tenant_that_is_deleted_while_its_run_is_under_way_ends_it_and_leaves_
         if asset == step and tenant.exists:
             assert not CliRunner().invoke(cli, ["tenant", "delete", "main", "--yes"], catch_exceptions=False).exit_code
 
-    with pytest.raises(MemoryAssetsError, match="tenant 'main' was deleted while"):
+    with pytest.raises(MemoryAssetsError, match="tenant 'main' was deleted during"):
         remember(tenant, on_message, lambda _: None)
     assert not tenant.folder.exists()
     with open_instance(tenant.settings) as instance:
