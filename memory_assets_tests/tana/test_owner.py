@@ -6,7 +6,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from memory_assets.api.app import create_app
-from memory_assets.defs.assets.tana import _unused
+from memory_assets.defs.assets.tana import _why_unused
 from memory_assets.errors import InvalidInputError
 from memory_assets.mcp.protocol import Server
 from memory_assets.mcp.tools import DAILY, PAI, Session
@@ -71,8 +71,8 @@ def test_a_configuration_that_cannot_be_used_takes_no_other_tool_away(tana: Stan
 
 
 def test_a_run_for_another_tenant_leaves_tana_alone(other: Tenant) -> None:
-    assert _unused(other) == "Tana belongs to the tenant 'main'."
-    assert _unused(Tenant(other.settings)) == ""
+    assert _why_unused(other) == "Tana belongs to the tenant 'main'."
+    assert _why_unused(Tenant(other.settings)) == ""
 
 
 @pytest.mark.parametrize("over_http", [True, False])
