@@ -1,4 +1,4 @@
-"""Finds what is misconfigured or broken, and how to mend it; changes nothing."""
+"""Find configuration errors and damage, and say how to mend each. Changes nothing."""
 
 import sqlite3
 from collections.abc import Callable, Iterator
@@ -35,22 +35,22 @@ from memory_assets.tenants import Tenant, open_states, own_paths, sweep_deleted
 _TANA_PATIENCE_S = 1.0
 _SERVICE_PATIENCE_S = 10.0
 _NAMED = 5
-"""Rows that a finding names."""
+"""At most so many rows are named in one finding."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was looked at."""
+    """Result of one check."""
 
     level: Literal["ok", "note", "fault"]
     what: str
     mend: str = ""
     repair: Callable[[], object] | None = None
-    """Does what `mend` says, if the program can; `memory doctor --mend` calls it."""
+    """Carries out `mend` for `memory doctor --mend`; None if only a person can."""
 
 
 def examine(tenant: Tenant) -> list[Finding]:
-    """Look at the data folder, the sources, the language pipeline and the stores of a tenant; each finding comes once."""
+    """Check a tenant's data folder, sources, language pipeline and stores; return each finding once."""
     findings: dict[str, Finding] = {}
     for look in (
         _settings,
@@ -75,7 +75,7 @@ def examine(tenant: Tenant) -> list[Finding]:
             findings.setdefault(found.what, found)
     if not tenant.exists:
         return list(findings.values())
-    # Held open, because opening the catalog takes longer than a look. `_catalog` says why it cannot be read.
+    # Keep the catalog open: opening it takes longer than one check. `_catalog` has reported why it cannot be read.
     with suppress(MemoryAssetsError), tenant.catalog.interactive.read():
         for invariant in INVARIANTS:
             looks = _faults_caught(partial(_invariant, invariant=invariant), tenant, invariant.name)
@@ -101,14 +101,14 @@ def _faults_caught(look: Callable[[Tenant], Iterator[Finding]], tenant: Tenant, 
         found.extend(look(tenant))
     except MemoryAssetsError as error:
         found.append(_fault(str(error)))
-    except Exception as error:  # noqa: BLE001  what is broken may break in any way; the other findings are told all the same
+    except Exception as error:  # noqa: BLE001  damage may raise anything; the other checks still run
         name = name or look.__name__.strip("_")
         found.append(Finding("fault", f"Checking {name} failed: {type(error).__name__}: {first_line(error)}."))
     return found
 
 
 def _fault(sentence: str) -> Finding:
-    """The finding of a sentence that says what is wrong and, after a semicolon, what mends it."""
+    """Make a finding of an error message: the fault, a semicolon, the mend."""
     what, _, mend = sentence.partition("; ")
     return Finding("fault", what, mend)
 
@@ -194,7 +194,7 @@ def _embedder(tenant: Tenant) -> Iterator[Finding]:
 
 
 def _remote_embedder(tenant: Tenant, name: str) -> Finding:
-    """Whether a service embeds a word within a few seconds."""
+    """Check that the embedding service answers within a few seconds."""
     patience = min(tenant.settings.embedding_timeout, _SERVICE_PATIENCE_S)
     settings = tenant.settings.model_copy(update={"embedding_timeout": patience})
     try:
@@ -309,7 +309,7 @@ def _keys(tenant: Tenant) -> Iterator[Finding]:
 
 
 def _store_id(tenant: Tenant) -> Iterator[Finding]:
-    """Comes before looks that may fail by it, with the same sentence. In object storage the id names where the tables lie."""
+    """Check the store's id, before the checks that fail with it. In object storage it is part of the tables' path."""
     try:
         tenant.state.look()
     except DamagedError as error:
@@ -323,7 +323,7 @@ def _store_id(tenant: Tenant) -> Iterator[Finding]:
 
 
 def _tana(tenant: Tenant) -> Iterator[Finding]:
-    """Only for those who use it: whether Tana answers, and what waits for it."""
+    """Check that Tana answers, and count the changes queued for it, if Tana is in use."""
     waiting = len(SyncRecord.load(tenant.folder).queue)
     if integration(tenant.settings).enabled is False or not (waiting or in_use(tenant.settings)):
         return

@@ -1,6 +1,6 @@
-"""The few settings that a hook or a status line needs, read without pydantic: building `Settings` takes too long there.
+"""The few settings that hooks and status lines need, read without pydantic because building `Settings` takes too long there.
 
-Names, places and precedence are those of `memory_assets.settings`; a test compares the two. A malformed value counts as not set.
+Names, sources and precedence equal those of `memory_assets.settings`; a test compares the two. A malformed value counts as not set.
 """
 
 import os
@@ -11,17 +11,17 @@ from pathlib import Path
 from typing import Any
 
 SESSION_START_TOKENS = 800
-"""Tokens of the text at a session's start."""
+"""Default limit of the text at a session's start, in tokens."""
 _TENANT = re.compile(r"[a-z][a-z0-9_-]{0,62}")
 _NOBODY = "-"
-"""No tenant's name."""
+"""Stands for an invalid name: no tenant can be called this."""
 NUDGE_FROM = 5
-"""Un-ingested memories from which a session's start mentions them."""
+"""A session's start mentions un-ingested memories from this number on."""
 
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Where a tenant's brief is, and what it is compared with."""
+    """The settings of one tenant that hooks and status lines need."""
 
     data_dir: Path
     tenant: str
@@ -37,17 +37,17 @@ class Places:
 
     @property
     def folder(self) -> Path:
-        """The tenant's folder."""
+        """Return the tenant's folder."""
         return self.data_dir / self.tenant
 
     @property
     def is_sources_tenant(self) -> bool:
-        """Whether the silos are this tenant's."""
+        """Return whether the silos belong to this tenant."""
         return self.tenant == _Found().text("tenant", "main")
 
 
 def read_places(tenant: str | None = None) -> Places:
-    """The places of `tenant`, or of the settings' one. Raises nothing that a setting may cause."""
+    """Return the settings of `tenant` (default: the tenant that the settings name). No malformed setting raises."""
     found = _Found()
     data_dir, named = found.text("data_dir", ""), tenant or found.text("tenant", "main")
     return Places(
@@ -63,7 +63,7 @@ def read_places(tenant: str | None = None) -> Places:
 
 
 class _Found:
-    """What the environment and the settings file set."""
+    """Values from the environment and the settings file."""
 
     def __init__(self) -> None:
         self._environment = {name.upper(): value for name, value in os.environ.items()}
@@ -90,7 +90,7 @@ def _path(text: str) -> Path:
 
 
 def config_file() -> Path:
-    """The settings file: `MEMORY_CONFIG`, or `memory.toml` in the user's configuration folder."""
+    """Return the settings file's path: `MEMORY_CONFIG`, or `memory.toml` in the user's configuration folder."""
     if named := os.environ.get("MEMORY_CONFIG"):
         return Path(named).expanduser()
     import platformdirs
@@ -99,7 +99,7 @@ def config_file() -> Path:
 
 
 def default_data_dir() -> Path:
-    """Where data lie if no setting says otherwise."""
+    """Return the data folder that is used if `data_dir` is not set."""
     import platformdirs
 
     return Path(platformdirs.user_data_dir("memory_assets", appauthor=False))

@@ -1,7 +1,7 @@
-"""Signs of life of the parts that the supervisor keeps: an answer on a part's socket, or the daemon's heartbeat.
+"""Liveness probes of the processes that the supervisor runs: an answer on a socket, or the daemon's heartbeat.
 
-A probe never waits: each look sends a request or reads what has come. It counts looks, not seconds, so that a machine that slept or
-a supervisor that got no processor time condemns no part.
+A probe never blocks: each look sends a request or reads what has arrived. It counts looks, not seconds, so that no process is killed
+because the machine slept or the supervisor got no processor time.
 """
 
 import socket
@@ -12,16 +12,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _PAUSE_LOOKS = 20
-"""Between an answer and the next question: ten seconds, as the supervisor looks."""
+"""Looks between an answer and the next request: ten seconds at the supervisor's pace."""
 _BEAT_LOOKS = 60
-"""Between two heartbeats: half a minute."""
+"""Looks between two heartbeats: half a minute."""
 _PATIENCE_LOOKS = 180
-"""Looks without an answer after which a part hangs: a minute and a half."""
+"""Looks without an answer after which a process counts as hung: a minute and a half."""
 _LOAD_LOOKS = 600
 """The same before the first answer: five minutes."""
 _SEND_SECONDS = 1.0
 _HEADERS = 1
-"""HTTP/2's type of the frame that an answer begins with; the settings before it come from gRPC's own threads."""
+"""HTTP/2's type of the frame that begins an answer; the settings frame before it comes from gRPC's own threads."""
 
 
 @dataclass(slots=True)
@@ -29,16 +29,16 @@ class Probe:
     """Watches one process."""
 
     is_alive: Callable[[], bool]
-    """Whether a sign of life has come since it was asked last."""
+    """Returns whether the process gave a sign of life since the last call."""
     close: Callable[[], None] = lambda: None
     pause: int = 0
-    """Looks between an answer and the next question; 0 for the usual ones."""
+    """Looks between an answer and the next request; 0 means `_PAUSE_LOOKS`."""
     has_answered: bool = False
     _pausing: int = 0
     _unanswered: int = 0
 
     def finds_hang(self) -> bool:
-        """Look once; whether there was no sign of life for too long."""
+        """Look once; return whether there was no sign of life for too long."""
         if self._pausing:
             self._pausing -= 1
         elif self.is_alive():
@@ -49,13 +49,13 @@ class Probe:
 
 
 def http_probe(host: str, port: int, request: str) -> Probe:
-    """Any answer to a request counts, a refusal too."""
+    """Return a probe that sends an HTTP request; any answer counts, an error too."""
     asked = f"{request} HTTP/1.1\r\nHost: {host}:{port}\r\nConnection: close\r\n\r\n".encode()
     return _asking_probe(lambda: socket.create_connection((host, port), _SEND_SECONDS), asked, bool)
 
 
 def grpc_probe(path: Path) -> Probe:
-    """An answer of Dagster's code server to a ping, written as the four frames of HTTP/2 that it takes, because gRPC's library is large."""
+    """Return a probe that pings Dagster's code server. It writes the four HTTP/2 frames itself, because gRPC's library is large."""
 
     def connect() -> socket.socket:
         client = socket.socket(socket.AF_UNIX)
@@ -90,7 +90,7 @@ def _holds_answer(read: bytes) -> bool:
 
 
 def _asking_probe(connect: Callable[[], socket.socket], request: bytes, is_answer: Callable[[bytes], bool]) -> Probe:
-    """Asks over a socket. A question that the other side drops is asked again."""
+    """Return a probe that sends `request` over a socket; a request that the other side drops is sent again."""
     asked: socket.socket | None = None
     read = b""
 
@@ -122,7 +122,7 @@ def _asking_probe(connect: Callable[[], socket.socket], request: bytes, is_answe
 
 
 def heartbeat_probe(records: Path) -> Probe:
-    """The heartbeats that Dagster's daemon writes every half minute into its SQLite records; without such records it counts as alive."""
+    """Return a probe of the heartbeats that the daemon writes each half minute to SQLite; until the first it counts as alive."""
     before = _newest_heartbeat(records)
     beats = False
 

@@ -1,7 +1,7 @@
-"""Keeps a local deployment running: code location, daemon, UI and HTTP service. It imports no Dagster and stays small.
+"""Supervisor of a local deployment: code location, daemon, UI and HTTP service. It imports no Dagster and stays small.
 
-One supervisor a data folder. It holds a lock on `supervisor.json` there, and writes into it what runs. A part that ends is started
-again, later after each end that came soon; a part that hangs is killed first. No part outlives the supervisor.
+A data folder has one supervisor. It locks `supervisor.json` in that folder and writes the state of its parts into it. It restarts a
+part that ends, with a growing pause if the part ends soon; it kills a part that hangs. No part outlives the supervisor.
 """
 
 import ctypes
@@ -28,17 +28,17 @@ from memory_assets.stores.files import replace_file
 
 STATE = "supervisor.json"
 LOG = "supervisor.log"
-"""What a supervisor in the background and its parts say. They append to it, so that it can be shortened while they write."""
+"""Messages of a supervisor in the background and of its parts. They append, so that the file can be shortened meanwhile."""
 _MOST_LOG_BYTES = 4 << 20
 _LOOK_SECONDS = 0.5
 _FIRST_PAUSE_SECONDS = 1.0
 _LONGEST_PAUSE_SECONDS = 60.0
 _STABLE_SECONDS = 60.0
-"""A part that ran for so long is started again at once."""
+"""A part that ran for so long is restarted after the shortest pause."""
 _STOP_SECONDS = 30.0
 _LOAD_SECONDS = 120.0
 _LONGEST_SOCKET = 100
-"""Bytes of the path of a socket; systems allow 104 to 108."""
+"""Longest path of a socket, in bytes; systems allow 104 to 108."""
 _ON_LINUX = sys.platform == "linux"
 _DIE_WITH_PARENT = 1
 """Linux's PR_SET_PDEATHSIG."""
@@ -48,12 +48,12 @@ Announce = Callable[[str], None]
 
 @dataclass(slots=True)
 class Part:
-    """One process that is kept running."""
+    """One supervised process."""
 
     name: str
     command: Sequence[str]
     watch: Callable[[], Probe]
-    """Makes what watches a new process."""
+    """Makes the probe of a new process."""
     url: str = ""
     probe: Probe | None = None
     hangs: bool = False
@@ -61,14 +61,14 @@ class Part:
     process: "subprocess.Popen[bytes] | None" = None
     started: float = 0.0
     due: float = 0.0
-    """When it is to be started, by the monotonic clock."""
+    """When to start it, in seconds of the monotonic clock."""
     pause: float = _FIRST_PAUSE_SECONDS
     restarts: int = 0
     ended: str = ""
     """How it ended last."""
 
     def state(self) -> dict[str, str | int | float | None]:
-        """What `memory status` shows."""
+        """Return the state that `memory status` shows."""
         return {
             "name": self.name,
             "pid": self.process.pid if self.process else None,
@@ -81,14 +81,14 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """What a supervisor says of itself."""
+    """State of a supervisor."""
 
     pid: int
     parts: list[dict[str, str | int | float | None]] = field(default_factory=list)
 
 
 def find_running(settings: Settings) -> Running | None:
-    """The supervisor of this data folder, None if none runs. Looking creates nothing."""
+    """Return the state of this data folder's supervisor, None if none runs. Creates no file."""
     with suppress(FileNotFoundError, NotADirectoryError), (settings.data_dir / STATE).open("rb") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -102,7 +102,7 @@ def find_running(settings: Settings) -> Running | None:
 
 
 def stop_running(settings: Settings) -> bool:
-    """End the supervisor with its parts, and wait until they have ended. Returns whether there was one."""
+    """End the supervisor and its parts, wait for them, and return whether a supervisor ran."""
     running = find_running(settings)
     if running is None:
         return False
@@ -117,7 +117,7 @@ def stop_running(settings: Settings) -> bool:
 
 
 def supervise(settings: Settings, ui_port: int | None, port: int | None, announce: Announce) -> None:
-    """Keep everything running until SIGINT or SIGTERM. Without `ui_port` there is no UI, without `port` no HTTP service.
+    """Run all parts until SIGINT or SIGTERM. Without `ui_port` there is no UI, without `port` no HTTP service.
 
     Raises:
         StoreError: a supervisor of this data folder runs already, or Dagster's instance cannot be set up.
@@ -138,7 +138,7 @@ def supervise(settings: Settings, ui_port: int | None, port: int | None, announc
 def _locked(path: Path) -> "Iterator[Callable[[list[Part]], None]]":
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
-        for _ in range(5):  # somebody may be looking
+        for _ in range(5):  # a reader may hold its shared lock
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 break
@@ -160,7 +160,7 @@ def _locked(path: Path) -> "Iterator[Callable[[list[Part]], None]]":
 
 @contextmanager
 def _prepared() -> Iterator[tuple[Path, Path]]:
-    """The instance's folder, set up in another process, so that this one stays small; and the socket of the code location."""
+    """Set up Dagster's instance in another process, so that this one stays small; yield its folder and the code location's socket."""
     made = subprocess.run([sys.executable, "-m", "memory_assets.defs.instance"], stdout=subprocess.PIPE, check=False)
     if made.returncode:
         raise StoreError("Dagster's instance cannot be set up; its message stands above.")
@@ -186,7 +186,7 @@ def _parts(settings: Settings, home: Path, door: Path, ui_port: int | None, port
     os.environ.setdefault("PYTHONWARNINGS", "ignore")
     os.environ.setdefault(
         "DAGSTER_EVENT_LOG_CONSUMER_DAEMON_INTERVAL_SECONDS", "20"
-    )  # how soon a run that never began is tried again
+    )  # how soon a run that never began is retried
     os.environ.setdefault("FRESHNESS_DAEMON_INTERVAL_SECONDS", "120")  # policies count in days
     code = [python, "-m", "dagster", "api", "grpc", "-m", "memory_assets.definitions", "--socket", str(door)]
     daemon = [python, "-m", "dagster._daemon", "run", "-w", workspace, "--log-level", "warning"]
@@ -234,7 +234,7 @@ def _keep(
 
 
 def _shorten(log: Path) -> None:
-    """Leave the newest half of a log that this process writes to, once it is too long."""
+    """Cut a log that this process writes to down to its newest 2 MB once it exceeds 4 MB."""
     with suppress(OSError):
         found = log.stat()
         if found.st_size > _MOST_LOG_BYTES and os.path.samestat(found, os.fstat(2)):
@@ -271,7 +271,7 @@ def _note_end(part: Part, status: int, announce: Announce) -> None:
 
 
 def _stop(parts: list[Part], announce: Announce) -> None:
-    """End what asks for runs first, and the code location with its runs last."""
+    """End the parts that request runs first, and the code location with its runs last."""
     code, *others = parts
     for group in (others, [code]):
         running = [part for part in group if part.process]
@@ -291,7 +291,7 @@ def _stop(parts: list[Part], announce: Announce) -> None:
 
 
 def _signal_group(part: Part, number: int) -> None:
-    """Signal a part with the processes that it started."""
+    """Send a signal to a part and to the processes that it started."""
     assert part.process
     with suppress(ProcessLookupError, PermissionError):
         (os.killpg if _ON_LINUX else os.kill)(part.process.pid, number)
