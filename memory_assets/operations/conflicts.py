@@ -1,4 +1,4 @@
-"""Memories that contradict each other and are both held to be true, and the decision that both hold."""
+"""List memories that contradict each other, and decide that both hold."""
 
 from datetime import datetime
 from typing import Annotated, Any
@@ -20,19 +20,19 @@ GROUP BY ALL ORDER BY max(confidence) DESC, source_id, target_id
 
 
 class ConflictView(View):
-    """Two memories, the older first."""
+    """Two active memories that contradict each other."""
 
     older: MemoryView
     newer: MemoryView
-    differs: str = Field(description="What differs, or the sentence that says so.")
+    differs: str = Field(description="The difference, or the sentence that states it.")
 
     def entry(self, local: LocalTime, lead: str) -> str:
-        """Both memories and what differs."""
+        """Return the difference and both memories as a list entry."""
         return listed([f"{lead}{self.differs}", self.older.entry(local, "   "), self.newer.entry(local, "   ")])
 
 
 class Conflicts(Answer):
-    """What is undecided, the surest first."""
+    """Undecided conflicts, the surest first."""
 
     conflicts: list[ConflictView]
     count: int
@@ -49,9 +49,9 @@ class Conflicts(Answer):
 
 
 def conflicts(tenant: Tenant, reference: Annotated[Reference | None, Field(alias="memory_id")] = None) -> Conflicts:
-    """Memories that contradict each other and are both held to be true, as of the last build of the graph; those of one, if it is given.
+    """List pairs of active memories that contradict each other, as of the last `memory run`; of one memory if it is given.
 
-    A relation that somebody stated between two memories since then decides about them.
+    A relation that somebody has stated between the two decides the conflict.
     """
     number = find_memory(tenant, reference).id if reference is not None else None
     if not tenant.catalog.exists:
@@ -84,6 +84,6 @@ def decide_both_hold(
     seen: datetime | None = None,
     seen_other: datetime | None = None,
 ) -> Relation:
-    """Decide that two memories do not contradict each other. It is a stated relation, which every run keeps and `undo` takes back."""
+    """Decide that both of two memories hold. This states a relation, which every run keeps and `undo` takes back."""
     options: dict[str, Any] = {"stated_by": stated_by, "seen": seen, "seen_target": seen_other}
     return relate(tenant, one, RelationType.RELATES_TO, other, note="both hold", **options)

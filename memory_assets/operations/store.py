@@ -1,4 +1,4 @@
-"""Remember a text, whole or not at all, and see what it stirs up."""
+"""Store a text, and return the memories that it repeats, contradicts or calls to mind."""
 
 import logging
 from collections.abc import Sequence
@@ -23,13 +23,13 @@ _HEADINGS = {Echo.REPEATED: "It repeats", Echo.CONTRADICTED: _TOUCHES, Echo.CHAN
 
 
 class RelatedView(MemoryView):
-    """A memory of the splash: related to the new one, and not the same."""
+    """A memory that is related to the new one but not the same."""
 
     similarity: float = Field(description="How alike the two texts are on the scale of all embedders, between 0.7 and 0.9.")
 
 
 class EchoView(MemoryView):
-    """A memory that the new one repeats, changes or contradicts, or that is very like it."""
+    """A memory that the new one repeats, changes or contradicts, or that is very similar to it."""
 
     echo: Echo
     evidence: str = Field(default="", description="What differs between the two, for a person.")
@@ -43,7 +43,7 @@ class EchoView(MemoryView):
 
 
 class StoredMemory(MemoryView):
-    """The memory that was committed; at most three that it calls to mind, and three that say it already or otherwise."""
+    """The stored memory, with at most three related ones (`splash`) and three that repeat, change or contradict it (`echoes`)."""
 
     splash: list[RelatedView]
     echoes: list[EchoView]
@@ -61,15 +61,15 @@ class StoredMemory(MemoryView):
             if values:
                 lines.append(f"  {name:<9} {', '.join(values)}")
         for heading in dict.fromkeys(_HEADINGS.values()):
-            heard = [each for each in self.echoes if _HEADINGS[each.echo] == heading]
-            if heard:
+            echoes = [each for each in self.echoes if _HEADINGS[each.echo] == heading]
+            if echoes:
                 lines.append(heading)
-                lines += [each.entry(local, "  ", note=each.why) for each in heard]
+                lines += [each.entry(local, "  ", note=each.why) for each in echoes]
                 if heading == _TOUCHES:
-                    older, newer = sorted((heard[0], self), key=lambda each: each.created_at)
+                    older, newer = sorted((echoes[0], self), key=lambda each: each.created_at)
                     replaces = "The new one replaces it" if newer is self else "It is later and replaces the new one"
                     lines.append(f"  {replaces}: {local.program}supersede {older.id} {newer.id}")
-                    lines.append(f"  Both hold: {local.program}relate {self.id} RELATES_TO {heard[0].id}")
+                    lines.append(f"  Both hold: {local.program}relate {self.id} RELATES_TO {echoes[0].id}")
                 lines.append(f"  To take the new one back: {local.program}undo {self.id}")
         echoed = {each.id for each in self.echoes}
         if related := [each for each in self.splash if each.id not in echoed]:
@@ -79,7 +79,7 @@ class StoredMemory(MemoryView):
 
 
 def store(tenant: Tenant, given: NewMemory) -> StoredMemory:
-    """Remember one text; texts that other threads store in the same tenant at the same time share its commit."""
+    """Store one text. Texts that other threads store in the same tenant at the same time share its commit."""
     if given.created_at and lies_ahead(given.created_at):
         raise InvalidInputError(f"created_at {given.created_at:%Y-%m-%d} lies in the future; give a time up to now.")
     if given.id is None:
@@ -88,7 +88,7 @@ def store(tenant: Tenant, given: NewMemory) -> StoredMemory:
 
 
 def _finish(tenant: Tenant, stored: Sequence[Stored]) -> list[StoredMemory]:
-    """Answer for what was committed. One after the other: side by side they end sooner, and searches wait for both."""
+    """Return the answers of committed memories. They are built one by one: in parallel they would delay searches."""
     answers = [_with_splash(tenant, each) for each in stored]
     if tenant.on_commit:
         tenant.on_commit(len(answers))
@@ -99,13 +99,13 @@ def _finish(tenant: Tenant, stored: Sequence[Stored]) -> list[StoredMemory]:
 
 
 def _with_splash(tenant: Tenant, stored: Stored) -> StoredMemory:
-    """The answer for a memory that was committed. A splash that cannot be had is empty: nothing must be stored again for it."""
+    """Return the answer of a committed memory. If its neighbours cannot be found, it has none: the text must not be stored twice."""
     related, repeated, version = [], [], 0
     try:
         version = tenant.memories.stored.newest_version
         near = find_neighbours(tenant.memories, stored.memory, stored.meaning, tenant.embedder.name)
-        calls_to_mind, echoes = judge_neighbours(stored.memory, near)
-        related = [RelatedView.of(each.memory, similarity=each.similarity) for each in calls_to_mind]
+        alike, echoes = judge_neighbours(stored.memory, near)
+        related = [RelatedView.of(each.memory, similarity=each.similarity) for each in alike]
         repeated = [
             EchoView.of(each.memory, echo=each.echo, evidence=each.evidence, similarity=each.similarity)
             for each in echoes
