@@ -1,8 +1,8 @@
-"""Changes of what is remembered: edit, tag, supersede, forget, restore.
+"""Changes of memories: edit, tag, supersede, forget, restore.
 
-Each is one commit that knows what it read. `seen` is the `updated_at` that somebody looked at before: a memory that has another one now
-is refused with ChangedMeanwhileError. It leaves a note of itself for `undo` in the memory's metadata, under `LAST_CHANGE`: what was
-done, the state afterwards, and what was before. If another writer moved the memory into another state since, the note no longer counts.
+Each change is one commit that fails if the memory was changed since it was read. `seen` is the `updated_at` that the caller knows; if
+it is stale, the operation raises ChangedMeanwhileError. A change records itself for `undo` in the memory's metadata under `LAST_CHANGE`:
+the operation, the state after it, and the value before it. The record is ignored if another writer has changed the state since.
 """
 
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ from memory_assets.stores.rows import to_arrow
 from memory_assets.tenants import Tenant
 
 _COLUMNS = ("id", "state", "superseded_by", "tags", "importance", "metadata", "updated_at")
-"""What a change may set."""
+"""Columns that a change may write."""
 _BY_STATE = {
     State.SUPERSEDED: "supersede",
     State.FORGOTTEN: "forget",
@@ -37,14 +37,14 @@ _BY_STATE = {
 
 
 def note_change(memory: Memory, did: str, before: Any = None, at: datetime | None = None, **changes: Any) -> Memory:
-    """`memory` as it is after a change of now, or `at` another time; `before` is what `undo` needs to take the change back."""
+    """Return `memory` with changed fields and a record of the change, made now or `at`; `undo` restores the value `before`."""
     changed = replace(memory, **changes)
     note = {"did": did, "state": changed.state, "before": before, "at": (at or datetime.now(UTC)).isoformat()}
     return replace(changed, metadata=changed.metadata | {LAST_CHANGE: note})
 
 
 def last_change(memory: Memory) -> tuple[str, Any]:
-    """What was last done to a memory, and what was before; "" if no note tells."""
+    """Return the last recorded operation on a memory and the value before it; "" and None if none is recorded."""
     note = memory.metadata.get(LAST_CHANGE)
     if not isinstance(note, dict) or note.get("state") != memory.state:
         return "", None
@@ -52,7 +52,7 @@ def last_change(memory: Memory) -> tuple[str, Any]:
 
 
 def changed_at(memory: Memory | NewMemory) -> datetime | None:
-    """When somebody last changed a memory, on whichever machine; None if no note tells."""
+    """Return when a memory was last changed, on any machine; None if no change is recorded."""
     note = memory.metadata.get(LAST_CHANGE)
     if not isinstance(note, dict) or note.get("state") != memory.state:
         return None
@@ -63,14 +63,15 @@ def changed_at(memory: Memory | NewMemory) -> datetime | None:
 
 
 def guess_change(memory: Memory) -> str:
-    """What was last done to a memory that has no note of it."""
+    """Guess the last operation on a memory that records none, from its state."""
     return _BY_STATE.get(memory.state) or ("edit" if REVISES in memory.metadata else "store")
 
 
 def commit_changes(tenant: Tenant, changes: Sequence[tuple[Memory, Memory]]) -> list[Memory]:
-    """Commit changes together: all, or none if somebody changed one of the memories since it was read.
+    """Commit pairs of a memory as it was read and as it shall be; return the written memories.
 
-    `changes` holds each memory as it was read, and as it is to be.
+    Raises:
+        ChangedMeanwhileError: Another writer changed one of them since it was read; none was written.
     """
     now = datetime.now(UTC)
     after = [replace(each, updated_at=now) for _, each in changes]
@@ -84,7 +85,10 @@ def commit_changes(tenant: Tenant, changes: Sequence[tuple[Memory, Memory]]) -> 
 
 
 def replacement(tenant: Tenant, memory: Memory) -> Memory | None:
-    """The active memory that says today what `memory` said before it was superseded, or before its edit was taken back."""
+    """Return the active memory that replaced `memory`, directly or through others; None if there is none.
+
+    For the text of an edit that was taken back, that is the memory that the edit corrected.
+    """
     followed = {memory.id}
     number = memory.superseded_by or memory.metadata.get(REVISES)
     while isinstance(number, int) and number not in followed:
@@ -97,7 +101,7 @@ def replacement(tenant: Tenant, memory: Memory) -> Memory | None:
 
 
 def refuse_if_superseded(tenant: Tenant, memory: Memory) -> None:
-    """Refuse to change history."""
+    """Raise ConflictError if the memory is superseded: history cannot be changed."""
     if memory.state is State.SUPERSEDED:
         newer = replacement(tenant, memory)
         number = newer.id if newer else memory.superseded_by
@@ -105,7 +109,7 @@ def refuse_if_superseded(tenant: Tenant, memory: Memory) -> None:
 
 
 def refuse_if_replaced(tenant: Tenant, memory: Memory) -> None:
-    """Refuse to bring back a text beside the version that holds now."""
+    """Raise ConflictError if an active memory replaced this one: two versions must not both be in recall."""
     if newer := replacement(tenant, memory):
         raise ConflictError(
             f"The memory {memory.id} stays out of recall, because {newer.id} replaced it; edit or supersede that one."
@@ -113,37 +117,37 @@ def refuse_if_replaced(tenant: Tenant, memory: Memory) -> None:
 
 
 def refuse_if_from_file(memory: Memory) -> None:
-    """Refuse to change here what the next run would read from a file again."""
+    """Raise ConflictError if the memory comes from a file: the next run would read the old text again."""
     if memory.source_key:
         path = memory.metadata.get("path") or memory.metadata.get("original_path") or memory.source_key
         raise ConflictError(f"The memory {memory.id} comes from {path}; change it there, and the next run takes the change in.")
 
 
 _ITS_OWN = frozenset({"id", "external_id", "source_key", "created_at", "state", "superseded_by"})
-"""What a newer version does not take over: which memory it is, since when, and what has become of it."""
+"""Fields that a newer version does not inherit."""
 
 
 class ChangedMemory(MemoryView):
-    """A memory as it is after a change."""
+    """A memory after a change."""
 
     said: str = Field(exclude=True)
-    """What was done, in words."""
+    """The change in words."""
 
     def text(self, local: LocalTime) -> str:
         return self.said
 
 
 class EditedMemory(ChangedMemory):
-    """The newer version, or the memory itself if its text is the same."""
+    """The new version, or the memory itself if its text is the same."""
 
     replaces: int | None = Field(description="The version that it replaces; null if nothing changed.")
 
 
 def edit(tenant: Tenant, reference: str | int, content: Content, *, source: Source, seen: datetime | None = None) -> EditedMemory:
-    """Correct what a memory says: a newer version takes its place, and the old one stays as history.
+    """Correct a memory's text: a new version replaces it, and the old one stays as history.
 
-    What somebody gave it, tags too, goes over to the newer version, which is of the present; entities, actions and automatic tags are
-    found anew. The same text, whatever white space is around it, changes nothing.
+    The new version keeps the fields and tags that somebody gave; its time is now, and its entities, actions and automatic tags are
+    extracted anew. If only surrounding white space differs, nothing changes.
     """
     old = find_memory(tenant, reference, seen)
     refuse_if_from_file(old)
@@ -152,7 +156,7 @@ def edit(tenant: Tenant, reference: str | int, content: Content, *, source: Sour
         raise ConflictError(f"The memory {old.id} is forgotten; restore it, then edit it.")
     kept = mask(content) if tenant.settings.secrets is SecretPolicy.MASK else content
     if kept.strip() == old.content.strip():
-        said = f"Nothing changed: {old.id} says that already\n   {passage(old.content)}"
+        said = f"Nothing changed: {old.id} already says that\n   {passage(old.content)}"
         return EditedMemory.of(old, replaces=None, said=said)
     automatic = tenant.analyzer.analyze(old.content).tags
     own = {
@@ -176,7 +180,7 @@ def tag(
     remove: Tags = (),
     seen: datetime | None = None,
 ) -> ChangedMemory:
-    """Add tags to the memory of this id, and remove some."""
+    """Add tags to a memory, remove tags from it, or both."""
     memory = find_memory(tenant, reference, seen)
     refuse_if_from_file(memory)
     refuse_if_superseded(tenant, memory)
@@ -197,7 +201,7 @@ def supersede(
     seen: datetime | None = None,
     seen_new: datetime | None = None,
 ) -> ChangedMemory:
-    """Let another memory take the place of this one, which no longer holds and stays as history."""
+    """Replace a memory that no longer holds by another one; the old one stays as history."""
     before, after = find_memory(tenant, old, seen), find_memory(tenant, new, seen_new)
     if before.id == after.id:
         raise InvalidInputError(f"The memory {before.id} cannot supersede itself; name the older one, then the newer one.")
@@ -206,23 +210,22 @@ def supersede(
     refuse_if_from_file(before)
     refuse_if_superseded(tenant, before)
     superseded = note_change(before, "supersede", before.state, state=State.SUPERSEDED, superseded_by=after.id)
-    # The newer one changes in the same commit, so that of two opposite supersessions at once one is refused.
+    # The newer one changes in the same commit, so that one of two concurrent opposite supersessions fails.
     now, _ = commit_changes(tenant, [(before, superseded), (after, note_change(after, "supersede", before.id))])
     return ChangedMemory.of(now, said=f"Superseded: {now.id} is history, {after.id} takes its place")
 
 
 def forget(tenant: Tenant, reference: str | int, *, seen: datetime | None = None) -> ChangedMemory:
-    """Take the memory of this id out of recall. It stays restorable."""
+    """Take a memory out of recall; it can be restored."""
     return _move(tenant, find_memory(tenant, reference, seen), State.FORGOTTEN, "forget", "Forgotten")
 
 
 def restore(tenant: Tenant, reference: str | int, *, seen: datetime | None = None) -> ChangedMemory:
-    """Bring the memory of this id back into recall."""
+    """Bring a memory back into recall."""
     return _move(tenant, find_memory(tenant, reference, seen), State.ACTIVE, "restore", "In recall again")
 
 
 def _move(tenant: Tenant, memory: Memory, state: State, did: str, said: str) -> ChangedMemory:
-    """Move a memory into another state, unless it is history."""
     refuse_if_superseded(tenant, memory)
     if memory.state is not state:
         if state is State.ACTIVE:

@@ -1,4 +1,4 @@
-"""The sleep cycles, now: decay, creative, cluster and forget; each can also only say what it would do."""
+"""Run a sleep cycle now: decay, creative, cluster or forget. `dry_run` only reports what it would do."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -18,19 +18,19 @@ from memory_assets.tana.freshness import store_activity
 from memory_assets.tenants import Tenant
 
 _SHOWN = 20
-"""Entries that a text form lists; the JSON form has all."""
+"""Entries that the text form lists; the JSON form has all."""
 _BAR = 40
-"""Characters of a bar that stands for all memories."""
+"""Characters of the bar for all memories."""
 
 
 class _Cycle(Answer):
-    """What a cycle did, or with `dry_run` would do."""
+    """What a cycle did, or would do."""
 
     dry_run: bool
 
 
 class Decayed(_Cycle, RelevanceOutcome):
-    """Every memory's relevance as of now."""
+    """Statistics of the memories' new relevance."""
 
     archive_threshold: float
     grace_days: float
@@ -49,7 +49,7 @@ class Decayed(_Cycle, RelevanceOutcome):
 
 
 class Linked(_Cycle, CreativeOutcome):
-    """Edges between similar memories that no edge connected."""
+    """New edges between similar memories that no edge connected."""
 
     def text(self, local: LocalTime) -> str:
         verb = "would be connected" if self.dry_run else "connected"
@@ -60,7 +60,7 @@ class Linked(_Cycle, CreativeOutcome):
 
 
 class Clustered(_Cycle, ClusterOutcome):
-    """The dense groups of memories."""
+    """Clusters of similar memories."""
 
     def text(self, local: LocalTime) -> str:
         counts = (
@@ -72,7 +72,7 @@ class Clustered(_Cycle, ClusterOutcome):
 
 
 class LeavingMemory(View):
-    """A memory of low relevance."""
+    """A memory that leaves recall."""
 
     id: int
     title: str
@@ -82,18 +82,18 @@ class LeavingMemory(View):
 
 
 class Cleaned(_Cycle):
-    """What left recall, the least relevant first."""
+    """The memories that left recall, the least relevant first."""
 
-    held_back: bool = Field(description="Whether nothing was done, or would be, because too many would have gone.")
-    at_most: float = Field(description="The share of active memories that may go unasked.")
+    held_back: bool = Field(description="Whether nothing was (or would be) done, because too many would leave.")
+    at_most: float = Field(description="The share of active memories that may leave without confirmation.")
     scored: int
     active: int = Field(description="Memories that were in recall before.")
     protected: int = Field(description="Active ones below the archive threshold that stay because they are protected.")
-    recent: int = Field(description="Active ones below it that stay because of a sign of life within the days of grace.")
+    recent: int = Field(description="Active ones below it that stay because of a sign of life within the grace days.")
     grace_days: float
     archived: tuple[LeavingMemory, ...]
     deleted: tuple[LeavingMemory, ...]
-    file: str | None = Field(description="Where deleted ones were written to.")
+    file: str | None = Field(description="File that keeps the deleted memories.")
 
     @property
     def is_failure(self) -> bool:
@@ -113,7 +113,7 @@ class Cleaned(_Cycle):
 
     def _what_next(self) -> Sequence[str]:
         if self.file:
-            return [f"What was deleted is kept in {self.file}; `memory import` takes it back."]
+            return [f"{self.file} keeps the deleted memories; `memory import` brings them back."]
         if self.held_back:
             nothing = f"nothing {'would be' if self.dry_run else 'was'} done"
             share = f"{self.at_most:.0%} of the {self.active} active memories"
@@ -124,10 +124,10 @@ class Cleaned(_Cycle):
 
 
 def decay(tenant: Tenant, *, dry_run: bool = False) -> Decayed:
-    """Score every memory as of now; archived ones that matter again come back.
+    """Score every memory as of now, and return archived ones that became relevant again to recall.
 
     Raises:
-        StoreError: a store cannot be read or written; finished commits stay.
+        StoreError: A store cannot be read or written; finished commits stay.
     """
     if not dry_run:
         _refresh_graph(tenant)
@@ -145,17 +145,17 @@ def creative(tenant: Tenant, *, dry_run: bool = False) -> Linked:
 
 
 def cluster(tenant: Tenant, *, dry_run: bool = False) -> Clustered:
-    """Make patterns with a summary of dense groups of memories."""
+    """Cluster similar memories into patterns, each with a summary."""
     return Clustered.of(find_clusters(tenant, datetime.now(UTC), dry_run=dry_run), dry_run=dry_run)
 
 
 def clean(tenant: Tenant, *, dry_run: bool = False, however_many: bool = False) -> Cleaned:
     """Archive memories of low relevance; delete them only if the settings say so.
 
-    With `dry_run` nothing changes. `however_many` says that a person has seen how many would go, and lets them.
+    With `dry_run` nothing changes. `however_many` confirms that more than `forget_at_most` may leave.
 
     Raises:
-        StoreError: a store cannot be read or written; finished commits stay.
+        StoreError: A store cannot be read or written; finished commits stay.
     """
     if not dry_run:
         _refresh_graph(tenant)
@@ -178,12 +178,12 @@ def clean(tenant: Tenant, *, dry_run: bool = False, however_many: bool = False) 
 
 
 def _refresh_graph(tenant: Tenant) -> None:
-    """Connect memories that were stored since the last run, so that they do not look isolated."""
+    """Connect the memories stored since the last run, so that they do not count as isolated."""
     refresh_graph(tenant.catalog, tenant.memories, tenant.relations, spellings_of(tenant))
 
 
 def _kept(protected: int, recent: int, grace_days: float) -> str:
-    """Why fewer are forgotten than lie below the threshold."""
+    """Say why memories below the threshold stay."""
     reasons = [f"{protected} are protected"] * bool(protected) + [
         f"{recent} showed a sign of life within {grace_days:g} days"
     ] * bool(recent)
@@ -191,6 +191,5 @@ def _kept(protected: int, recent: int, grace_days: float) -> str:
 
 
 def _first(head: str, entries: Sequence[str]) -> str:
-    """`head`, and below it the entries that there is room for."""
     more = [f"  and {len(entries) - _SHOWN} more; --json lists all"] if len(entries) > _SHOWN else []
     return listed([head, *entries[:_SHOWN], *more])

@@ -1,4 +1,4 @@
-"""Write memories as JSON Lines, and take in what `memory export` or another program wrote so."""
+"""Export memories as JSON Lines, and import such lines from `memory export` or another program."""
 
 import json
 import os
@@ -31,7 +31,7 @@ from memory_assets.tenants import Tenant
 
 
 class Exported(Answer):
-    """A file that was written."""
+    """The file that an export wrote."""
 
     file: Path
     memories: int
@@ -41,11 +41,11 @@ class Exported(Answer):
 
 
 def export(tenant: Tenant, file: Path) -> Exported:
-    """Write all memories to `file`, one a line, as the store holds them and not by time, a batch in memory at once.
+    """Write all memories to `file`, one a line, in the store's order; only one batch is in RAM at a time.
 
     Raises:
-        StoreError: the memories cannot be read; the old file stays.
-        OSError: the file cannot be written; the old one stays.
+        StoreError: The memories cannot be read; the old file stays.
+        OSError: The file cannot be written; the old one stays.
     """
     written = -len(Tombstones(tenant.state).all)
     with writing(file) as lines:
@@ -56,10 +56,10 @@ def export(tenant: Tenant, file: Path) -> Exported:
 
 
 def exported_lines(tenant: Tenant) -> Iterator[str]:
-    """All memories as JSON Lines, a batch at a time; then the ids of those that were erased.
+    """Yield all memories as JSON Lines, a batch at a time, then the ids of erased ones.
 
     Raises:
-        StoreError: the memories cannot be read; the lines given before are whole.
+        StoreError: The memories cannot be read; the lines before are whole.
     """
     relations: defaultdict[int, list[dict[str, Any]]] = defaultdict(list)
     for row in tenant.relations.scan().sort_by([("target_id", "ascending"), ("type", "ascending")]).to_pylist():
@@ -71,20 +71,20 @@ def exported_lines(tenant: Tenant) -> Iterator[str]:
 
 
 class Imported(Answer):
-    """How many lines were taken in."""
+    """Counts of an import's lines."""
 
     added: int
     updated: int
     unchanged: int
     refused: int
     erased: int = 0
-    """Left out, because their texts were erased."""
+    """Left out, because their texts were erased here."""
     removed: int = 0
-    """Erased, because they were erased where the lines come from."""
+    """Erased here, because they were erased at the lines' origin."""
     repeated: int = 0
     """Left out, because a later line gives the same memory."""
     retired: int = 0
-    """Taken out of recall, because they were forgotten or superseded where the lines come from."""
+    """Taken out of recall, because they were forgotten or superseded at the lines' origin."""
 
     def text(self, local: LocalTime) -> str:
         left_out = f", {self.erased} left out (erased before)" if self.erased else ""
@@ -98,7 +98,7 @@ class Imported(Answer):
 
 
 class _Relation(BaseModel):
-    """A relation that was stated from the memory of a line."""
+    """A stated relation in a line, from the line's memory."""
 
     target_id: int
     type: RelationType
@@ -119,7 +119,7 @@ _DERIVED = frozenset({"active", "actions", "entities", "pipeline", "updated_at"}
 
 
 def _memory_of(line: dict[str, Any]) -> NewMemory:
-    """A line as a memory to be: an id that is no integer becomes its external id, and what no field knows goes to `metadata`."""
+    """Parse a line. An id that is no integer becomes the external id; unknown fields go to `metadata`."""
     named = {field.name for field in fields(NewMemory)}
     known = {name: value for name, value in line.items() if name in named and value is not None}
     unknown = {name: value for name, value in line.items() if name not in named | _DERIVED | {"relations"}}
@@ -137,7 +137,7 @@ def _memory_of(line: dict[str, Any]) -> NewMemory:
     created = memory.created_at
     if created and created.tzinfo is None:
         created = created.replace(tzinfo=UTC)
-    if created and lies_ahead(created) and "pipeline" not in line:  # what was exported here has its time from here
+    if created and lies_ahead(created) and "pipeline" not in line:  # an export's times come from this program
         raise InvalidInputError(f"created_at: {created:%Y-%m-%d} lies in the future; give a time up to now")
     memory = replace(memory, created_at=created, metadata=memory.metadata | unknown)
     validate_memory(memory, MAX_IMPORTED_LENGTH)
@@ -146,7 +146,7 @@ def _memory_of(line: dict[str, Any]) -> NewMemory:
 
 @contextmanager
 def open_lines(file: Path) -> Iterator[BinaryIO]:
-    """A file or pipe of lines to be imported, `-` for standard input; raises InvalidInputError if it cannot be read."""
+    """Open a file, a pipe or `-` (standard input) for import; raise InvalidInputError if it cannot be read."""
     if str(file) == "-":
         yield sys.stdin.buffer
         return
@@ -166,18 +166,22 @@ def import_lines(
     on_fault: Callable[[str], None],
     on_progress: Callable[[int, int], None],
 ) -> Imported:
-    """Take in the memories of a JSON Lines file. An id that is already there is updated, so an import can be run again.
+    """Import the memories of a JSON Lines file. A known id is updated, so an import can be repeated.
 
-    What was forgotten or superseded where `memory export` wrote the lines, after somebody last changed it here, leaves recall here,
-    too. Nothing comes back into recall, except what a version replaced that was taken back there. What a file here says now stays as
-    it says it; it can only be forgotten. What was erased there is erased here, too, and stays out.
+    If the lines come from `memory export`, changes at their origin are merged:
 
-    `skip_invalid` takes in the good lines of a file that has bad ones. `on_fault` gets a sentence for each bad line before anything is
-    taken in, `on_progress` (done, total) while memories are stored.
+    - A memory that was forgotten or superseded there after its last change here leaves recall here too.
+    - A memory returns to recall only if the version that replaced it was taken back there.
+    - A memory that a source file here contains keeps its text; it can only be forgotten.
+    - A memory that was erased there is erased here and stays out.
+
+    `skip_invalid` imports the valid lines of a file with invalid ones. `on_fault` gets a sentence for each invalid line before the
+    import begins, `on_progress` (done, total) while memories are stored.
 
     Raises:
-        ProcessingError: a step failed; finished commits stay.
-        StoreError: a commit failed; finished commits stay.
+        InvalidInputError: A line is invalid and `skip_invalid` is not set; nothing was imported.
+        ProcessingError: A step failed; finished commits stay.
+        StoreError: A commit failed; finished commits stay.
     """
     from memory_assets.ingest.direct import import_memories
     from memory_assets.ingest.memories import find_said
@@ -209,7 +213,7 @@ def import_lines(
             on_fault(f"{name} line {number}, {fault}.")
     if refused and not skip_invalid:
         raise InvalidInputError(
-            f"{refused} line(s) of {name} cannot be taken in, so nothing was imported; mend them, or skip them "
+            f"{refused} line(s) of {name} are invalid, so nothing was imported; mend them, or skip them "
             "(--skip-invalid; over HTTP skip_invalid=true)."
         )
     said = find_said(tenant.catalog, tenant.memories).intersection(exported) if exported else frozenset[int]()
@@ -227,10 +231,10 @@ def import_lines(
 def _retire(
     tenant: Tenant, lines: Sequence[NewMemory], exported: Mapping[int | None, datetime | None], said: Collection[int]
 ) -> int:
-    """Forget and supersede what lines say is so; return how many left recall.
+    """Forget and supersede memories as the lines say; return how many left recall.
 
-    Nothing is superseded by what is not there, or by what it superseded here, or if a file here says it: its id is in `said`. If a
-    version that was taken back there is forgotten, what it replaced is in recall again, as it is there.
+    A memory is not superseded by a missing one, by one that it superseded here, or if a source file contains it (its id is in `said`).
+    If a version that was taken back at the origin is forgotten here, the memory that it replaced returns to recall.
     """
     there = {line.id: line for line in lines if line.id is not None and exported.get(line.id)}
     if not there:
@@ -274,19 +278,22 @@ def _retire(
 def _decided_at(
     line: NewMemory, lines: Mapping[int, NewMemory], exported: Mapping[int | None, datetime | None]
 ) -> datetime | None:
-    """When a line's memory was forgotten or superseded. An import elsewhere wrote it later: a note tells, or the version of an edit."""
+    """Return when a line's memory was forgotten or superseded: by its recorded change, the edit that replaced it, or its last write.
+
+    The last write alone may be later: an import at the origin may have made it.
+    """
     newer = lines.get(line.superseded_by or 0)
     edited = newer.created_at if newer and newer.metadata.get(REVISES) == line.id else None
     return changed_at(line) or edited or exported.get(line.id)
 
 
 def _unnoted(memory: Memory) -> datetime:
-    """The last change of a memory without a time in its note: that it was stored, or what an earlier release noted."""
+    """Return the last change of a memory that records no time: its storing, or a change that an earlier release recorded."""
     return memory.updated_at if last_change(memory)[0] else memory.created_at
 
 
 def _leads_to(newer: Mapping[int, int | None], number: int | None, goal: int) -> bool:
-    """Whether `goal` is among the memories that superseded `number`, or is it."""
+    """Return whether the chain of memories that superseded `number`, itself included, contains `goal`."""
     followed: set[int] = set()
     while number is not None and number not in followed:
         if number == goal:
@@ -297,7 +304,7 @@ def _leads_to(newer: Mapping[int, int | None], number: int | None, goal: int) ->
 
 
 def _import_relations(tenant: Tenant, stated: Mapping[int, Sequence[_Relation]]) -> None:
-    """Record the relations of lines between memories that are there; one that is there, or that was taken back since, stays so."""
+    """Store the lines' relations between known memories, unless they exist or were taken back here later."""
     if not stated:
         return
     there = set(tenant.memories.scan(("id",))["id"].to_pylist())
