@@ -1,4 +1,4 @@
-"""Notes of earlier sessions: list them, store them as memories, or drop them; and what a session was told."""
+"""Notes of earlier sessions: list them, store them as memories, or drop them. Also lists the memories that a session was given."""
 
 from collections.abc import Sequence, Set
 
@@ -16,23 +16,23 @@ from memory_assets.tenants import Tenant
 class NotedView(View):
     """A sentence of the user that may be worth remembering."""
 
-    id: str = Field(description="Eight digits that stay the same whatever else is stored or dropped.")
+    id: str = Field(description="Eight digits that never change.")
     text: str
     project: str
     said_at: str
     session: str
-    kind: str = Field(description="Of the memory that it becomes.")
-    stored: int | None = Field(default=None, description="The memory that it became.")
+    kind: str = Field(description="Kind of the memory that it becomes.")
+    stored: int | None = Field(default=None, description="Id of the memory that it became.")
 
 
 class NotedSentences(Answer):
-    """The notes, the oldest first, or what became of some of them."""
+    """Notes, the oldest first; of `store` and `drop`, the notes that they settled."""
 
     noted: tuple[NotedView, ...]
     count: int
     outcome: str = ""
-    """"stored", "dropped" or nothing."""
-    settled: tuple[str, ...] = Field(default=(), description="Ids that an earlier call had stored or dropped; nothing was done.")
+    """"stored", "dropped" or empty."""
+    settled: tuple[str, ...] = Field(default=(), description="Ids that an earlier call stored or dropped; nothing was done.")
 
     def text(self, local: LocalTime) -> str:
         lines = []
@@ -48,16 +48,16 @@ class NotedSentences(Answer):
 
 
 class ToldView(View):
-    """A memory that a session was told."""
+    """A memory that a session was given."""
 
     memory: int
-    content: str = Field(description="As it stands now; empty if it is not there any more.")
+    content: str = Field(description="Its current text; empty if the memory is gone.")
     reason: str = Field(description="start: when the session began; compact: after a compaction; prompt: a prompt needed it.")
     at: Instant
 
 
 class SessionTold(Answer):
-    """What a session was told, in order."""
+    """The memories that a session was given, in order."""
 
     told: tuple[ToldView, ...]
 

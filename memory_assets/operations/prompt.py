@@ -1,4 +1,4 @@
-"""Tell a session the memories that fit its user's prompt and that it was not told yet."""
+"""Recall memories for a prompt: those that fit it and that the session was not given yet."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -21,23 +21,23 @@ from memory_assets.sources.projects import Project
 from memory_assets.tenants import Tenant
 
 NOTHING = "{}"
-"""The answer of a hook that has nothing to say."""
+"""Output of a hook that adds nothing to the prompt."""
 HEADING = "Recalled for this prompt"
 _MOST_LINES = 4
 _LONGEST_PROMPT = 2_000
-"""Characters of a prompt that are read: what was pasted below them is no question."""
+"""Characters of a prompt that are read; text pasted below them is no question."""
 _FRAME_TOKENS = 90
-"""Of the frame with its label and heading, at most; a test counts them."""
+"""Most tokens of the frame with label and heading; a test counts them."""
 
 
 class PromptRecall(View):
-    """What a prompt recalls; empty if nothing fits, or the session knows it already."""
+    """Memories for a prompt; empty if nothing fits or the session has them already."""
 
-    ids: tuple[int, ...] = Field(default=(), description="The memories told, the newest first.")
-    framed: str = Field(default="", description="What the model is given.")
+    ids: tuple[int, ...] = Field(default=(), description="The recalled memories, the newest first.")
+    framed: str = Field(default="", description="The text for the model.")
 
     def hook_output(self) -> str:
-        """The answer of a UserPromptSubmit hook. An empty object says nothing; of an empty text Claude Code tells the model."""
+        """Return the output of a UserPromptSubmit hook, an empty object if nothing fits: an empty text would reach the model."""
         if not self.framed:
             return NOTHING
         return json.dumps({"hookSpecificOutput": {"hookEventName": "UserPromptSubmit", "additionalContext": self.framed}})
@@ -46,14 +46,14 @@ class PromptRecall(View):
 def recall_for_prompt(
     tenant: Tenant, prompt: str, session: str = "", here: Project | None = None, is_awaited: Callable[[], bool] = lambda: True
 ) -> PromptRecall:
-    """The memories that a prompt needs, framed, within `MEMORY_PROMPT_RECALL_TOKENS`, and none that the session still has.
+    """Return the memories that a prompt needs and the session lacks, framed, within `MEMORY_PROMPT_RECALL_TOKENS`.
 
-    The newest comes first: where nobody noticed that a fact has changed, what holds is read before what it replaced. If the answer is not
-    awaited any more, it is empty, and nothing is noted as told.
+    The newest comes first, so that the model reads a current fact before an unnoticed outdated one. If `is_awaited` returns false after
+    the search, the result is empty and nothing is recorded as given.
 
     Raises:
-        StoreError: the store's vectors are another embedder's, or it cannot be read.
-        EmbedderError: the prompt cannot be embedded.
+        StoreError: The store cannot be read, or another embedder made its vectors.
+        EmbedderError: The prompt cannot be embedded.
     """
     wanted = tenant.settings.prompt_recall
     text = prompt[:_LONGEST_PROMPT].strip()

@@ -1,4 +1,4 @@
-"""Look for keys and passwords in what is already stored, and on demand mask them so that no file holds them any more."""
+"""Find keys and passwords in stored texts, and mask them on demand so that no file contains them any more."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -33,33 +33,33 @@ from memory_assets.stores.rows import COLUMNS, content_hash, from_arrow, to_arro
 from memory_assets.tenants import Tenant
 
 _BATCH = 4_096
-"""Memories that are looked through at a time."""
+"""Memories read at a time."""
 _BEGUN = "masking.tmp"
-"""Beside the stores while a mend is at work: if it was killed, the next one goes through everything again."""
+"""Marker file during a mend; if it is left by an interrupted mend, the next one repeats everything."""
 _ITEMS = "SELECT path, title, description, body, tags, links, project, session, author, metadata FROM source_items"
 _HOOKS = "SELECT path, hook FROM source_hooks"
 
 
 class Leak(View):
-    """Something stored that holds secrets."""
+    """A stored text that contains secrets."""
 
     place: str = Field(
-        description="A memory, a relation, what was read from a file, a kept file, a key, or copies of curated memories."
+        description="A memory, a relation, text read from a file, a kept file, a key, or copies of curated memories."
     )
     kinds: list[str]
 
 
 class Scanned(Answer):
-    """What was found, and after a mend what is left."""
+    """Secrets that were found, and after a mend the places that still contain one."""
 
     leaks: list[Leak]
-    masked: bool = Field(description="Whether they have been masked.")
+    masked: bool = Field(description="Whether the secrets were masked.")
     remains: list[str] = Field(
         default_factory=list,
-        description="Files below the data folder that still hold one of the secrets, and that no store needs.",
+        description="Files below the data folder that still contain a secret and that no store needs.",
     )
-    needed: list[str] = Field(default_factory=list, description="Files that still hold one of them, and that the program needs.")
-    others: list[str] = Field(default_factory=list, description="Other tenants that still have one of them.")
+    needed: list[str] = Field(default_factory=list, description="Files that still contain a secret and that the program needs.")
+    others: list[str] = Field(default_factory=list, description="Other tenants that still have a secret.")
 
     @property
     def is_failure(self) -> bool:
@@ -67,7 +67,7 @@ class Scanned(Answer):
 
     def text(self, local: LocalTime) -> str:
         if not self.leaks:
-            return "No keys and passwords in what is stored."
+            return "No stored text contains keys or passwords."
         lines = [f"{leak.place}: {', '.join(leak.kinds)}" for leak in self.leaks]
         lines.append("")
         places = counted(len(self.leaks), "place", "places")
@@ -81,19 +81,19 @@ class Scanned(Answer):
 
 
 def scan(tenant: Tenant) -> Scanned:
-    """Look through all that holds texts: stores, what was read from files, kept files, copies of curated ones, the brief, keys."""
+    """Search all stored texts for secrets: stores, texts read from files, kept files, copies of curated ones, the brief, keys."""
     return Scanned(leaks=_leaks(_found(tenant)), masked=False)
 
 
 def mend(tenant: Tenant) -> Scanned:
-    """Mask what `scan` finds, whatever the settings say, so that no byte of it stays below the data folder.
+    """Mask all secrets that `scan` finds, whatever the settings say, so that no byte of them stays below the data folder.
 
-    The tables are written anew without their older versions. Of the catalog only what cannot be derived is kept: the next run
-    builds the rest. Memories that held a secret are embedded and analysed again.
+    The tables are rewritten without their older versions. The catalog keeps only data that cannot be derived; the next run builds the
+    rest. Memories with a secret are embedded and analysed again.
 
     Raises:
-        StoreError: a store cannot be read or written; doing it again ends it.
-        EmbedderError: the embedder failed; the secrets are gone, and `memory backfill` makes the vectors.
+        StoreError: A store cannot be read or written; run it again to finish.
+        EmbedderError: The embedder failed; the secrets are gone, and `memory backfill` makes the vectors.
     """
     found = list(_found(tenant))
     leaks = _leaks(found)
@@ -126,7 +126,7 @@ def mend(tenant: Tenant) -> Scanned:
 
 
 def _found(tenant: Tenant) -> Iterator[tuple[str, list[tuple[str, str]]]]:
-    """Every place, with kind and text of the secrets there."""
+    """Yield every place with kind and text of its secrets."""
     for memory in _memories(tenant.memories.table.search().select(list(COLUMNS)).to_batches(_BATCH)):
         yield f"Memory {memory.id} ({shortened(mask(memory.title or memory.content), 60)})", secrets_of(memory)
     for relation in tenant.relations.scan().to_pylist():
@@ -158,7 +158,7 @@ def _leaks(found: Iterable[tuple[str, list[tuple[str, str]]]]) -> list[Leak]:
 
 
 def _without_secrets(rows: pa.Table) -> pa.Table:
-    """The memories with what held secrets masked, and without what was made of it: vectors, entities, actions and digests."""
+    """Mask secrets in memories, and drop everything derived from these texts: vectors, entities, actions and digests."""
     now = datetime.now(UTC)
     masked = [
         _forgetful(memory, without_secrets(memory), now)

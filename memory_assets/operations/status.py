@@ -1,4 +1,4 @@
-"""What a tenant holds, what became of every source file, and what waits to be taken in."""
+"""Count a tenant's memories, source files and services, and list the files that were not taken in."""
 
 from collections.abc import Iterator
 from pathlib import PurePath
@@ -48,13 +48,13 @@ _BY_KIND = "SELECT kind, count(*) FROM stored WHERE state = 'active' GROUP BY ki
 
 
 class ServiceView(View):
-    """A part of what `memory up` keeps running."""
+    """A process that `memory up` keeps running."""
 
     name: str
-    pid: int | None = Field(description="Null while it is about to be started again.")
+    pid: int | None = Field(description="Null while it waits for a restart.")
     since: Instant
     restarts: int
-    ended: str = Field(description="How it ended last; empty if it never did.")
+    ended: str = Field(description="How it last ended; empty if it never did.")
     url: str
 
     def text(self, local: LocalTime) -> str:
@@ -68,19 +68,23 @@ class Status(Answer):
 
     tenant: str
     memories_by_state: dict[str, int]
-    memories_by_kind: dict[str, int] = Field(description="Active ones only.")
-    items_by_source: dict[str, dict[str, int]] = Field(description="Source, kind, items known from files, remembered or not.")
-    folders: tuple[FolderStatus, ...] = Field(description="Of the sources, by path.")
+    memories_by_kind: dict[str, int] = Field(description="Active memories only.")
+    items_by_source: dict[str, dict[str, int]] = Field(
+        description="Source -> kind -> items in its files, stored as memories or not."
+    )
+    folders: tuple[FolderStatus, ...] = Field(description="Folders of the sources, by path.")
     entities: int
     edges: int
-    unconnected: int = Field(description="Active memories that the graph does not hold yet.")
-    unfinished: int = Field(description="Entries of the last scan that no run has made memories of, because it did not end.")
+    unconnected: int = Field(description="Active memories that are not in the graph yet.")
+    unfinished: int = Field(description="Entries of the last scan without a memory, because the run did not finish.")
     refusals: tuple[Refusal, ...]
-    guessed: dict[str, tuple[str, ...]] = Field(description="Source file, and what its owner did not state.")
-    remarks: tuple[str, ...] = Field(description="On absent sources, replaced bytes, and lines of an index that lead nowhere.")
-    masked: dict[str, dict[str, int]] = Field(description="Source file, kind, keys and passwords of it that were masked.")
-    services: tuple[ServiceView, ...] = Field(description="What `memory up` keeps running.")
-    chat_model: AnalyzerFailures | None = Field(description="What it has not answered; null where it has, or there is none.")
+    guessed: dict[str, tuple[str, ...]] = Field(description="Source file -> fields that its owner did not state.")
+    remarks: tuple[str, ...] = Field(description="Missing sources, replaced bytes, and index lines that point nowhere.")
+    masked: dict[str, dict[str, int]] = Field(description="Source file -> kind -> number of masked keys and passwords.")
+    services: tuple[ServiceView, ...] = Field(description="Processes that `memory up` keeps running.")
+    chat_model: AnalyzerFailures | None = Field(
+        description="Failures of the chat model; null if there are none or no model is set."
+    )
 
     def text(self, local: LocalTime, *, refused: bool = False) -> str:
         return listed(self._files() if refused else (*self._counts(), *(each.text(local) for each in self.services)))
@@ -124,11 +128,11 @@ class Status(Answer):
         entries, guessed, kept = sums.pop("entries"), sums.pop("guessed"), sums.pop("kept")
         yield f"Of {entries} files: {_named(sums)}; of those taken in, {guessed} with a guessed kind or time."
         if kept:
-            yield f"{kept} more are known from folders that are gone or closed, and what is remembered from them stays."
+            yield f"{kept} more are in folders that are missing or unreadable; their memories stay."
 
 
 def status(tenant: Tenant) -> Status:
-    """Count what the tenant's stores hold; source files are compared by `stat`, and only new ones are read."""
+    """Count a tenant's memories and source files. Files are compared by `stat`; only new ones are read."""
     rows = tenant.memories.scan(("id", "state", "kind", "source_key", "content_hash"))
     catalog = tenant.catalog.interactive
     scans, refused = scan_sources(tenant), refusals(catalog)
@@ -152,7 +156,7 @@ def status(tenant: Tenant) -> Status:
 
 
 def services(settings: Settings) -> tuple[ServiceView, ...]:
-    """What `memory up` keeps running."""
+    """Return the processes that `memory up` keeps running."""
     running = find_running(settings)
     return tuple(ServiceView.model_validate(part) for part in running.parts) if running else ()
 
@@ -162,7 +166,7 @@ def _named(counts: dict[str, int]) -> str:
 
 
 def _table(folders: tuple[FolderStatus, ...]) -> Iterator[str]:
-    """A line a folder and one for all, their names last; columns that are zero throughout are left out."""
+    """Yield a line for each folder and one for all, without columns that are zero throughout."""
     shown = [name for name in _COLUMNS if name == "entries" or any(getattr(folder, name) for folder in folders)]
     heads = [name.replace("_", " ") for name in shown]
     rows = [([getattr(folder, name) for name in shown], _name(folder)) for folder in folders]
@@ -174,6 +178,6 @@ def _table(folders: tuple[FolderStatus, ...]) -> Iterator[str]:
 
 
 def _name(folder: FolderStatus) -> str:
-    """A silo's slug; the last two parts of another folder's path."""
+    """Return a silo's slug, or the last two parts of another folder's path."""
     path = PurePath(folder.folder)
     return path.parent.name if folder.source is Source.CLAUDE_SILO else "/".join(path.parts[-2:])

@@ -1,4 +1,4 @@
-"""Tenants and the keys that open one over HTTP: create, list, delete, revoke."""
+"""Create, list and delete tenants; create, list and revoke their keys for HTTP."""
 
 from pydantic import Field
 
@@ -13,25 +13,25 @@ from memory_assets.tenants import Tenant, create_tenant, delete_tenant, tenant_n
 
 
 class CreatedTenant(Answer):
-    """A tenant that was made, and its first key."""
+    """A new tenant, and its first key."""
 
     tenant: str
-    key: str | None = Field(description="Shown only now; null where none was asked for.")
+    key: str | None = Field(description="Shown only now; null if none was asked for.")
 
     def text(self, local: LocalTime) -> str:
         return f"Created tenant {self.tenant}" + (f"\nIts key, which is shown only now: {self.key}" if self.key else "")
 
 
 class TenantView(View):
-    """A tenant, and how much it holds."""
+    """A tenant and its counts."""
 
     tenant: str
-    memories: int | None = Field(description="In whatever state; null where they cannot be read.")
-    keys: int = Field(description="Those that open it.")
+    memories: int | None = Field(description="Number of memories in any state; null if they cannot be read.")
+    keys: int = Field(description="Number of active keys.")
     others: list[str] = Field(
         description="Files in its folder that are not the program's; `memory tenant delete` removes them too."
     )
-    fault: str = Field(description="What keeps its memories from being read; empty where nothing does.")
+    fault: str = Field(description="Why its memories cannot be read; empty if they can.")
 
     def text(self) -> str:
         holds = self.fault if self.memories is None else counted(self.memories)
@@ -49,10 +49,10 @@ class Tenants(Answer):
 
 
 class DeletedTenant(Answer):
-    """A tenant that is no more."""
+    """A deleted tenant."""
 
     tenant: str
-    deleted_memories: int | None = Field(description="Null where they could not be counted.")
+    deleted_memories: int | None = Field(description="Null if they could not be counted.")
 
     def text(self, local: LocalTime) -> str:
         contents = "" if self.deleted_memories is None else f" with {counted(self.deleted_memories)}"
@@ -60,18 +60,18 @@ class DeletedTenant(Answer):
 
 
 def create(tenant: Tenant, *, with_key: bool = False) -> CreatedTenant:
-    """Make room for a tenant, and on demand a key that opens it."""
+    """Create a tenant, and a first key if `with_key` is set."""
     create_tenant(tenant)
     return CreatedTenant(tenant=tenant.name, key=KeyStore(tenant.state).create("first key")[1] if with_key else None)
 
 
 def list_tenants(settings: Settings) -> Tenants:
-    """All tenants; the damage of one hides no other."""
+    """List all tenants, damaged ones too."""
     return Tenants(tenants=tuple(look_at(Tenant(settings, name)) for name in tenant_names(settings)))
 
 
 def look_at(tenant: Tenant) -> TenantView:
-    """How much a tenant holds."""
+    """Count a tenant's memories, keys and foreign files."""
     try:
         memories, fault = len(tenant.memories), ""
     except StoreError as error:
@@ -81,7 +81,7 @@ def look_at(tenant: Tenant) -> TenantView:
 
 
 def delete(tenant: Tenant) -> DeletedTenant:
-    """Delete a tenant with its memories, its keys and Dagster's records of it, damaged or not. Only a backup brings it back."""
+    """Delete a tenant, even a damaged one, with its memories, keys and Dagster's records. Only a backup brings it back."""
     from memory_assets.defs.runner import forget_everywhere
 
     memories = look_at(tenant).memories
@@ -91,7 +91,7 @@ def delete(tenant: Tenant) -> DeletedTenant:
 
 
 class KeyView(Answer):
-    """What is known of a key; never its secret."""
+    """A key without its secret."""
 
     id: str
     description: str
@@ -105,11 +105,11 @@ class KeyView(Answer):
 
 
 class CreatedKey(Answer):
-    """A key that was made."""
+    """A new key."""
 
     id: str
     tenant: str
-    key: str = Field(description="Shown only now: only a digest of it is kept.")
+    key: str = Field(description="Shown only now; the store keeps only its digest.")
     description: str
 
     def text(self, local: LocalTime) -> str:
@@ -117,7 +117,7 @@ class CreatedKey(Answer):
 
 
 class RevokedKey(KeyView):
-    """A key that opens nothing any more."""
+    """A revoked key."""
 
     def text(self, local: LocalTime) -> str:
         return f"Revoked key {self.id}"
@@ -135,20 +135,20 @@ class Keys(Answer):
 
 
 def create_key(tenant: Tenant, description: str = "") -> CreatedKey:
-    """Make a key that opens the tenant."""
+    """Create a key for a tenant."""
     tenant.must_exist()
     known, key = KeyStore(tenant.state).create(guarded_text(description, tenant.settings.secrets, "description"))
     return CreatedKey.of(known, tenant=tenant.name, key=key)
 
 
 def list_keys(tenant: Tenant) -> Keys:
-    """The tenant's keys, revoked ones too."""
+    """List a tenant's keys, revoked ones too."""
     tenant.must_exist()
     return Keys(tenant=tenant.name, keys=tuple(KeyView.model_validate(key) for key in KeyStore(tenant.state).list()))
 
 
 def revoke_key(tenant: Tenant, number: str) -> RevokedKey:
-    """End a key; a running service refuses it from its next request on."""
+    """Revoke a key; a running service refuses it from the next request on."""
     tenant.must_exist()
     return RevokedKey.model_validate(KeyStore(tenant.state).revoke(number))
 

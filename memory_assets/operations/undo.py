@@ -1,4 +1,4 @@
-"""Take back the last change of a memory, once: that it was stored, edited, superseded, tagged, related, forgotten or restored."""
+"""Undo the last change of a memory: its storing, edit, supersession, tags, relation, forgetting or restoring."""
 
 from dataclasses import replace
 from datetime import datetime
@@ -26,21 +26,21 @@ _UNDONE = "undo"
 
 
 class Undone(Answer):
-    """The memories that changed, as they are now."""
+    """The memories that an undo changed, in their new state."""
 
-    did: str = Field(description="What is taken back, such as edit or forget.")
+    did: str = Field(description="The change that is taken back, such as edit or forget.")
     memories: tuple[MemoryView, ...]
     count: int
     dry_run: bool = False
 
     def text(self, local: LocalTime) -> str:
         if not self.count:
-            return "Nothing was changed: the last change is taken back already."
+            return "Nothing changed: the last change was already taken back."
         lead = f"Would undo: {self.did}" if self.dry_run else f"Undone: {self.did}"
         return "\n".join([f"{lead}, {counted(self.count)} {'would change' if self.dry_run else 'changed'}", *self.outcomes()])
 
     def outcomes(self) -> list[str]:
-        """A line for each memory: what it is then."""
+        """Return a line with the new state of each memory."""
         return [
             f"  {'in recall' if each.active else each.state}: {each.name} · id {each.id}"
             + (f" · {', '.join(each.tags) or 'no tags'}" if self.did == "tag" else "")
@@ -49,14 +49,14 @@ class Undone(Answer):
 
 
 def undo(tenant: Tenant, reference: str | int, *, seen: datetime | None = None, dry_run: bool = False) -> Undone:
-    """Take back the last change of the memory of this id, once; with `dry_run`, say what that would change.
+    """Take back the last change of a memory, once; with `dry_run`, only show what that would change.
 
-    An edit or a supersession may be named by either of its two memories: the older one is as it was before, and the text that an edit
-    wrote is forgotten. A memory that nothing was done to since it was stored is forgotten. A change that was taken back already stays
-    so, so that an undo that was killed can be run again.
+    Undoing an edit or a supersession, by the id of either memory, restores the older one and forgets the text that an edit wrote.
+    Undoing a memory that was never changed forgets it. A change that was already taken back stays so: an interrupted undo can be
+    repeated.
 
     Raises:
-        StoreError: a commit failed; undoing again goes on.
+        StoreError: A commit failed; run it again to continue.
     """
     memory = find_memory(tenant, reference, seen)
     did, before = last_done(tenant, memory)
@@ -73,7 +73,7 @@ def undo(tenant: Tenant, reference: str | int, *, seen: datetime | None = None, 
 
 
 def _changes_back(tenant: Tenant, memory: Memory, did: str, before: Any) -> list[tuple[Memory, Memory]]:
-    """Each memory that is to change, as it is and as it was before the last change."""
+    """Return pairs of a memory as it is and as it was before the last change."""
     if did == _UNDONE:
         return []
     if did == "relate" and isinstance(before, dict):
@@ -123,6 +123,6 @@ def _take_back_version(newer: Memory, older: list[Memory]) -> list[tuple[Memory,
 
 
 def _state_before(superseded: Memory) -> State:
-    """The state in which a person superseded a memory; of one that an edit or a source replaced, that of what holds."""
+    """Return the state that a superseded memory had before: the recorded one, or active if an edit or a source replaced it."""
     did, was = last_change(superseded)
     return State(was) if did == "supersede" and was in set(State) else State.ACTIVE
