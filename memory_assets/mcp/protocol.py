@@ -1,8 +1,7 @@
-"""The server's side of MCP, whatever carries the messages: one JSON-RPC message in, at most one out.
+"""MCP server without a transport: one JSON-RPC message in, at most one out.
 
-The revisions up to 2025-11-25 begin with `initialize`; since 2026-07-28 each request says for itself which revision it speaks.
-Nothing is kept between two messages, so that one object serves any number of clients. docs/decisions says why this is not the
-official SDK.
+Revisions up to 2025-11-25 begin with `initialize`; since 2026-07-28 each request names its revision. The server keeps no state between
+messages, so that one object serves any number of clients. docs/decisions says why this is not the official SDK.
 """
 
 import inspect
@@ -47,7 +46,7 @@ _RESOURCES = [{"uri": _RECENT, "name": "recent", "title": "Newest memories", "mi
 _TEMPLATES = [{"uriTemplate": f"{_SCHEME}{{id}}", "name": "memory", "title": "A memory by its id", "mimeType": "text/plain"}]
 _UNCACHED = {"ttlMs": 0, "cacheScope": "private"}
 _MOST_TOLD = 1_000
-"""Characters of an error after which its middle is left out: it may quote an argument, and each costs an assistant tokens."""
+"""Longest error in characters, before its middle is left out: it may quote an argument, and costs the assistant tokens."""
 
 
 def remember(text: Annotated[str, "What to remember; nothing for what was just said."] = "what I just told you") -> str:
@@ -75,7 +74,7 @@ def learn(focus: Annotated[str, "What to look at; nothing for the whole session.
 
 
 _PROMPTS = {prompt.__name__: prompt for prompt in (remember, recall, learn)}
-"""What a person may pick from a client's menu: ready words to ask an assistant for, with a place for what the person adds."""
+"""Prompts that a user may pick from a client's menu, each with one optional argument."""
 
 
 def _prompt_definition(prompt: Callable[[str], str]) -> Message:
@@ -85,7 +84,7 @@ def _prompt_definition(prompt: Callable[[str], str]) -> Message:
 
 
 class _ProtocolError(Exception):
-    """A request that is answered with an error of JSON-RPC."""
+    """A request that gets a JSON-RPC error."""
 
     def __init__(self, code: int, message: str, data: Any = None) -> None:
         super().__init__(message)
@@ -93,7 +92,7 @@ class _ProtocolError(Exception):
 
 
 class Server:
-    """Answers the messages of clients with one tenant's memory."""
+    """Answers clients' messages from one tenant's memory."""
 
     def __init__(self, session: Session, *, all_tools: bool = False) -> None:
         self._session = session
@@ -116,13 +115,13 @@ class Server:
         }
 
     def called_tool(self, message: object) -> Tool | None:
-        """The tool that a message calls."""
+        """Return the tool that a message calls, None if it calls none."""
         params = message.get("params") if isinstance(message, dict) and message.get("method") == "tools/call" else None
         name = params.get("name") if isinstance(params, dict) else None
         return self._tools.get(name) if isinstance(name, str) else None
 
     def answer(self, message: object) -> Message | None:
-        """The answer to one decoded message; None where it wants none."""
+        """Return the answer to one decoded message; None for a notification or a response."""
         if not isinstance(message, dict) or message.get("jsonrpc") != "2.0":
             return failure(None, _INVALID_REQUEST, "Send one JSON-RPC 2.0 request or notification as a JSON object.")
         number, method = message.get("id"), message.get("method")
@@ -136,7 +135,7 @@ class Server:
             return {"jsonrpc": "2.0", "id": number, "result": self._result(method, message.get("params"))}
         except _ProtocolError as error:
             return {"jsonrpc": "2.0", "id": number, "error": error.body}
-        except Exception as error:  # noqa: BLE001 - one request that fails must not end the others
+        except Exception as error:  # noqa: BLE001 - a failing request must not end the server
             _log.error("%s failed: %s", method, trace(error))
             return failure(number, _INTERNAL_ERROR, "An internal error occurred.")
 
@@ -172,12 +171,12 @@ class Server:
         try:
             given = tool.arguments.model_validate(params.get("arguments") or {})
         except ValidationError as error:
-            return _called(f"{tool.name}: {_sentence(error)}", failed=True)
+            return _tool_result(f"{tool.name}: {_explain(error)}", failed=True)
         try:
-            return _called(tool.function(self._session, **dict(given)), failed=False)
+            return _tool_result(tool.function(self._session, **dict(given)), failed=False)
         except MemoryAssetsError as error:
             text = self._session.describe_error(error)
-            return _called(text if len(text) <= _MOST_TOLD else f"{text[:_MOST_TOLD]} … {text[-200:]}", failed=True)
+            return _tool_result(text if len(text) <= _MOST_TOLD else f"{text[:_MOST_TOLD]} … {text[-200:]}", failed=True)
 
     def _read_resource(self, params: Message) -> Message:
         uri, tenant = _text(params, "uri"), self._session.tenant
@@ -208,17 +207,16 @@ class Server:
 
 
 def encoded(message: Message) -> bytes:
-    """A message as one line of JSON; half a surrogate pair, which a client may send as an escape, goes back as one."""
+    """Encode a message as one line of JSON; half a surrogate pair, which a client may send as an escape, is escaped again."""
     return json.dumps(message, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "backslashreplace")
 
 
 def failure(number: str | int | None, code: int, message: str) -> Message:
-    """An error of JSON-RPC."""
+    """Return a JSON-RPC error response."""
     return {"jsonrpc": "2.0", "id": number, "error": {"code": code, "message": message}}
 
 
-def _called(text: str, *, failed: bool) -> Message:
-    """What a call of a tool answers."""
+def _tool_result(text: str, *, failed: bool) -> Message:
     return {"content": [{"type": "text", "text": visible(text)}], "isError": failed}
 
 
@@ -228,8 +226,8 @@ def _text(params: Message, name: str) -> str:
     return params[name]
 
 
-def _sentence(error: ValidationError) -> str:
-    """What is wrong with the first argument that is."""
+def _explain(error: ValidationError) -> str:
+    """Say what is wrong with the first invalid argument."""
     first = error.errors()[0]
     where = ".".join(str(part)[:100] for part in first["loc"]) or "arguments"
     if first["type"] == "missing":

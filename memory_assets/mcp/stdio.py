@@ -18,14 +18,14 @@ from memory_assets.sources.projects import Project
 from memory_assets.tenants import Tenant
 
 _THREADS = 4
-"""Calls that are worked on at once, and as many that ask the embedder; what is only told about the server is answered beside them."""
+"""Concurrent calls, and as many that use the embedder; other requests are answered at once on the reading thread."""
 _SLOW = frozenset({"tools/call", "resources/read"})
 
 
 def serve(tenant: Tenant, here: Project | None) -> None:
-    """Answer what comes on standard input until it ends; what was begun is finished. `here` is the project at hand.
+    """Answer the messages on standard input until it ends, then finish running calls. `here` is the current project.
 
-    Anything else that prints to standard output goes to standard error, so that it cannot break a message.
+    Other output to standard output is redirected to standard error, so that it cannot break a message.
     """
     watch = SourceWatch(tenant)
     server = Server(Session(tenant, here, on_written=watch.notice), all_tools=tenant.settings.mcp_tools == "all")
@@ -36,7 +36,7 @@ def serve(tenant: Tenant, here: Project | None) -> None:
 
 
 def _warm_up(tenant: Tenant, watch: SourceWatch) -> None:
-    """Load what the first calls would wait for, searching first, then watch the sources; a fault is told by the call that meets it."""
+    """Load models and indices before the first calls need them, then watch the sources. Faults are left to the calls to report."""
     from memory_assets.language.embedders import describe_choice
     from memory_assets.language.tokens import load_encoding
     from memory_assets.recall.search import search
@@ -77,7 +77,7 @@ class _Line:
         method = message.get("method") if isinstance(message, dict) else None
         number = message.get("id") if isinstance(message, dict) else None
         if method == "notifications/cancelled":
-            # The call is not answered; what it has begun is finished, because a memory is stored whole or not at all.
+            # The call gets no answer, but runs to its end, because a memory is stored whole or not at all.
             cancelled = params.get("requestId") if isinstance(params := message.get("params"), dict) else None
             if isinstance(cancelled, str | int) and (call := self._calls.pop(cancelled, None)):
                 call.cancel()
