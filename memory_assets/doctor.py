@@ -34,7 +34,7 @@ from memory_assets.tenants import Tenant, open_states, own_paths, sweep_deleted
 
 _TANA_PATIENCE_S = 1.0
 _SERVICE_PATIENCE_S = 10.0
-_NAMED = 5
+_MOST_NAMED = 5
 """At most so many rows are named in one finding."""
 
 
@@ -71,14 +71,14 @@ def examine(tenant: Tenant) -> list[Finding]:
         _keys,
         _tana,
     ):
-        for found in _faults_caught(look, tenant):
+        for found in _run_check(look, tenant):
             findings.setdefault(found.what, found)
     if not tenant.exists:
         return list(findings.values())
     # Keep the catalog open: opening it takes longer than one check. `_catalog` has reported why it cannot be read.
     with suppress(MemoryAssetsError), tenant.catalog.interactive.read():
         for invariant in INVARIANTS:
-            looks = _faults_caught(partial(_invariant, invariant=invariant), tenant, invariant.name)
+            looks = _run_check(partial(_invariant, invariant=invariant), tenant, invariant.name)
             for found in looks:
                 findings.setdefault(found.what, found)
     return list(findings.values())
@@ -86,35 +86,35 @@ def examine(tenant: Tenant) -> list[Finding]:
 
 def _invariant(tenant: Tenant, invariant: Invariant) -> Iterator[Finding]:
     if found := invariant.find(tenant):
-        more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
+        more = f" and {len(found) - _MOST_NAMED} more" if len(found) > _MOST_NAMED else ""
         yield Finding(
             "note" if invariant.is_warning else "fault",
-            f"{invariant.broken or f'This rule is broken: {invariant.promise}'} ({', '.join(found[:_NAMED])}{more})",
+            f"{invariant.broken or f'This rule is broken: {invariant.promise}'} ({', '.join(found[:_MOST_NAMED])}{more})",
             invariant.mend,
             partial(invariant.repair, tenant) if invariant.repair else None,
         )
 
 
-def _faults_caught(look: Callable[[Tenant], Iterator[Finding]], tenant: Tenant, name: str = "") -> list[Finding]:
+def _run_check(look: Callable[[Tenant], Iterator[Finding]], tenant: Tenant, name: str = "") -> list[Finding]:
     found: list[Finding] = []
     try:
         found.extend(look(tenant))
     except MemoryAssetsError as error:
-        found.append(_fault(str(error)))
+        found.append(_parse_fault(str(error)))
     except Exception as error:  # noqa: BLE001  damage may raise anything; the other checks still run
         name = name or look.__name__.strip("_")
         found.append(Finding("fault", f"Checking {name} failed: {type(error).__name__}: {first_line(error)}."))
     return found
 
 
-def _fault(sentence: str) -> Finding:
+def _parse_fault(sentence: str) -> Finding:
     """Make a finding of an error message: the fault, a semicolon, the mend."""
     what, _, mend = sentence.partition("; ")
     return Finding("fault", what, mend)
 
 
 def _settings(tenant: Tenant) -> Iterator[Finding]:
-    yield from (replace(_fault(sentence), level="note") for sentence in unknown_names(read_settings_file()))
+    yield from (replace(_parse_fault(sentence), level="note") for sentence in unknown_names(read_settings_file()))
     if "://" in (tenant.settings.vectors_uri or "") and not tenant.settings.state_uri:
         what = (
             "MEMORY_VECTORS_URI is set without MEMORY_STATE_URI, so no other machine finds the memories that this one keeps there"
@@ -161,7 +161,7 @@ def _sources(tenant: Tenant) -> Iterator[Finding]:
         (settings.pai_learning_dir, "folder", "LEARNING store", "MEMORY_PAI_LEARNING_DIR"),
     ):
         why = f"is no {kind}" if path.exists() else "does not exist"
-        missing = Finding("note", f"{what}: {path} {why}, so nothing comes from it", f"If it lies elsewhere, set {variable}.")
+        missing = Finding("note", f"{what}: {path} {why}, so it is not read", f"If it is elsewhere, set {variable}.")
         yield Finding("ok", f"{what}: {path}") if (path.is_file() if kind == "file" else path.is_dir()) else missing
 
 
@@ -189,18 +189,17 @@ def _embedder(tenant: Tenant) -> Iterator[Finding]:
         what = f"the memories are still embedded by {stored}, which answers until they are moved to {choice.name}"
         yield Finding("note", what, "Run `memory backfill`.")
     elif stored and tenant.memories.columns.outdated:
-        what = "the vectors were made by an earlier release: nothing calls alike memories to mind"
+        what = "the vectors were made by an earlier release, so similar memories are not found when one is stored"
         yield Finding("note", what, "Run `memory run`.")
 
 
 def _remote_embedder(tenant: Tenant, name: str) -> Finding:
-    """Check that the embedding service answers within a few seconds."""
     patience = min(tenant.settings.embedding_timeout, _SERVICE_PATIENCE_S)
     settings = tenant.settings.model_copy(update={"embedding_timeout": patience})
     try:
         Tenant(settings, tenant.name).open_embedder(settings.embedder).embed(["health"])
     except EmbedderError as error:
-        return _fault(str(error))
+        return _parse_fault(str(error))
     return Finding("ok", f"embedder {name}, which answers")
 
 
@@ -209,7 +208,7 @@ def _chat_model(tenant: Tenant) -> Iterator[Finding]:
         try:
             ChatModel(tenant.settings, chosen, _SERVICE_PATIENCE_S).look()
         except ChatModelError as error:
-            yield _fault(str(error))
+            yield _parse_fault(str(error))
         else:
             yield Finding("ok", f"chat model {chosen}, which is there")
 
@@ -238,7 +237,7 @@ def _table(stored: StoredTable) -> Iterator[Finding]:
             for batch in stored.reading.search().to_batches():
                 altered += find_altered(batch) if "content_hash" in batch.schema.names else []
             if altered:
-                named = f"{', '.join(map(str, altered[:_NAMED]))}{' …' if len(altered) > _NAMED else ''}"
+                named = f"{', '.join(map(str, altered[:_MOST_NAMED]))}{' …' if len(altered) > _MOST_NAMED else ''}"
                 what = f"The {where} is damaged: the texts of {counted(len(altered))} are not those that were stored ({named})."
                 yield Finding("fault", what, "Correct them with `memory edit`, or restore them from a backup.")
     except StoreError as error:
@@ -284,7 +283,7 @@ def _records(tenant: Tenant) -> Iterator[Finding]:
     try:
         damages = find_damage(home, thorough=True)
     except sqlite3.OperationalError as error:
-        yield _fault(explain_failure(home, error))
+        yield _parse_fault(explain_failure(home, error))
         return
     for name, damage in damages.items():
         what = f"Dagster's records in {home / name} are damaged ({damage}); no memory needs them."
@@ -323,7 +322,6 @@ def _store_id(tenant: Tenant) -> Iterator[Finding]:
 
 
 def _tana(tenant: Tenant) -> Iterator[Finding]:
-    """Check that Tana answers, and count the changes queued for it, if Tana is in use."""
     waiting = len(SyncRecord.load(tenant.folder).queue)
     if integration(tenant.settings).enabled is False or not (waiting or in_use(tenant.settings)):
         return

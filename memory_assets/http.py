@@ -106,12 +106,7 @@ class Service:
     """
 
     def __init__(
-        self,
-        base_url: str,
-        *,
-        timeout: float,
-        headers: dict[str, str] | None = None,
-        repeated: frozenset[int] = OVERLOADED,
+        self, base_url: str, *, timeout: float, headers: dict[str, str] | None = None, repeated: frozenset[int] = OVERLOADED
     ) -> None:
         import httpx
 
@@ -157,16 +152,16 @@ class Service:
         Raises:
             ServiceError: No answer came.
         """
-        asking = self._persist(repeat, method, path, timeout or self.timeout, json=json, params=params)
+        asking = self._retry(repeat, method, path, timeout or self.timeout, json=json, params=params)
         return asyncio.run_coroutine_threadsafe(asking, _event_loop()).result()
 
-    async def _persist(self, repeat: Repeat, method: str, path: str, timeout: float, **given: Any) -> HttpAnswer:
+    async def _retry(self, repeat: Repeat, method: str, path: str, timeout: float, **given: Any) -> HttpAnswer:
         """Retry, at most `_TRIES` times, until an answer is final; never after a request that timed out."""
         repeated = {"always": self._repeated, "if not begun": _NOT_BEGUN, "never": frozenset()}[repeat]
         for number in range(1, _TRIES):
             wait = random.uniform(0, min(_FIRST_WAIT_S * 2 ** (number - 1), _LONGEST_WAIT_S))  # noqa: S311 - jitter
             try:
-                answer = await self._ask(method, path, timeout, **given)
+                answer = await self._send_once(method, path, timeout, **given)
             except NoAnswerError as error:
                 if repeat != "always" or error.timed_out:
                     raise
@@ -178,9 +173,9 @@ class Service:
                     raise BusyError(f"{self.shown_url} asks to wait {asked:.0f} s; try again after that.", asked)
                 wait = wait if asked is None else asked
             await self.sleep(wait)
-        return await self._ask(method, path, timeout, **given)
+        return await self._send_once(method, path, timeout, **given)
 
-    async def _ask(self, method: str, path: str, timeout: float, **given: Any) -> HttpAnswer:
+    async def _send_once(self, method: str, path: str, timeout: float, **given: Any) -> HttpAnswer:
         import httpx
 
         loop = asyncio.get_running_loop()

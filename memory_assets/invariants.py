@@ -102,22 +102,21 @@ def _find_without_unit_embedding(tenant: Tenant) -> list[str]:
 def _embed_again(tenant: Tenant, broken: Sequence[str]) -> None:
     if column := tenant.memories.columns.live:
         empty = (column, meaning_column(column))
-        _set(dict.fromkeys(empty), tenant, broken)
+        _set_columns(dict.fromkeys(empty), tenant, broken)
     reembed(tenant.memories, tenant.embedder, lambda _done, _total: None)
 
 
-def _set(values: dict[str, Any], tenant: Tenant, names: Sequence[str]) -> None:
-    """Set columns of the named memories to the same values."""
+def _set_columns(values: dict[str, Any], tenant: Tenant, names: Sequence[str]) -> None:
     if not names:
         return
-    rows = tenant.memories.scan(("id", "updated_at"), lance.ids_in(_numbers(names)))
+    rows = tenant.memories.scan(("id", "updated_at"), lance.ids_in(_parse_ids(names)))
     schema = tenant.memories.table.schema
     columns = {name: pa.array([value] * rows.num_rows, schema.field(name).type) for name, value in values.items()}
     now = pa.array([datetime.now(UTC)] * rows.num_rows, schema.field("updated_at").type)
     tenant.memories.update(pa.table({"id": rows["id"], **columns, "updated_at": now}), rows["updated_at"].to_pylist())
 
 
-def _numbers(names: Iterable[str]) -> list[int]:
+def _parse_ids(names: Iterable[str]) -> list[int]:
     """Parse the ids in names such as `memory 3`."""
     return [int(name.split()[1]) for name in names]
 
@@ -128,22 +127,22 @@ def _supersede_older(tenant: Tenant, broken: Sequence[str]) -> None:
         tenant.memories.transition(older, SUPERSEDABLE, State.SUPERSEDED, superseded_by=[newest] * len(older))
 
 
-def _drop_relations(tenant: Tenant, broken: Sequence[str]) -> None:
+def _delete_relations(tenant: Tenant, broken: Sequence[str]) -> None:
     if broken:
-        tenant.relations.stored.writing.delete(lance.ids_in(_numbers(broken)))
+        tenant.relations.stored.writing.delete(lance.ids_in(_parse_ids(broken)))
 
 
 def _rebuild_graph(tenant: Tenant, _broken: Sequence[str]) -> None:
-    _empty(tenant, _GRAPH)
+    _clear_tables(tenant, _GRAPH)
     refresh_graph(tenant.catalog, tenant.memories, tenant.relations, spellings_of(tenant))
 
 
 def _score_again(tenant: Tenant, _broken: Sequence[str]) -> None:
-    _empty(tenant, _SCORES)
+    _clear_tables(tenant, _SCORES)
     decay_cycle(tenant, datetime.now(UTC))
 
 
-def _empty(tenant: Tenant, tables: Sequence[str]) -> None:
+def _clear_tables(tenant: Tenant, tables: Sequence[str]) -> None:
     with tenant.catalog.write() as connection:
         for table in tables:
             connection.execute(f"DELETE FROM {table}")
@@ -152,10 +151,10 @@ def _empty(tenant: Tenant, tables: Sequence[str]) -> None:
 def _delete_dangling(tables: Sequence[str], tenant: Tenant, _broken: Sequence[str]) -> None:
     with tenant.catalog.write() as connection:
         for table in tables:
-            connection.execute(f"DELETE FROM {table} WHERE {_DANGLES[table]}")
+            connection.execute(f"DELETE FROM {table} WHERE {_DANGLING[table]}")
 
 
-def _select(query: str, tenant: Tenant) -> list[str]:
+def _find_by_query(query: str, tenant: Tenant) -> list[str]:
     """Run a query over the catalog and the stores; its one column names the rows."""
     words = set(re.findall(r"\w+", query))
     with tenant.catalog.read() as connection:
@@ -178,7 +177,7 @@ def _find_duplicate_names(tenant: Tenant) -> list[str]:
     return [path for _, *later in by_name.values() for path in later]
 
 
-def _no_refused_file(asset: str, source: Source) -> Invariant:
+def _refused_files_invariant(asset: str, source: Source) -> Invariant:
     """Return the invariant for a source's refused files. It leaves out reasons, which may quote a file."""
     query = f"""
         SELECT DISTINCT path || if(location = '', '', ' at ' || location) FROM source_refusals
@@ -188,14 +187,14 @@ def _no_refused_file(asset: str, source: Source) -> Invariant:
         f"no_file_of_{asset}_is_refused",
         asset,
         "Every file is taken in, or skipped for a reason that needs no mend.",
-        partial(_select, query),
+        partial(_find_by_query, query),
         "`memory status --refused` says why, and how to mend each file; everything else was taken in.",
         is_warning=True,
         broken="Files, or parts of them, were not taken in",
     )
 
 
-_DANGLES = {
+_DANGLING = {
     "creative_links": "EXISTS (FROM graph_position) AND "
     "(source_id NOT IN (SELECT id FROM graph_memories) OR target_id NOT IN (SELECT id FROM graph_memories))",
     "cluster_members": "memory_id NOT IN (SELECT id FROM graph_memories) OR cluster_id NOT IN (SELECT id FROM clusters)",
@@ -262,17 +261,17 @@ no_edge_dangles (graph_edges): Both ends of every edge and mention are nodes.
     ) ANTI JOIN graph_nodes USING (id)
 
 no_creative_link_dangles (creative_links): Both memories of every creative link are known.
-    SELECT concat('link ', source_id, ' to ', target_id) FROM creative_links WHERE {_DANGLES["creative_links"]}
+    SELECT concat('link ', source_id, ' to ', target_id) FROM creative_links WHERE {_DANGLING["creative_links"]}
 
 no_member_dangles (clusters): Every member of a cluster is a known memory of a known cluster.
-    SELECT concat('member ', memory_id, ' of ', cluster_id) FROM cluster_members WHERE {_DANGLES["cluster_members"]}
+    SELECT concat('member ', memory_id, ' of ', cluster_id) FROM cluster_members WHERE {_DANGLING["cluster_members"]}
 
 scores_within_bounds (relevance_scores): Scores lie within 0 and 1.
     SELECT concat('score of ', id) FROM relevance_scores WHERE NOT coalesce(relevance BETWEEN 0 AND 1, false)
 
 no_link_of_an_unknown_tana_node (tana_graph): Every link and field belongs to a node of Tana that is known.
-    SELECT concat('link of ', source) FROM tana_links WHERE {_DANGLES["tana_links"]}
-    UNION ALL SELECT concat('field of ', node) FROM tana_fields WHERE {_DANGLES["tana_fields"]}
+    SELECT concat('link of ', source) FROM tana_links WHERE {_DANGLING["tana_links"]}
+    UNION ALL SELECT concat('field of ', node) FROM tana_fields WHERE {_DANGLING["tana_fields"]}
 
 every_canonical_entry_has_provenance (canonical_entries, warning): Every entry of the homes says where and when it was learned
 (source_cwd and ingested_at).
@@ -282,12 +281,12 @@ no_name_twice_in_a_home (canonical_entries, warning): No two entries of one home
 no_index_line_without_a_file (silo_backlog, warning): Every file to which a line of a silo's MEMORY.md points exists.
     SELECT concat(path, ': ', file) FROM {DANGLING_HOOKS}
 """
-"""One paragraph each: name, asset, mark, promise, and a query whose rows break it; without a query, see `_FINDS`.
+"""One paragraph each: name, asset, mark, promise, and a query whose rows break it; without a query, see `_FINDERS`.
 
 A query reads the catalog and LanceDB's `stored_relations` and `stored_memories`; the latter has only columns that the query names.
 """
 _PARAGRAPH = re.compile(r"(?P<name>\w+) \((?P<asset>\w+)(, (?P<mark>\w+))?\): (?P<promise>.+?)(\n {4}(?P<query>.+))?", re.DOTALL)
-_FINDS: dict[str, Find] = {
+_FINDERS: dict[str, Find] = {
     "catalog_is_as_registered": _find_catalog_differences,
     "tables_are_as_registered": _find_table_differences,
     "every_memory_has_a_unit_embedding": _find_without_unit_embedding,
@@ -323,9 +322,9 @@ _REPAIRS: dict[str, Callable[[Tenant, Sequence[str]], None]] = {
     "every_key_is_unique": _delete_older_duplicates,
     "every_memory_has_a_unit_embedding": _embed_again,
     "one_memory_per_source_key": _supersede_older,
-    "no_active_memory_is_superseded": partial(_set, {"superseded_by": None}),
-    "importance_and_confidence_within_bounds": partial(_set, {"importance": 0.5, "confidence": 1.0}),
-    "no_relation_dangles": _drop_relations,
+    "no_active_memory_is_superseded": partial(_set_columns, {"superseded_by": None}),
+    "importance_and_confidence_within_bounds": partial(_set_columns, {"importance": 0.5, "confidence": 1.0}),
+    "no_relation_dangles": _delete_relations,
     "no_edge_dangles": _rebuild_graph,
     "no_creative_link_dangles": partial(_delete_dangling, ["creative_links"]),
     "no_member_dangles": partial(_delete_dangling, ["cluster_members"]),
@@ -338,7 +337,7 @@ def _parse_invariant(paragraph: str) -> Invariant:
     found = _PARAGRAPH.fullmatch(paragraph)
     assert found, paragraph
     name, query, mark, repair = found["name"], found["query"], found["mark"], _REPAIRS.get(found["name"])
-    find = partial(_select, query) if query else _FINDS[name]
+    find = partial(_find_by_query, query) if query else _FINDERS[name]
     return Invariant(
         name,
         found["asset"],
@@ -353,6 +352,6 @@ def _parse_invariant(paragraph: str) -> Invariant:
 
 
 INVARIANTS = (
-    *map(_no_refused_file, ("silo_files", "seed_entries", "learning_entries"), Source),
+    *map(_refused_files_invariant, ("silo_files", "seed_entries", "learning_entries"), Source),
     *map(_parse_invariant, _INVARIANTS.strip().split("\n\n")),
 )

@@ -93,7 +93,6 @@ class RelationType(StrEnum):
 
     @classmethod
     def _missing_(cls, value: object) -> "RelationType | None":
-        """Accept a name in any case."""
         return cls.__members__.get(str(value).upper())
 
 

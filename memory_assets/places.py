@@ -43,17 +43,17 @@ class Places:
     @property
     def is_sources_tenant(self) -> bool:
         """Return whether the silos belong to this tenant."""
-        return self.tenant == _Found().text("tenant", "main")
+        return self.tenant == _RawSettings().text("tenant", "main")
 
 
 def read_places(tenant: str | None = None) -> Places:
     """Return the settings of `tenant` (default: the tenant that the settings name). No malformed setting raises."""
-    found = _Found()
+    found = _RawSettings()
     data_dir, named = found.text("data_dir", ""), tenant or found.text("tenant", "main")
     return Places(
-        data_dir=_path(data_dir) if data_dir else default_data_dir(),
+        data_dir=_expand_path(data_dir) if data_dir else default_data_dir(),
         tenant=named if _TENANT.fullmatch(named) else _NOBODY,
-        claude_projects_dir=_path(found.text("claude_projects_dir", "~/.claude/projects")),
+        claude_projects_dir=_expand_path(found.text("claude_projects_dir", "~/.claude/projects")),
         session_start=found.text("session_start", "on"),
         session_start_tokens=found.number("session_start_tokens", SESSION_START_TOKENS),
         nudge_from=found.number("nudge_from", NUDGE_FROM),
@@ -62,9 +62,7 @@ def read_places(tenant: str | None = None) -> Places:
     )
 
 
-class _Found:
-    """Values from the environment and the settings file."""
-
+class _RawSettings:
     def __init__(self) -> None:
         self._environment = {name.upper(): value for name, value in os.environ.items()}
         file = config_file()
@@ -85,7 +83,7 @@ class _Found:
         return self._environment.get(variable), self._file.get(variable), self._file.get(field.upper())
 
 
-def _path(text: str) -> Path:
+def _expand_path(text: str) -> Path:
     return Path(text).expanduser().absolute()
 
 

@@ -51,7 +51,7 @@ class Probe:
 def http_probe(host: str, port: int, request: str) -> Probe:
     """Return a probe that sends an HTTP request; any answer counts, an error too."""
     asked = f"{request} HTTP/1.1\r\nHost: {host}:{port}\r\nConnection: close\r\n\r\n".encode()
-    return _asking_probe(lambda: socket.create_connection((host, port), _SEND_SECONDS), asked, bool)
+    return _socket_probe(lambda: socket.create_connection((host, port), _SEND_SECONDS), asked, bool)
 
 
 def grpc_probe(path: Path) -> Probe:
@@ -73,15 +73,15 @@ def grpc_probe(path: Path) -> Probe:
     post, http, path_, authority, content_type, literal = b"\x83", b"\x86", b"\x04", b"\x01", b"\x0f\x10", b"\x00"
     headers = post + http + path_ + text("/api.DagsterApi/Ping") + authority + text("localhost")
     headers += content_type + text("application/grpc") + literal + text("te") + text("trailers")
-    ping = _frame(4, 0, 0, b"") + _frame(_HEADERS, 4, 1, headers) + _frame(0, 1, 1, bytes(5))
-    return _asking_probe(connect, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + ping, _holds_answer)
+    ping = _encode_frame(4, 0, 0, b"") + _encode_frame(_HEADERS, 4, 1, headers) + _encode_frame(0, 1, 1, bytes(5))
+    return _socket_probe(connect, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + ping, _has_answer_frame)
 
 
-def _frame(kind: int, flags: int, stream: int, content: bytes) -> bytes:
+def _encode_frame(kind: int, flags: int, stream: int, content: bytes) -> bytes:
     return len(content).to_bytes(3, "big") + bytes([kind, flags]) + stream.to_bytes(4, "big") + content
 
 
-def _holds_answer(read: bytes) -> bool:
+def _has_answer_frame(read: bytes) -> bool:
     while len(read) >= 9:
         if read[3] == _HEADERS:
             return True
@@ -89,7 +89,7 @@ def _holds_answer(read: bytes) -> bool:
     return False
 
 
-def _asking_probe(connect: Callable[[], socket.socket], request: bytes, is_answer: Callable[[bytes], bool]) -> Probe:
+def _socket_probe(connect: Callable[[], socket.socket], request: bytes, is_answer: Callable[[bytes], bool]) -> Probe:
     """Return a probe that sends `request` over a socket; a request that the other side drops is sent again."""
     asked: socket.socket | None = None
     read = b""
@@ -137,10 +137,7 @@ def heartbeat_probe(records: Path) -> Probe:
 
 
 def _newest_heartbeat(records: Path) -> str | None:
-    with (
-        suppress(sqlite3.Error),
-        closing(sqlite3.connect(f"{records.as_uri()}?mode=ro", uri=True, timeout=0.1)) as connection,
-    ):
+    with suppress(sqlite3.Error), closing(sqlite3.connect(f"{records.as_uri()}?mode=ro", uri=True, timeout=0.1)) as connection:
         (newest,) = connection.execute("SELECT max(timestamp) FROM daemon_heartbeats").fetchone()
         return newest
     return None

@@ -235,7 +235,7 @@ class Settings(BaseSettings):
         "backup_identity",
     )
     @classmethod
-    def _absolute(cls, path: Path | None) -> Path | None:
+    def _expand_path(cls, path: Path | None) -> Path | None:
         try:
             return path and path.expanduser().absolute()
         except RuntimeError as error:
@@ -243,7 +243,7 @@ class Settings(BaseSettings):
 
     @field_validator("data_dir", mode="before")
     @classmethod
-    def _some_folder(cls, path: object) -> object:
+    def _check_folder(cls, path: object) -> object:
         if path == "":
             raise ValueError("is empty; name a folder, or leave it unset")
         if Path(str(path)).exists() and not Path(str(path)).is_dir():
@@ -252,21 +252,21 @@ class Settings(BaseSettings):
 
     @field_validator("data_dir")
     @classmethod
-    def _openable(cls, path: Path) -> Path:
+    def _check_characters(cls, path: Path) -> Path:
         if found := re.search(r"[\x00-\x1f\x7f?]", str(path)):
             raise ValueError(f"is in a path with {found[0]!r}, which DuckDB or LanceDB cannot open; name another folder")
         return path
 
     @field_validator("state_uri")
     @classmethod
-    def _without_password(cls, uri: str | None) -> str | None:
+    def _refuse_password(cls, uri: str | None) -> str | None:
         if uri and ":" in uri.partition("://")[2].rpartition("@")[0]:
             raise ValueError("holds a password; set PGPASSWORD instead")
         return uri
 
     @field_validator("vectors_uri", "catalog_uri")
     @classmethod
-    def _without_credentials(cls, uri: str | None) -> str | None:
+    def _refuse_credentials(cls, uri: str | None) -> str | None:
         if uri and "password=" in uri:
             raise ValueError("holds a password; set PGPASSWORD instead")
         if uri and "://" in uri and "@" in uri.partition("://")[2].partition("/")[0]:
@@ -275,7 +275,7 @@ class Settings(BaseSettings):
 
     @field_validator("timezone")
     @classmethod
-    def _known_zone(cls, name: str | None) -> str | None:
+    def _check_zone(cls, name: str | None) -> str | None:
         if name is not None and name not in _known_zones():
             raise ValueError("is not a known time zone; use a name such as Europe/Berlin")
         return name
@@ -323,7 +323,7 @@ def load_settings(**overrides: Any) -> Settings:
     try:
         content = read_settings_file()
         in_file = settings_in_file(content)
-        beside = {name: each.value for name, each in in_file.items() if _set_as(name, in_file)[1] != _ENVIRONMENT}
+        beside = {name: each.value for name, each in in_file.items() if _find_origin(name, in_file)[1] != _ENVIRONMENT}
         settings = Settings(**(beside | given))
         for sentence in unknown_names(content):
             _warn_once(sentence)
@@ -334,7 +334,7 @@ def load_settings(**overrides: Any) -> Settings:
         first = error.errors()[0]
         located = str(first["loc"][0])
         field = next(name for name in Settings.model_fields if located in (name, *variable_names(name)))
-        shown, place = _set_as(field, in_file)
+        shown, place = _find_origin(field, in_file)
         option = f"--{field.replace('_', '-')}"
         shown, where = (option, "on the command line") if field in given else (shown, f"in {place or _ENVIRONMENT}")
         secret = "SecretStr" in str(Settings.model_fields[field].annotation) or "@" in str(first["input"])
@@ -371,13 +371,13 @@ def origins(settings: Settings) -> dict[str, Origin]:
     in_file = settings_in_file(read_settings_file())
     found: dict[str, Origin] = {}
     for name in type(settings).model_fields:
-        shown, place = _set_as(name, in_file)
+        shown, place = _find_origin(name, in_file)
         unset = "default" if name not in settings.model_fields_set else "command line"
         found[name] = Origin(shown, place or unset)
     return found
 
 
-def _set_as(field: str, in_file: dict[str, InFile]) -> tuple[str, str]:
+def _find_origin(field: str, in_file: dict[str, InFile]) -> tuple[str, str]:
     """Return the name under which a field is set and where: the environment, the settings file, or empty if in neither."""
     environment = {variable.upper(): variable for variable in os.environ}
     variables = variable_names(field)

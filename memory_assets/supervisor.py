@@ -126,16 +126,16 @@ def supervise(settings: Settings, ui_port: int | None, port: int | None, announc
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stopping.set())
     settings.data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with _locked(settings.data_dir / STATE) as write, _prepared() as (home, door):
-        parts = _parts(settings, home, door, ui_port, port)
+    with _lock_state(settings.data_dir / STATE) as write, _prepare_instance() as (home, door):
+        parts = _make_parts(settings, home, door, ui_port, port)
         try:
-            _keep(parts, door, write, stopping, announce, settings.data_dir / LOG)
+            _run_parts(parts, door, write, stopping, announce, settings.data_dir / LOG)
         finally:
-            _stop(parts, announce)
+            _stop_parts(parts, announce)
 
 
 @contextmanager
-def _locked(path: Path) -> "Iterator[Callable[[list[Part]], None]]":
+def _lock_state(path: Path) -> "Iterator[Callable[[list[Part]], None]]":
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         for _ in range(5):  # a reader may hold its shared lock
@@ -159,11 +159,11 @@ def _locked(path: Path) -> "Iterator[Callable[[list[Part]], None]]":
 
 
 @contextmanager
-def _prepared() -> Iterator[tuple[Path, Path]]:
+def _prepare_instance() -> Iterator[tuple[Path, Path]]:
     """Set up Dagster's instance in another process, so that this one stays small; yield its folder and the code location's socket."""
     made = subprocess.run([sys.executable, "-m", "memory_assets.defs.instance"], stdout=subprocess.PIPE, check=False)
     if made.returncode:
-        raise StoreError("Dagster's instance cannot be set up; its message stands above.")
+        raise StoreError("Dagster's instance cannot be set up; its message is above.")
     home = Path(made.stdout.decode().strip().splitlines()[-1])
     door = home / "code.sock"
     scratch = Path(mkdtemp(prefix="memory-")) if len(os.fsencode(door)) > _LONGEST_SOCKET else None
@@ -179,7 +179,7 @@ def _prepared() -> Iterator[tuple[Path, Path]]:
             scratch.rmdir()
 
 
-def _parts(settings: Settings, home: Path, door: Path, ui_port: int | None, port: int | None) -> list[Part]:
+def _make_parts(settings: Settings, home: Path, door: Path, ui_port: int | None, port: int | None) -> list[Part]:
     python, workspace = sys.executable, str(home / "workspace.yaml")
     os.environ |= {"DAGSTER_HOME": str(home), "DAGSTER_DISABLE_TELEMETRY": "1"}
     os.environ.setdefault("MALLOC_ARENA_MAX", "2")  # a thread of Dagster's would keep an arena of its own
@@ -206,7 +206,7 @@ def _parts(settings: Settings, home: Path, door: Path, ui_port: int | None, port
     return parts
 
 
-def _keep(
+def _run_parts(
     parts: list[Part], door: Path, write: Callable[[list[Part]], None], stopping: Event, announce: Announce, log: Path
 ) -> None:
     code = parts[0]
@@ -214,7 +214,7 @@ def _keep(
         changed = False
         for part in parts:
             if part.process and (status := part.process.poll()) is not None:
-                _note_end(part, status, announce)
+                _record_end(part, status, announce)
                 changed = True
             elif part.process and part.probe and not part.hangs and part.probe.finds_hang():
                 part.hangs = True
@@ -225,15 +225,15 @@ def _keep(
             if part.process is None and time.monotonic() >= part.due and not waits:
                 if part is code:
                     door.unlink(missing_ok=True)
-                _start(part)
+                _start_part(part)
                 changed = True
         if changed:
             write(parts)
-        _shorten(log)
+        _shorten_log(log)
         stopping.wait(_LOOK_SECONDS)
 
 
-def _shorten(log: Path) -> None:
+def _shorten_log(log: Path) -> None:
     """Cut a log that this process writes to down to its newest 2 MB once it exceeds 4 MB."""
     with suppress(OSError):
         found = log.stat()
@@ -247,7 +247,7 @@ def _shorten(log: Path) -> None:
                 file.truncate()
 
 
-def _start(part: Part) -> None:
+def _start_part(part: Part) -> None:
     def die_with_parent() -> None:
         if _ON_LINUX:
             ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGTERM)
@@ -259,7 +259,7 @@ def _start(part: Part) -> None:
     part.started, part.probe, part.hangs = time.time(), part.watch(), False
 
 
-def _note_end(part: Part, status: int, announce: Announce) -> None:
+def _record_end(part: Part, status: int, announce: Announce) -> None:
     part.ended = "hung" if part.hangs else f"signal {-status}" if status < 0 else f"exit {status}"
     ran = time.time() - part.started
     part.pause = _FIRST_PAUSE_SECONDS if ran > _STABLE_SECONDS else min(2 * part.pause, _LONGEST_PAUSE_SECONDS)
@@ -270,7 +270,7 @@ def _note_end(part: Part, status: int, announce: Announce) -> None:
     announce(f"The {part.name} ended ({part.ended}) after {ran:.0f} s; it is started again in {part.pause:.0f} s.")
 
 
-def _stop(parts: list[Part], announce: Announce) -> None:
+def _stop_parts(parts: list[Part], announce: Announce) -> None:
     """End the parts that request runs first, and the code location with its runs last."""
     code, *others = parts
     for group in (others, [code]):
@@ -291,7 +291,6 @@ def _stop(parts: list[Part], announce: Announce) -> None:
 
 
 def _signal_group(part: Part, number: int) -> None:
-    """Send a signal to a part and to the processes that it started."""
     assert part.process
     with suppress(ProcessLookupError, PermissionError):
         (os.killpg if _ON_LINUX else os.kill)(part.process.pid, number)

@@ -185,9 +185,7 @@ class Tenant:
         from memory_assets.stores.layout import read_known_names
 
         return open_analyzer(
-            self.settings.spacy_model,
-            gazetteer_paths=[self.folder / "gazetteer.toml"],
-            known_names=read_known_names(self.state),
+            self.settings.spacy_model, gazetteer_paths=[self.folder / "gazetteer.toml"], known_names=read_known_names(self.state)
         )
 
 

@@ -39,11 +39,7 @@ def store(tenant: "Tenant", text: tuple[str, ...], kind: str, project: str, here
 
     at_hand = project_at_hand() if here else None
     memory = NewMemory(
-        read_text(" ".join(text)),
-        Source.CLI,
-        Kind(kind),
-        project=project or (at_hand.folder if at_hand else ""),
-        **fields,
+        read_text(" ".join(text)), Source.CLI, Kind(kind), project=project or (at_hand.folder if at_hand else ""), **fields
     )
     return operations.store.store(tenant, memory)
 
@@ -144,13 +140,7 @@ def undo(tenant: "Tenant", reference: str, dry_run: bool) -> "Answer":
 @click.option("--trash-in-tana", is_flag=True, help="Move the nodes that mirror them to Tana's trash.")
 @click.option("--allow-again", is_flag=True, help="Allow the texts of these erased memories to be stored and read again.")
 def erase(
-    tenant: "Tenant",
-    ids: tuple[str, ...],
-    yes: bool,
-    trash_in_tana: bool,
-    allow_again: bool,
-    as_json: bool,
-    **conditions: Any,
+    tenant: "Tenant", ids: tuple[str, ...], yes: bool, trash_in_tana: bool, allow_again: bool, as_json: bool, **conditions: Any
 ) -> "Answer":
     """Remove memories for good: no file of the data folder contains their texts, and no source brings them back.
 

@@ -39,10 +39,10 @@ def review(edit: str | None, evidence: bool, tenant: "Tenant", as_json: bool, **
     """Decide on proposals: one by one on a terminal, by their ids, or by editing PAI's review.md."""
     answer = operations.learn.review(tenant, **decided)
     if edit:
-        _edit(tenant, next((each for each in answer.proposals if each.id == edit.upper()), None), edit)
+        _edit_proposal(tenant, next((each for each in answer.proposals if each.id == edit.upper()), None), edit)
         answer = operations.learn.review(tenant)
     if not (answer.decided or edit or as_json) and sys.stdin.isatty():
-        _ask(tenant, answer.proposals)
+        _decide_one_by_one(tenant, answer.proposals)
         return
     print_answer(answer, tenant, as_json=as_json, evidence=evidence, body=evidence)
 
@@ -64,8 +64,7 @@ def undo(tenant: "Tenant") -> "Answer":
     return operations.learn.undo(tenant)
 
 
-def _ask(tenant: "Tenant", proposals: "list[ProposalView]") -> None:
-    """Ask for a decision on each open proposal; save each decision at once."""
+def _decide_one_by_one(tenant: "Tenant", proposals: "list[ProposalView]") -> None:
     from memory_assets.learn.journal import Status
 
     waiting = [each for each in proposals if each.status in (Status.PENDING, Status.DEFERRED)]
@@ -77,7 +76,7 @@ def _ask(tenant: "Tenant", proposals: "list[ProposalView]") -> None:
             if key == "s":
                 say("\n".join(f"   - {each.line()}" for each in proposal.evidence))
             elif key == "e":
-                _edit(tenant, proposal, proposal.id)
+                _edit_proposal(tenant, proposal, proposal.id)
             elif key in "ardnq":
                 break
         if key == "q":
@@ -90,7 +89,7 @@ def _ask(tenant: "Tenant", proposals: "list[ProposalView]") -> None:
     say("\nNothing is left to decide on; `memory learn apply` carries out the accepted proposals.")
 
 
-def _edit(tenant: "Tenant", proposal: "ProposalView | None", reference: str) -> None:
+def _edit_proposal(tenant: "Tenant", proposal: "ProposalView | None", reference: str) -> None:
     from memory_assets.errors import NotFoundError
 
     if proposal is None:

@@ -24,8 +24,7 @@ _since_option = time_option("--since", help="Only created at or after this time;
 _until_option = time_option("--until", help="Only created before this time; the same forms.")
 
 
-def _narrowing(function: "Callable[..., Answer]") -> "Callable[..., Answer]":
-    """Add the fields of a `Narrowing` to a command as options."""
+def _filter_options(function: "Callable[..., Answer]") -> "Callable[..., Answer]":
     kind = click.Choice([kind.value for kind in Kind])
     for option in (
         _until_option,
@@ -48,7 +47,7 @@ def _narrowing(function: "Callable[..., Answer]") -> "Callable[..., Answer]":
 @_limit_option
 @click.option("--explain", is_flag=True, help="Show the parts of each score.")
 @click.option("--bridges", is_flag=True, help="Show paths from the hits to related memories, with the reason of each hop.")
-@_narrowing
+@_filter_options
 @click.option("--history", is_flag=True, help="Include superseded memories.")
 @click.option("--archived", is_flag=True, help="Include archived memories.")
 @click.option("--all", "everything", is_flag=True, help="Show the nearest memories even if nothing fits.")
@@ -66,8 +65,7 @@ def search(
 ) -> "Answer":
     """Search memories by meaning, words and the graph. An empty query ('') lists the newest."""
     narrowed = operations.given.Narrowing(
-        states=[State.ACTIVE, *([State.SUPERSEDED] if history else []), *([State.ARCHIVED] if archived else [])],
-        **narrowing,
+        states=[State.ACTIVE, *([State.SUPERSEDED] if history else []), *([State.ARCHIVED] if archived else [])], **narrowing
     )
     paths = _BRIDGES if bridges else 0
     return operations.search.search(tenant, " ".join(query), limit=limit, narrowed=narrowed, bridges=paths, everything=everything)
@@ -162,7 +160,7 @@ def names(
     "--on", zone="UTC", metavar="DAY", help="List the memories that held at the end of this day, in UTC; also yesterday, 7d."
 )
 @click.option("--limit", "-n", type=click.IntRange(1, 1000), default=20, show_default=True, help="With --on.")
-@_narrowing
+@_filter_options
 @timezone_option
 def timeline(tenant: "Tenant", on: "datetime | None", limit: int, **narrowing: Any) -> "Answer":
     """Count the memories of each day, week, month or year; with --on, list those that held on a day."""

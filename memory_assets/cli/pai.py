@@ -83,7 +83,7 @@ def context(
     topic: tuple[str, ...], max_tokens: int, kind: str, form: str, offline: bool, tenant: "Tenant", as_json: bool
 ) -> None:
     """Show the learnings about a topic, and the Tana nodes that they are linked to."""
-    _read_unless(offline, tenant)
+    _read_tana_unless(offline, tenant)
     answer = operations.pai_context.pai_context(tenant, " ".join(topic), max_tokens=max_tokens, kind=kind)
     print_answer(answer, tenant, as_json=as_json or form == "json")
 
@@ -94,7 +94,7 @@ def context(
 @_offline_option
 def freshness(tenant: "Tenant", threshold: int | None, kind: str, offline: bool) -> "Answer":
     """Show how fresh each learning is; activity in Tana keeps it fresh."""
-    _read_unless(offline, tenant)
+    _read_tana_unless(offline, tenant)
     return operations.pai_context.pai_freshness(tenant, threshold=threshold, kind=kind)
 
 
@@ -126,7 +126,7 @@ def read(tenant: "Tenant", most: int) -> "Answer":
     return operations.pai.read_tana(tenant, most)
 
 
-def _read_unless(offline: bool, tenant: "Tenant") -> None:
+def _read_tana_unless(offline: bool, tenant: "Tenant") -> None:
     from memory_assets.tana.activity import read_tana_activity
 
     if not offline and (why_not := read_tana_activity(tenant)):

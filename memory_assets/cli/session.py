@@ -74,14 +74,14 @@ def session_end(tenant: str | None) -> None:
             if summarised:
                 queue_session(places.folder, Ended(hook.session, str(transcript), folder))
             if summarised or (places.is_sources_tenant and places.watch_sources == "on"):
-                _take_in_later(tenant)
+                _ingest_in_background(tenant)
         try:
             note(places.folder, find_sentences(transcript, folder, hook.session), HOOK_PATIENCE_SECONDS)
         except BlockingIOError:  # the next run makes the notes
             queue_session(places.folder, Ended(hook.session, str(transcript), folder, is_summarised=summarised))
 
 
-def _take_in_later(tenant: str | None) -> None:
+def _ingest_in_background(tenant: str | None) -> None:
     """Start `memory run --quick` in the background, for the session's last files and its summary."""
     from memory_assets.install.claude_code import program
 
@@ -96,7 +96,6 @@ def _take_in_later(tenant: str | None) -> None:
 
 
 def _hook_input() -> str:
-    """Read the host's JSON from standard input; return an empty text on a terminal."""
     return "" if sys.stdin.isatty() else sys.stdin.read(_MOST_INPUT)
 
 

@@ -29,10 +29,7 @@ def create(tenant: "Tenant", with_key: bool) -> "Answer":
 
 
 @command(
-    "memory tenant list --json",
-    group=tenant,
-    name="list",
-    tenant=click.Option(["--tenant"], hidden=True, callback=open_tenant),
+    "memory tenant list --json", group=tenant, name="list", tenant=click.Option(["--tenant"], hidden=True, callback=open_tenant)
 )
 def list_tenants(tenant: "Tenant") -> "Answer":
     """List the tenants."""
@@ -40,9 +37,7 @@ def list_tenants(tenant: "Tenant") -> "Answer":
 
 
 @command(
-    "memory tenant delete claude --yes",
-    group=tenant,
-    tenant=click.Argument(["tenant"], metavar="NAME", callback=existing_tenant),
+    "memory tenant delete claude --yes", group=tenant, tenant=click.Argument(["tenant"], metavar="NAME", callback=existing_tenant)
 )
 @click.option("--yes", is_flag=True, help="Do not ask.")
 def delete(tenant: "Tenant", yes: bool) -> "Answer":

@@ -78,43 +78,43 @@ def plugin_files(program: Sequence[str], tenant: str | None) -> dict[str, str]:
         "author": {"name": "memory_assets"},
     }
     server = {"mcpServers": {NAME: {"command": program[0], "args": [*program[1:], "mcp", *whose]}}}
-    start, end = (_hook([*program, name, *whose]) for name in ("session-start", "session-end"))
+    start, end = (_command_hook([*program, name, *whose]) for name in ("session-start", "session-end"))
     hooks = {
         "description": about["description"],
         "hooks": {
-            "UserPromptSubmit": [_call("recall_for_prompt", prompt="${prompt}", session="${session_id}")],
-            "PostToolUse": [{"matcher": "Write|Edit|MultiEdit", **_call("file_written", path="${tool_input.file_path}")}],
+            "UserPromptSubmit": [_tool_hook("recall_for_prompt", prompt="${prompt}", session="${session_id}")],
+            "PostToolUse": [{"matcher": "Write|Edit|MultiEdit", **_tool_hook("file_written", path="${tool_input.file_path}")}],
             "SessionStart": [{"matcher": "startup|resume|clear|compact", **start}],
             "PreCompact": [end],
             "SessionEnd": [end],
         },
     }
     return {
-        MANIFEST: _json(about),
-        ".mcp.json": _json(server),
-        "hooks/hooks.json": _json(hooks),
+        MANIFEST: _render_json(about),
+        ".mcp.json": _render_json(server),
+        "hooks/hooks.json": _render_json(hooks),
         "commands/remember.md": _REMEMBER,
         "commands/recall.md": _RECALL,
         "commands/learn.md": _LEARN.replace("{memory}", shlex.join(program)),
     }
 
 
-def _hook(command: Sequence[str]) -> dict[str, Any]:
+def _command_hook(command: Sequence[str]) -> dict[str, Any]:
     return {"hooks": [{"type": "command", "command": shlex.join(command), "timeout": _HOOK_SECONDS}]}
 
 
-def _call(tool: str, **arguments: str) -> dict[str, Any]:
+def _tool_hook(tool: str, **arguments: str) -> dict[str, Any]:
     """Return a hook that calls the running MCP server (Claude Code 2.1.118 and later), so that no process has to start."""
     call = {"type": "mcp_tool", "server": f"plugin:{NAME}:{NAME}", "tool": tool, "input": arguments, "timeout": _CALL_SECONDS}
     return {"hooks": [call]}
 
 
-def _json(value: dict[str, Any]) -> str:
+def _render_json(value: dict[str, Any]) -> str:
     return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
 
 
 _LIST = ".installed.json"
-_KEPT = ".yours"
+_USER_SUFFIX = ".yours"
 """Suffix of the copy of a user's version before it is overwritten."""
 
 
@@ -156,20 +156,20 @@ def install(folder: Path, tenant: str | None, *, status_line: bool, dry_run: boo
     merging = [Change("merge" if merged else "keep", settings)] if status_line else []
     if not dry_run:
         _clear_remains(folder, files)
-    ours, merged_before = _written(folder) if _holds_files(folder) else ({}, "")
-    written = {name: _digest_of(text.encode()) for name, text in files.items()}
+    ours, merged_before = _read_list(folder) if _holds_files(folder) else ({}, "")
+    written = {name: _digest(text.encode()) for name, text in files.items()}
     if not dry_run:  # before the files, so that after an interruption the list has them all
         _write_list(folder, written | ours, merged_before)
     changes: list[Change] = []
     for name, text in files.items():
         path = folder / name
-        now = _digest(path)
+        now = _file_digest(path)
         action = "keep" if now == written[name] else "write" if now in (None, ours.get(name)) else "copy"
         changes.append(Change(action, path))
         if dry_run or action == "keep":
             continue
         if action == "copy":
-            replace_file(free_path(path.with_name(path.name + _KEPT)), path.read_bytes())
+            replace_file(free_path(path.with_name(path.name + _USER_SUFFIX)), path.read_bytes())
         replace_file(path, text)
     if not dry_run:
         _write_list(folder, written, merged or merged_before)
@@ -181,11 +181,13 @@ def install(folder: Path, tenant: str | None, *, status_line: bool, dry_run: boo
 def remove(folder: Path, *, dry_run: bool) -> list[Change]:
     """Delete the installed files; files that the user changed or added stay."""
     if not dry_run:
-        _clear_remains(folder, _written(folder)[0] if (folder / _LIST).exists() else ())
+        _clear_remains(folder, _read_list(folder)[0] if (folder / _LIST).exists() else ())
     if not _holds_files(folder):
         return []
-    (ours, merged), settings = _written(folder), settings_file(folder)
-    changes = [Change("delete" if _digest(folder / name) == digest else "leave", folder / name) for name, digest in ours.items()]
+    (ours, merged), settings = _read_list(folder), settings_file(folder)
+    changes = [
+        Change("delete" if _file_digest(folder / name) == digest else "leave", folder / name) for name, digest in ours.items()
+    ]
     changes = [change for change in changes if change.path.exists()]
     separable = can_take_out(settings, merged)
     if merged:
@@ -217,7 +219,7 @@ def _write_list(folder: Path, files: Mapping[str, str], merged: str) -> None:
     replace_file(folder / _LIST, json.dumps({"files": files, "merged": merged}, indent=2) + "\n")
 
 
-def _written(folder: Path) -> tuple[dict[str, str], str]:
+def _read_list(folder: Path) -> tuple[dict[str, str], str]:
     """Read the list in `folder`: the digests of the installed files by path, and the text inserted into the user's settings."""
     try:
         held = json.loads((folder / _LIST).read_bytes())
@@ -230,13 +232,13 @@ def _written(folder: Path) -> tuple[dict[str, str], str]:
     return listed, merged
 
 
-def _digest_of(data: bytes) -> str:
+def _digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def _digest(path: Path) -> str | None:
+def _file_digest(path: Path) -> str | None:
     try:
-        return _digest_of(path.read_bytes())
+        return _digest(path.read_bytes())
     except FileNotFoundError:
         return None
 
@@ -249,7 +251,7 @@ _OBJECT = re.compile(rb"\A(?:\xef\xbb\xbf)?\s*\{(?P<space>\s*)")
 def added_member(path: Path, name: str, value: dict[str, Any]) -> str:
     """Return the text to insert behind the first brace of a JSON file to add a member; empty if the member exists."""
     data = _read(path)
-    held, opening = _parsed(path, data), _OBJECT.match(data)
+    held, opening = _parse_object(path, data), _OBJECT.match(data)
     if name in held:
         return ""
     space = opening["space"].decode() if opening and held else ""
@@ -260,7 +262,7 @@ def insert(path: Path, text: str) -> None:
     """Insert `text` behind the first brace of `path`, or of a new file; keep a copy of the old file beside it."""
     path = path.resolve()
     data = _read(path)
-    _parsed(path, data)
+    _parse_object(path, data)
     place = data.index(b"{") + 1
     if path.exists():
         replace_file(path.with_name(path.name + BACKUP), data)
@@ -290,7 +292,7 @@ def _read(path: Path) -> bytes:
         raise ConflictError(f"{path} cannot be read: {error.reason}; {error.mend}.") from error
 
 
-def _parsed(path: Path, data: bytes) -> dict[str, Any]:
+def _parse_object(path: Path, data: bytes) -> dict[str, Any]:
     try:
         held = json.loads(data.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:

@@ -45,7 +45,7 @@ _RECENT = f"{_SCHEME}recent"
 _RESOURCES = [{"uri": _RECENT, "name": "recent", "title": "Newest memories", "mimeType": "text/plain"}]
 _TEMPLATES = [{"uriTemplate": f"{_SCHEME}{{id}}", "name": "memory", "title": "A memory by its id", "mimeType": "text/plain"}]
 _UNCACHED = {"ttlMs": 0, "cacheScope": "private"}
-_MOST_TOLD = 1_000
+_LONGEST_ERROR = 1_000
 """Longest error in characters, before its middle is left out: it may quote an argument, and costs the assistant tokens."""
 
 
@@ -58,10 +58,10 @@ def remember(text: Annotated[str, "What to remember; nothing for what was just s
 
 
 def recall(topic: Annotated[str, "What it is about; nothing for the present task."] = "what bears on our present task") -> str:
-    """Find what is remembered about a topic."""
+    """Find memories about a topic."""
     return (
         f"Search the memory for {topic}, show in full what matters, and tell me in a few sentences what is known, with the ids and how "
-        "old it is. Say so where nothing fits."
+        "old it is. Say so if nothing fits."
     )
 
 
@@ -84,8 +84,6 @@ def _prompt_definition(prompt: Callable[[str], str]) -> Message:
 
 
 class _ProtocolError(Exception):
-    """A request that gets a JSON-RPC error."""
-
     def __init__(self, code: int, message: str, data: Any = None) -> None:
         super().__init__(message)
         self.body = {"code": code, "message": visible(message)} | ({"data": data} if data is not None else {})
@@ -165,9 +163,9 @@ class Server:
         from memory_assets.stores.access_log import recalled_by
 
         recalled_by.set("mcp")
-        tool = self._tools.get(_text(params, "name"))
+        tool = self._tools.get(_text_param(params, "name"))
         if tool is None:
-            raise _ProtocolError(_INVALID_PARAMS, f"Unknown tool: {_text(params, 'name')[:100]}")
+            raise _ProtocolError(_INVALID_PARAMS, f"Unknown tool: {_text_param(params, 'name')[:100]}")
         try:
             given = tool.arguments.model_validate(params.get("arguments") or {})
         except ValidationError as error:
@@ -176,10 +174,10 @@ class Server:
             return _tool_result(tool.function(self._session, **dict(given)), failed=False)
         except MemoryAssetsError as error:
             text = self._session.describe_error(error)
-            return _tool_result(text if len(text) <= _MOST_TOLD else f"{text[:_MOST_TOLD]} … {text[-200:]}", failed=True)
+            return _tool_result(text if len(text) <= _LONGEST_ERROR else f"{text[:_LONGEST_ERROR]} … {text[-200:]}", failed=True)
 
     def _read_resource(self, params: Message) -> Message:
-        uri, tenant = _text(params, "uri"), self._session.tenant
+        uri, tenant = _text_param(params, "uri"), self._session.tenant
         number = uri.removeprefix(_SCHEME)
         try:
             if uri == _RECENT:
@@ -196,10 +194,10 @@ class Server:
         return {"contents": [{"uri": uri, "mimeType": "text/plain", "text": text}]}
 
     def _get_prompt(self, params: Message) -> Message:
-        prompt = _PROMPTS.get(_text(params, "name"))
+        prompt = _PROMPTS.get(_text_param(params, "name"))
         arguments = params.get("arguments") or {}
         if prompt is None or not isinstance(arguments, dict):
-            raise _ProtocolError(_INVALID_PARAMS, f"Unknown prompt: {_text(params, 'name')[:100]}")
+            raise _ProtocolError(_INVALID_PARAMS, f"Unknown prompt: {_text_param(params, 'name')[:100]}")
         (name,) = inspect.signature(prompt).parameters
         added = str(arguments.get(name, "")).strip()
         text = prompt(added) if added else prompt()
@@ -220,14 +218,13 @@ def _tool_result(text: str, *, failed: bool) -> Message:
     return {"content": [{"type": "text", "text": visible(text)}], "isError": failed}
 
 
-def _text(params: Message, name: str) -> str:
+def _text_param(params: Message, name: str) -> str:
     if not isinstance(params.get(name), str):
         raise _ProtocolError(_INVALID_PARAMS, f"`{name}` is missing or not text.")
     return params[name]
 
 
 def _explain(error: ValidationError) -> str:
-    """Say what is wrong with the first invalid argument."""
     first = error.errors()[0]
     where = ".".join(str(part)[:100] for part in first["loc"]) or "arguments"
     if first["type"] == "missing":

@@ -31,7 +31,7 @@ def serve(tenant: Tenant, here: Project | None) -> None:
     server = Server(Session(tenant, here, on_written=watch.notice), all_tools=tenant.settings.mcp_tools == "all")
     with os.fdopen(os.dup(sys.stdout.fileno()), "wb") as sink, suppress(KeyboardInterrupt, BrokenPipeError):
         os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-        _Line(server, sink, partial(_warm_up, tenant, watch)).run(sys.stdin.buffer)
+        _Connection(server, sink, partial(_warm_up, tenant, watch)).run(sys.stdin.buffer)
     watch.stop()
 
 
@@ -49,7 +49,7 @@ def _warm_up(tenant: Tenant, watch: SourceWatch) -> None:
     watch.start()
 
 
-class _Line:
+class _Connection:
     """One client's connection."""
 
     def __init__(self, server: Server, sink: BinaryIO, warm_up: Callable[[], object]) -> None:
@@ -64,11 +64,11 @@ class _Line:
         with ThreadPoolExecutor(_THREADS, "memory-mcp") as threads, ThreadPoolExecutor(_THREADS, "memory-embedding") as waiting:
             for line in source:
                 if line.strip():
-                    self._take(line, threads, waiting)
+                    self._handle(line, threads, waiting)
                 if not self._warming.ident:
                     self._warming.start()
 
-    def _take(self, line: bytes, threads: ThreadPoolExecutor, waiting: ThreadPoolExecutor) -> None:
+    def _handle(self, line: bytes, threads: ThreadPoolExecutor, waiting: ThreadPoolExecutor) -> None:
         try:
             message = json.loads(line)
         except (ValueError, RecursionError):

@@ -221,9 +221,7 @@ def recent(
 
 @tool(asks_embedder=True, writes=True, destructive=True)
 def update(
-    session: Session,
-    reference: Reference,
-    content: Annotated[str, Field(description="The whole text from now on.")],
+    session: Session, reference: Reference, content: Annotated[str, Field(description="The whole text from now on.")]
 ) -> str:
     """Correct what a memory says; the old text stays as history.
 

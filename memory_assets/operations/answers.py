@@ -43,7 +43,6 @@ class LocalTime:
         return spoken if abs((self.now - moment).total_seconds()) < 86_400 else f"{spoken} ({self.day(moment)})"
 
     def day(self, moment: datetime) -> date:
-        """Return the local date of a moment."""
         return day_in(moment, self.zone)
 
 
@@ -116,11 +115,9 @@ class MemoryView(Answer):
 
     @property
     def name(self) -> str:
-        """Its title, or how it begins."""
         return name_of(self)
 
     def text(self, local: LocalTime) -> str:
-        """Return two lines: title and facts, then how it begins."""
         return self.entry(local)
 
     def entry(self, local: LocalTime, lead: str = "", query: str = "", note: str = "", most: int = PASSAGE_LENGTH) -> str:

@@ -33,7 +33,6 @@ class BackupView(View):
     added_bytes: int = Field(description="Size that this backup added to the repository.")
 
     def line(self, local: LocalTime) -> str:
-        """Return the backup as a line of a list."""
         moment = self.taken_at.astimezone(local.zone)
         return f"{self.tenant}  {moment:%Y-%m-%d %H:%M:%S}  {counted(self.memories)}, {shown_bytes(self.bytes)}"
 
@@ -97,14 +96,11 @@ def backup(tenant: Tenant, place: str | None = None) -> BackedUp:
             f"{repository.target} lies in the data folder, which is lost as a whole; name a folder elsewhere."
         )
     tenant.must_exist()
-    tenant.state.update(_PLACES, lambda held: json.dumps(sorted({*_places(held), repository.target})).encode())
+    tenant.state.update(_PLACES, lambda held: json.dumps(sorted({*_parse_places(held), repository.target})).encode())
     snapshot = take_backup(tenant, repository)
     gone = prune(repository, tenant.name, tenant.settings.backup_keep, LocalTime.of(tenant.settings).zone)
     return BackedUp(
-        place=repository.target,
-        backup=view_backup(snapshot),
-        removed=[each.taken_at for each in gone],
-        notes=snapshot.notes,
+        place=repository.target, backup=view_backup(snapshot), removed=[each.taken_at for each in gone], notes=snapshot.notes
     )
 
 
@@ -133,10 +129,10 @@ def open_repository(settings: Settings, place: str | None) -> Repository:
 
 def places_of(tenant: Tenant) -> list[str]:
     """Return all places to which this tenant was ever backed up from here, and the settings' place."""
-    return list(dict.fromkeys([*_places(tenant.state.get(_PLACES)), *filter(None, [tenant.settings.backup_to])]))
+    return list(dict.fromkeys([*_parse_places(tenant.state.get(_PLACES)), *filter(None, [tenant.settings.backup_to])]))
 
 
-def _places(held: bytes | None) -> list[str]:
+def _parse_places(held: bytes | None) -> list[str]:
     with suppress(ValueError, TypeError):  # a damaged list must not stop the next backup
         return list(map(str, json.loads(held or b"[]")))
     return []

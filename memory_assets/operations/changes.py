@@ -123,7 +123,7 @@ def refuse_if_from_file(memory: Memory) -> None:
         raise ConflictError(f"The memory {memory.id} comes from {path}; change it there, and the next run takes the change in.")
 
 
-_ITS_OWN = frozenset({"id", "external_id", "source_key", "created_at", "state", "superseded_by"})
+_NOT_INHERITED = frozenset({"id", "external_id", "source_key", "created_at", "state", "superseded_by"})
 """Fields that a newer version does not inherit."""
 
 
@@ -165,7 +165,9 @@ def edit(tenant: Tenant, reference: str | int, content: Content, *, source: Sour
         "tags": tuple(tag for tag in old.tags if tag not in automatic),
         "metadata": {key: value for key, value in old.metadata.items() if key not in (LAST_CHANGE, MACHINE)} | {REVISES: old.id},
     }
-    given = NewMemory(**{field.name: getattr(old, field.name) for field in fields(NewMemory) if field.name not in _ITS_OWN} | own)
+    given = NewMemory(
+        **{field.name: getattr(old, field.name) for field in fields(NewMemory) if field.name not in _NOT_INHERITED} | own
+    )
     newer = revise_memory(tenant, old, given).memory
     tell_brief(tenant, [find_memory(tenant, old.id), newer])
     said = f"Edited: {old.id} is history, {newer.id} takes its place\n   {passage(newer.content)}"
@@ -173,12 +175,7 @@ def edit(tenant: Tenant, reference: str | int, content: Content, *, source: Sour
 
 
 def tag(
-    tenant: Tenant,
-    reference: str | int,
-    *,
-    add: Tags = (),
-    remove: Tags = (),
-    seen: datetime | None = None,
+    tenant: Tenant, reference: str | int, *, add: Tags = (), remove: Tags = (), seen: datetime | None = None
 ) -> ChangedMemory:
     """Add tags to a memory, remove tags from it, or both."""
     memory = find_memory(tenant, reference, seen)
@@ -217,15 +214,15 @@ def supersede(
 
 def forget(tenant: Tenant, reference: str | int, *, seen: datetime | None = None) -> ChangedMemory:
     """Take a memory out of recall; it can be restored."""
-    return _move(tenant, find_memory(tenant, reference, seen), State.FORGOTTEN, "forget", "Forgotten")
+    return _change_state(tenant, find_memory(tenant, reference, seen), State.FORGOTTEN, "forget", "Forgotten")
 
 
 def restore(tenant: Tenant, reference: str | int, *, seen: datetime | None = None) -> ChangedMemory:
     """Bring a memory back into recall."""
-    return _move(tenant, find_memory(tenant, reference, seen), State.ACTIVE, "restore", "In recall again")
+    return _change_state(tenant, find_memory(tenant, reference, seen), State.ACTIVE, "restore", "In recall again")
 
 
-def _move(tenant: Tenant, memory: Memory, state: State, did: str, said: str) -> ChangedMemory:
+def _change_state(tenant: Tenant, memory: Memory, state: State, did: str, said: str) -> ChangedMemory:
     refuse_if_superseded(tenant, memory)
     if memory.state is not state:
         if state is State.ACTIVE:

@@ -27,7 +27,6 @@ class ConflictView(View):
     differs: str = Field(description="The difference, or the sentence that states it.")
 
     def entry(self, local: LocalTime, lead: str) -> str:
-        """Return the difference and both memories as a list entry."""
         return listed([f"{lead}{self.differs}", self.older.entry(local, "   "), self.newer.entry(local, "   ")])
 
 

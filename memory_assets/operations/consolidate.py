@@ -24,8 +24,6 @@ _BAR = 40
 
 
 class _Cycle(Answer):
-    """What a cycle did, or would do."""
-
     dry_run: bool
 
 
@@ -40,7 +38,7 @@ class Decayed(_Cycle, RelevanceOutcome):
         lines = [
             f"{counted(self.scored)} scored, {self.written} scores {would}, {len(self.woken)} back from the archive",
             f"{self.below_archive} lie below the archive threshold of {self.archive_threshold:g}"
-            f"{_kept(self.protected, self.recent, self.grace_days)}",
+            f"{_explain_kept(self.protected, self.recent, self.grace_days)}",
         ]
         for low, count in enumerate(self.histogram):
             bar = "█" * round(_BAR * count / max(1, self.scored))
@@ -54,7 +52,7 @@ class Linked(_Cycle, CreativeOutcome):
     def text(self, local: LocalTime) -> str:
         verb = "would be connected" if self.dry_run else "connected"
         drawn = f"{self.week}: {counted(self.sampled)} drawn, {self.compared} close neighbours, {len(self.links)} {verb}"
-        return _first(
+        return _list_first(
             drawn, [f"  {each.similarity:.2f}  {each.source_label}  {each.type}  {each.target_label}" for each in self.links]
         )
 
@@ -68,7 +66,7 @@ class Clustered(_Cycle, ClusterOutcome):
             f"{self.founded} new, {self.dissolved} dissolved{' (nothing written)' if self.dry_run else ''}"
         )
         entries = [f"\n{each.label} · {len(each.members)} members · {each.id}\n  {each.summary}" for each in self.clusters]
-        return _first(counts, entries)
+        return _list_first(counts, entries)
 
 
 class LeavingMemory(View):
@@ -103,13 +101,13 @@ class Cleaned(_Cycle):
         would = "would be " if self.dry_run or self.held_back else ""
         counts = (
             f"{counted(self.scored)} scored, {len(self.archived)} {would}archived, {len(self.deleted)} {would}deleted"
-            f"{_kept(self.protected, self.recent, self.grace_days)}"
+            f"{_explain_kept(self.protected, self.recent, self.grace_days)}"
         )
         entries = [
             f"  {each.relevance:.3f}  {each.id}  {each.created_at.astimezone(local.zone):%Y-%m-%d}  {each.name}"
             for each in (*self.deleted, *self.archived)
         ]
-        return listed([_first(counts, entries), *self._what_next()])
+        return listed([_list_first(counts, entries), *self._what_next()])
 
     def _what_next(self) -> Sequence[str]:
         if self.file:
@@ -182,14 +180,13 @@ def _refresh_graph(tenant: Tenant) -> None:
     refresh_graph(tenant.catalog, tenant.memories, tenant.relations, spellings_of(tenant))
 
 
-def _kept(protected: int, recent: int, grace_days: float) -> str:
-    """Say why memories below the threshold stay."""
+def _explain_kept(protected: int, recent: int, grace_days: float) -> str:
     reasons = [f"{protected} are protected"] * bool(protected) + [
         f"{recent} showed a sign of life within {grace_days:g} days"
     ] * bool(recent)
     return f"; of those below the threshold, {' and '.join(reasons)}, so they stay" if reasons else ""
 
 
-def _first(head: str, entries: Sequence[str]) -> str:
+def _list_first(head: str, entries: Sequence[str]) -> str:
     more = [f"  and {len(entries) - _SHOWN} more; --json lists all"] if len(entries) > _SHOWN else []
     return listed([head, *entries[:_SHOWN], *more])

@@ -27,7 +27,7 @@ MOST_TOPICS = 10
 LONGEST_TOPIC = 2_000
 _PATIENCE = 1.0
 """Seconds to wait for Tana's health check."""
-_MOST_LEFT_OUT = 50
+_MOST_EXPLAINED = 50
 """At most so many nodes are explained for each reason."""
 
 
@@ -88,8 +88,8 @@ def context(
     `depth` is the number of links to follow. `max_tokens` limits the whole document; below 500 it lists only names and types. With
     `explain`, the answer says why texts are left out.
     """
-    request = Request(_checked(topics), depth, max_tokens, choose_lens(lens), include_fields, history)
-    reader = _reader(tenant, request.topics, offline=offline)
+    request = Request(_check_topics(topics), depth, max_tokens, choose_lens(lens), include_fields, history)
+    reader = _open_reader(tenant, request.topics, offline=offline)
     found = replace(assemble(reader, request), zone=LocalTime.of(tenant.settings).zone)
     document = Json(found) if form == "json" else Markdown(found)
     fitted = fit(document, max_tokens)
@@ -98,12 +98,12 @@ def context(
         tokens=fitted.tokens,
         warnings=tuple(list_warnings(found)),
         warned=fitted.framed,
-        found=tuple(_view(each, document, fitted, explain=explain) for each in found.nodes)
-        + (_left_out(reader, found) if explain else ()),
+        found=tuple(_view_node(each, document, fitted, explain=explain) for each in found.nodes)
+        + (_find_left_out(reader, found) if explain else ()),
     )
 
 
-def _left_out(reader: StoreReader, found: Context) -> tuple[FoundNode, ...]:
+def _find_left_out(reader: StoreReader, found: Context) -> tuple[FoundNode, ...]:
     """Return the nodes left out before scoring: duplicates, superseded ones, and those that the lens does not follow."""
     told = {ranked.node.id: ranked.node for ranked in found.nodes}
     left: dict[str, FoundNode] = {}
@@ -116,18 +116,18 @@ def _left_out(reader: StoreReader, found: Context) -> tuple[FoundNode, ...]:
         return quoting.name(told[number].name) if number in told else f"id {number}"
 
     repeating = reader.same | dict(found.repeating)
-    for number, node in reader.nodes(list(repeating)[:_MOST_LEFT_OUT]).items():
+    for number, node in reader.nodes(list(repeating)[:_MOST_EXPLAINED]).items():
         if node.id not in told:
             leave(node, f"said by {called(repeating[number])}")
     for number, versions in reader.history(list(told)).items():
         for version in versions:
             leave(version, f"superseded by {called(number)}")
-    for node in reader.nodes(list(found.unfollowed)[:_MOST_LEFT_OUT]).values():
+    for node in reader.nodes(list(found.unfollowed)[:_MOST_EXPLAINED]).values():
         leave(node, f"the lens {found.request.lens.name} does not follow {found.unfollowed[node.id]}")
     return tuple(left.values())
 
 
-def _view(ranked: Ranked, document: Document, fitted: Fitted, *, explain: bool) -> FoundNode:
+def _view_node(ranked: Ranked, document: Document, fitted: Fitted, *, explain: bool) -> FoundNode:
     node = ranked.node
     how: Literal["text", "name", "not"] = "text" if node.id in fitted.told else "name" if node.id in fitted.named else "not"
     return FoundNode(
@@ -144,7 +144,7 @@ def _view(ranked: Ranked, document: Document, fitted: Fitted, *, explain: bool) 
     )
 
 
-def _reader(tenant: Tenant, topics: Sequence[str], *, offline: bool) -> StoreReader:
+def _open_reader(tenant: Tenant, topics: Sequence[str], *, offline: bool) -> StoreReader:
     """Return a reader of the store and of what is known of Tana.
 
     If the tenant has the sources and Tana's token is set or Tana was read before, Tana is first asked about the topics, and its answers
@@ -175,7 +175,7 @@ def _knows_tana(reader: StoreReader) -> bool:
     return reader.catalog.tana.table.num_rows > 0
 
 
-def _checked(topics: Sequence[str]) -> tuple[str, ...]:
+def _check_topics(topics: Sequence[str]) -> tuple[str, ...]:
     if not 1 <= len(topics) <= MOST_TOPICS:
         raise InvalidInputError(f"{len(topics)} topics were given; give 1 to {MOST_TOPICS}.")
     for topic in topics:

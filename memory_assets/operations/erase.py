@@ -102,11 +102,11 @@ def erase(
     Raises:
         StoreError: A store cannot be read or written; run it again to finish.
     """
-    memories = _chosen(tenant, ids, matching, source, before)
-    answer = _answer(tenant, memories, done=confirm)
+    memories = _find_chosen(tenant, ids, matching, source, before)
+    answer = _preview(tenant, memories, done=confirm)
     if not confirm:
         return answer
-    trashed = trash_in_tana and _trash(tenant, answer.nodes)  # first: after an interruption the nodes may be unknown
+    trashed = trash_in_tana and _trash_nodes(tenant, answer.nodes)  # first: after an interruption the nodes may be unknown
     left = erasing.erase(tenant, memories, of_machine=of_machine)
     unsaid = [path for other in left.others if not other.ids for path in other.files]
     return answer.model_copy(
@@ -130,7 +130,7 @@ def allow_again(tenant: Tenant, ids: Sequence[str]) -> Allowed:
     return Allowed(memories=lifted)
 
 
-def _chosen(
+def _find_chosen(
     tenant: Tenant, references: Sequence[str | int], matching: str, source: Source | None, before: datetime | None
 ) -> list[Memory]:
     unfinished = {each.id for each in Tombstones(tenant.state).all if not each.finished}
@@ -156,7 +156,7 @@ def _chosen(
     return memories
 
 
-def _answer(tenant: Tenant, memories: list[Memory], *, done: bool) -> Erased:
+def _preview(tenant: Tenant, memories: list[Memory], *, done: bool) -> Erased:
     paths = (memory.metadata.get("path") or memory.metadata.get("original_path") for memory in memories if memory.source_key)
     return Erased(
         done=done,
@@ -164,14 +164,14 @@ def _answer(tenant: Tenant, memories: list[Memory], *, done: bool) -> Erased:
         files=list(dict.fromkeys(str(path) for path in paths if path and Path(path).exists())),
         nodes=list(erasing.mirroring_nodes(tenant, memories).values()),
         trashed=False,
-        backups=_backups(tenant, [memory.id for memory in memories]),
+        backups=_find_backups(tenant, [memory.id for memory in memories]),
         remains=[],
         needed=[],
         others=[],
     )
 
 
-def _backups(tenant: Tenant, ids: list[int]) -> list[str]:
+def _find_backups(tenant: Tenant, ids: list[int]) -> list[str]:
     found: list[str] = []
     for place in places_of(tenant):
         try:
@@ -184,7 +184,7 @@ def _backups(tenant: Tenant, ids: list[int]) -> list[str]:
     return found
 
 
-def _trash(tenant: Tenant, nodes: Sequence[str]) -> bool:
+def _trash_nodes(tenant: Tenant, nodes: Sequence[str]) -> bool:
     """Move nodes to Tana's trash; return False if there are none or Tana does not answer."""
     with suppress(MemoryAssetsError):
         client = TanaClient.open(tenant.settings)

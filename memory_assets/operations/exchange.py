@@ -98,8 +98,6 @@ class Imported(Answer):
 
 
 class _Relation(BaseModel):
-    """A stated relation in a line, from the line's memory."""
-
     target_id: int
     type: RelationType
     confidence: float = Field(1.0, ge=0, le=1)
@@ -118,7 +116,7 @@ _OUT = (State.FORGOTTEN, State.SUPERSEDED)
 _DERIVED = frozenset({"active", "actions", "entities", "pipeline", "updated_at"})
 
 
-def _memory_of(line: dict[str, Any]) -> NewMemory:
+def _parse_memory(line: dict[str, Any]) -> NewMemory:
     """Parse a line. An id that is no integer becomes the external id; unknown fields go to `metadata`."""
     named = {field.name for field in fields(NewMemory)}
     known = {name: value for name, value in line.items() if name in named and value is not None}
@@ -202,7 +200,7 @@ def import_lines(
                 erased.add(_ERASED.validate_python(read.get("id")))
                 continue
             relations = _RELATIONS.validate_python(read.get("relations") or ())
-            given.append(memory := _memory_of(read))
+            given.append(memory := _parse_memory(read))
             if relations and memory.id is not None:
                 stated[memory.id] = relations
             if "pipeline" in read:
@@ -222,13 +220,13 @@ def import_lines(
     out = {stone.id for stone in tombstones.all}
     wanted = [each for each in given if each.id not in out and not tombstones.find(each.content, mask(each.content))]
     outcome = import_memories(tenant, wanted, on_progress, exported, said)
-    retired = _retire(tenant, wanted, exported, said)
+    retired = _retire_memories(tenant, wanted, exported, said)
     _import_relations(tenant, stated)
     renew_brief(tenant)
     return Imported.of(outcome, refused=refused, erased=len(given) - len(wanted), removed=removed, retired=retired)
 
 
-def _retire(
+def _retire_memories(
     tenant: Tenant, lines: Sequence[NewMemory], exported: Mapping[int | None, datetime | None], said: Collection[int]
 ) -> int:
     """Forget and supersede memories as the lines say; return how many left recall.
@@ -247,7 +245,7 @@ def _retire(
     for number, memory in memories.items():
         line = there[number]
         at = _decided_at(line, there, exported)
-        if memory.state not in SUPERSEDABLE or at is None or at <= (changed_at(memory) or _unnoted(memory)):
+        if memory.state not in SUPERSEDABLE or at is None or at <= (changed_at(memory) or _untimed_change(memory)):
             continue
         if line.state is State.FORGOTTEN:
             retired.append((memory, note_change(memory, "forget", memory.state, at, state=line.state)))
@@ -287,7 +285,7 @@ def _decided_at(
     return changed_at(line) or edited or exported.get(line.id)
 
 
-def _unnoted(memory: Memory) -> datetime:
+def _untimed_change(memory: Memory) -> datetime:
     """Return the last change of a memory that records no time: its storing, or a change that an earlier release recorded."""
     return memory.updated_at if last_change(memory)[0] else memory.created_at
 

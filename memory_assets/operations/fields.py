@@ -24,7 +24,7 @@ MAX_ID = (1 << 53) - 1
 _RFC3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
 
 
-def _refusing(check: Callable[[str, str], object]) -> AfterValidator:
+def _validated_by(check: Callable[[str, str], object]) -> AfterValidator:
     """Apply a rule of `language.validation` under the name `it`: pydantic's message names the field itself."""
 
     def checked(text: str) -> str:
@@ -37,7 +37,7 @@ def _refusing(check: Callable[[str, str], object]) -> AfterValidator:
     return AfterValidator(checked)
 
 
-def _visible(text: str) -> str:
+def _require_visible(text: str) -> str:
     if is_blank(text):
         raise ValueError("is empty or blank; write at least one visible character")
     return text
@@ -48,7 +48,7 @@ def given_as(kind: object) -> GetPydanticSchema:
     return GetPydanticSchema(lambda _, handler: handler.generate_schema(kind))
 
 
-def _moment(value: object) -> datetime:
+def _parse_moment(value: object) -> datetime:
     if not isinstance(value, str) or not _RFC3339.fullmatch(value):
         raise ValueError("is not an RFC 3339 time with an offset; write it like 2026-03-14T09:30:00+01:00")
     leap = re.sub(r"(?<=:\d\d):60", ":59", value.upper())
@@ -59,7 +59,7 @@ def _moment(value: object) -> datetime:
     return min(max(moment, EARLIEST), LATEST).astimezone(UTC)
 
 
-def _day(value: object) -> object:
+def _check_day(value: object) -> object:
     if isinstance(value, str | date):
         return value
     raise ValueError("is not a day; write it like 2026-03-14")
@@ -68,14 +68,16 @@ def _day(value: object) -> object:
 Whole = BeforeValidator(lambda value: int(value) if isinstance(value, float) and value.is_integer() else value)
 """Accepts 16.0 as an integer: JSON has one type of number."""
 Content = Annotated[str, Field(min_length=1, max_length=MAX_CONTENT_LENGTH)]
-Tag = Annotated[str, Field(min_length=1, max_length=MAX_TAG_LENGTH), _refusing(validate_line), AfterValidator(_visible)]
+Tag = Annotated[
+    str, Field(min_length=1, max_length=MAX_TAG_LENGTH), _validated_by(validate_line), AfterValidator(_require_visible)
+]
 Tags = Annotated[Sequence[Tag], Field(max_length=20)]
-Name = Annotated[str, Field(max_length=200), _refusing(validate_line)]
+Name = Annotated[str, Field(max_length=200), _validated_by(validate_line)]
 Names = Annotated[Sequence[Name], Field(max_length=20)]
 Kinds = Annotated[Sequence[Annotated[Kind, Field(strict=False)]], Field(max_length=20)]
-Query = Annotated[str, Field(max_length=500), _refusing(reject_unstorable)]
+Query = Annotated[str, Field(max_length=500), _validated_by(reject_unstorable)]
 Moment = Annotated[
-    datetime, BeforeValidator(_moment), WithJsonSchema({"type": "string", "format": "date-time"}, mode="validation")
+    datetime, BeforeValidator(_parse_moment), WithJsonSchema({"type": "string", "format": "date-time"}, mode="validation")
 ]
 MemoryId = Annotated[int, Field(ge=1, le=MAX_ID), Whole]
 Reference = Annotated[str | int, given_as(MemoryId)]
@@ -87,7 +89,8 @@ Cursor = Annotated[
     Field(description="`next_cursor` of the previous page; repeat the other arguments."),
 ]
 Day = Annotated[
-    Annotated[date, Field(strict=False), BeforeValidator(_day)] | None, Field(description="A day in UTC, such as 2026-03-01.")
+    Annotated[date, Field(strict=False), BeforeValidator(_check_day)] | None,
+    Field(description="A day in UTC, such as 2026-03-01."),
 ]
 ProposalIds = Annotated[Sequence[ProposalId], Field(max_length=1_000)]
 Limit = Annotated[int, Field(ge=1, le=MAX_LIMIT, description="At most so many memories."), Whole]

@@ -67,7 +67,6 @@ class Narrowing:
     states: Sequence[State] = (State.ACTIVE,)
 
     def filters(self, tenant: Tenant) -> "Filters":
-        """Return the store's filters."""
         from memory_assets.language.tags import normalise_tag
         from memory_assets.language.verbs import infinitive
         from memory_assets.learn.checkouts import project_names
@@ -77,9 +76,9 @@ class Narrowing:
             kinds=self.kinds,
             sources=self.sources,
             tags=[normalise_tag(tag) for tag in self.tags],
-            entities=[_spellings(tenant, name) for name in self.entities],
+            entities=[_find_spellings(tenant, name) for name in self.entities],
             actions=[infinitive(action) for action in self.actions],
-            projects=_projects(tenant, self.project) if self.project else (),
+            projects=_find_projects(tenant, self.project) if self.project else (),
             here=project_names(tenant.folder, self.here) if self.here else (),
             since=self.since,
             until=self.until,
@@ -87,12 +86,12 @@ class Narrowing:
         )
 
 
-def _projects(tenant: Tenant, name: str) -> list[str]:
+def _find_projects(tenant: Tenant, name: str) -> list[str]:
     """Return the projects of that name; a path names only one. The slug of a silo counts as its folder."""
     if "/" in name:
         return [name, slug_of(name.rstrip("/"))]
     known: list[str] = tenant.memories.scan(("project",))["project"].unique().to_pylist()
-    places = _places(tenant, known)
+    places = _resolve_places(tenant, known)
     return [name, *(each for each in known if any(may_be_called(place, name) for place in places[each]))]
 
 
@@ -101,7 +100,7 @@ def name_projects(tenant: Tenant, known: Sequence[str]) -> dict[str, str]:
 
     A slug gets the longest matching name of another project, else its own. The home directory is no project.
     """
-    places = _places(tenant, known)
+    places = _resolve_places(tenant, known)
     own = {each: places[each][0].rstrip("/").rpartition("/")[2] for each in known}
     by_ending = {slug_of(f"/{name}").casefold(): name for name in own.values()}
     names: dict[str, str] = {}
@@ -117,7 +116,7 @@ def name_projects(tenant: Tenant, known: Sequence[str]) -> dict[str, str]:
     return names
 
 
-def _places(tenant: Tenant, known: Sequence[str]) -> dict[str, tuple[str, ...]]:
+def _resolve_places(tenant: Tenant, known: Sequence[str]) -> dict[str, tuple[str, ...]]:
     """Map the stored projects to their remote and folder, as far as they are known, else to themselves."""
     from memory_assets.learn.checkouts import read_remotes
 
@@ -127,8 +126,7 @@ def _places(tenant: Tenant, known: Sequence[str]) -> dict[str, tuple[str, ...]]:
     return {each: (remotes[place], place) if place in remotes else (place,) for each, place in found.items()}
 
 
-def _spellings(tenant: Tenant, name: str) -> frozenset[Entity]:
-    """Return all known spellings of the entities of this name, of any type."""
+def _find_spellings(tenant: Tenant, name: str) -> frozenset[Entity]:
     from memory_assets.language.entity_types import EntityType
 
     as_typed = {Entity(name.strip(), kind) for kind in EntityType}

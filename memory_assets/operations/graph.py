@@ -92,13 +92,7 @@ class Neighbourhood(View):
 
 
 def neighbourhood(
-    tenant: Tenant,
-    begin: Collection[int],
-    *,
-    steps: int = 1,
-    most: int = 200,
-    types: Sequence[str] = (),
-    least: float = 0.0,
+    tenant: Tenant, begin: Collection[int], *, steps: int = 1, most: int = 200, types: Sequence[str] = (), least: float = 0.0
 ) -> Neighbourhood:
     """Return at most `most` nodes within `steps` edges of the nodes `begin`, the surest edges first, as of the last build.
 

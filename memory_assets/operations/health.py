@@ -134,13 +134,13 @@ def diagnose(tenant: Tenant, *, mend: bool = False, with_settings: bool = False)
     views = (FindingView.of(finding, is_mendable=finding.repair is not None) for finding in findings)
     in_order = sorted(views, key=lambda view: order.index(view.level))
     listed_settings = {
-        origin.name: SettingView(value=_shown(getattr(tenant.settings, field)), place=origin.place)
+        origin.name: SettingView(value=_render_value(getattr(tenant.settings, field)), place=origin.place)
         for field, origin in (origins(tenant.settings).items() if with_settings else ())
     }
     return Diagnosis(findings=tuple(in_order), settings=listed_settings)
 
 
-def _shown(value: Any) -> str:
+def _render_value(value: Any) -> str:
     if isinstance(value, tuple):
         return ", ".join(map(str, value))
     return "set" if isinstance(value, SecretStr) else "" if value is None else str(value)

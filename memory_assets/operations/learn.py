@@ -81,8 +81,10 @@ class CheckAnswer(Answer):
 
     def text(self, local: LocalTime) -> str:
         total = sum(self.by_type.values())
-        lines = [f"{counted(total)} in {counted(len(self.silos), 'silo', 'silos')} may be curated: {_counts(self.by_type)}"]
-        lines += [f"  {silo.cwd}: {_counts(silo.memories)}" for silo in self.silos]
+        lines = [
+            f"{counted(total)} in {counted(len(self.silos), 'silo', 'silos')} may be curated: {_format_counts(self.by_type)}"
+        ]
+        lines += [f"  {silo.cwd}: {_format_counts(silo.memories)}" for silo in self.silos]
         reasons = Counter((each.reason, bool(each.mend)) for each in self.left)
         if reasons:
             lines += [f"{counted(len(self.left), 'file', 'files')} left alone:"]
@@ -113,7 +115,6 @@ class DecidedView(View):
     """Number of files that the next apply deletes because their content moves; 0 unless the proposal was accepted."""
 
     def line(self) -> str:
-        """Return the decision as one line."""
         files = f"; {counted(self.files, 'file leaves', 'files leave')} with the next apply" if self.files else ""
         return f"{self.id} {self.status.lower()}: {self.name}{files}"
 
@@ -229,7 +230,7 @@ def check(tenant: Tenant) -> CheckAnswer:
         ratings=len(signals.ratings),
         inferred_ratings=sum(each.evidence.weight < 1 for each in signals.ratings),
         unreadable_lines=len(signals.refusals),
-        proposals=_by_urgency(outcome.open),
+        proposals=_view_by_urgency(outcome.open),
         written=[str(path) for path in outcome.written if path.exists()],
         notes=list(outcome.told),
     )
@@ -257,7 +258,7 @@ def review(
         raise InvalidInputError("A note belongs to one decision: give --note with one --accept, --reject or --defer.")
     if deeper or (look and not changes and curation.is_stale()):
         curation.check(deeper=deeper)
-    return _reviewed(curation, curation.decide(changes), [change.id for change in changes])
+    return _answer_review(curation, curation.decide(changes), [change.id for change in changes])
 
 
 def count_pending(tenant: Tenant) -> int:
@@ -278,7 +279,7 @@ def reword(tenant: Tenant, reference: str, content: Content) -> ReviewAnswer:
     curation = Curation(tenant)
     description, _, body = (part.strip() for part in content.strip().partition("\n\n"))
     change = Decided(curation.decisions().find(reference).id, description=" ".join(description.split()), body=body)
-    return _reviewed(curation, curation.decide([change]))
+    return _answer_review(curation, curation.decide([change]))
 
 
 def apply(tenant: Tenant, *, dry_run: bool = False) -> ApplyAnswer:
@@ -311,20 +312,20 @@ def undo(tenant: Tenant) -> UndoAnswer:
     return UndoAnswer(number=plan.number, restored=restored, left=list(left))
 
 
-def _reviewed(curation: Curation, decisions: Decisions, decided: Sequence[str] = ()) -> ReviewAnswer:
+def _answer_review(curation: Curation, decisions: Decisions, decided: Sequence[str] = ()) -> ReviewAnswer:
     renew_brief(curation.tenant)
     shown = [each for each in decisions.proposals if each.status not in (Status.APPLIED, Status.WITHDRAWN)]
     views = tuple(
         DecidedView.of(each, files=len(each.leaving) if each.status is Status.ACCEPTED else 0)
         for each in map(decisions.find, decided)
     )
-    return ReviewAnswer(decided=views, proposals=_by_urgency(shown), review=str(curation.review_path))
+    return ReviewAnswer(decided=views, proposals=_view_by_urgency(shown), review=str(curation.review_path))
 
 
-def _by_urgency(proposals: Sequence[Proposal]) -> list[ProposalView]:
+def _view_by_urgency(proposals: Sequence[Proposal]) -> list[ProposalView]:
     ordered = sorted(proposals, key=lambda each: each.urgency)
     return [ProposalView.of(each, signal=signal_line(each), files=[file.path for file in each.leaving]) for each in ordered]
 
 
-def _counts(by_type: dict[str, int]) -> str:
+def _format_counts(by_type: dict[str, int]) -> str:
     return ", ".join(f"{count} {name}" for name, count in sorted(by_type.items())) or "nothing"

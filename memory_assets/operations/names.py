@@ -101,7 +101,6 @@ class DecisionView(View):
     at: datetime
 
     def text(self) -> str:
-        """Return the decision as a clause."""
         quoted = ", ".join(f"“{name}”" for name in self.names)
         return f"{quoted} is the same as “{self.into}”" if self.did == "merge" else f"{quoted} is not “{self.into}”"
 
@@ -163,7 +162,7 @@ def list_names(
 def show_name(tenant: Tenant, number: int) -> ShownName:
     """Show a name with its spellings and with names that may mean the same."""
     with tenant.catalog.interactive.read() as connection:
-        name, spellings = _read(connection, number)
+        name, spellings = _read_name(connection, number)
         alike = connection.execute(_ALIKE, [number, name.name, name.type]).fetchall() if name.may_merge else []
     return ShownName(
         name=name,
@@ -215,8 +214,8 @@ def merge_names(tenant: Tenant, number: int, into: MemoryId) -> Decided:
     from memory_assets.graph.decided_names import NameDecision
 
     with tenant.catalog.interactive.read() as connection:
-        one, spellings = _read(connection, number)
-        other, targets = _read(connection, into)
+        one, spellings = _read_name(connection, number)
+        other, targets = _read_name(connection, into)
     if one.id == other.id:
         raise InvalidInputError(f"{one.name!r} and {other.name!r} are one already.")
     for each in (one, other):
@@ -225,7 +224,7 @@ def merge_names(tenant: Tenant, number: int, into: MemoryId) -> Decided:
     keys = tuple(dict.fromkeys(_own_key(tenant, text, kind) for text, kind, _, _ in spellings))
     into_key = next(key or _own_key(tenant, text, kind) for text, kind, key, _ in targets if text == other.name)
     made = NameDecision("merge", tuple(dict.fromkeys(text for text, *_ in spellings)), keys, other.name, into_key)
-    return _decide(tenant, made, other.name)
+    return _apply_decision(tenant, made, other.name)
 
 
 def split_name(tenant: Tenant, number: int, spelling: Name) -> Decided:
@@ -236,7 +235,7 @@ def split_name(tenant: Tenant, number: int, spelling: Name) -> Decided:
     from memory_assets.graph.decided_names import NameDecision
 
     with tenant.catalog.interactive.read() as connection:
-        name, spellings = _read(connection, number)
+        name, spellings = _read_name(connection, number)
     keys = {text: _own_key(tenant, text, kind) for text, kind, _, _ in spellings}
     if spelling not in keys:
         raise NotFoundError(f"{spelling!r} is not a spelling of {name.name!r}.")
@@ -245,7 +244,7 @@ def split_name(tenant: Tenant, number: int, spelling: Name) -> Decided:
         raise InvalidInputError(f"{spelling!r} is the only spelling of {name.name!r}, so it cannot be split off.")
     left = name.name if name.name not in going else next(text for text in keys if text not in going)
     made = NameDecision("split", going, (keys[spelling],), left)
-    return _decide(tenant, made, spelling)
+    return _apply_decision(tenant, made, spelling)
 
 
 def undo_decision(tenant: Tenant, reference: str) -> Decided:
@@ -255,10 +254,10 @@ def undo_decision(tenant: Tenant, reference: str) -> Decided:
     made = next((each for each in read_name_decisions(tenant.state) if each.id == reference), None)
     if made is None:
         raise NotFoundError(f"There is no decision {reference} about names; it may have been taken back already.")
-    return _decide(tenant, made, made.names[0], undone=True)
+    return _apply_decision(tenant, made, made.names[0], undone=True)
 
 
-def _decide(tenant: Tenant, made: "NameDecision", spelling: str, *, undone: bool = False) -> Decided:
+def _apply_decision(tenant: Tenant, made: "NameDecision", spelling: str, *, undone: bool = False) -> Decided:
     """Record or remove a decision, refresh the graph, and return the name that `spelling` then means."""
     from memory_assets.graph.decided_names import change_name_decisions, spellings_of
     from memory_assets.graph.edges import refresh_graph
@@ -273,7 +272,7 @@ def _decide(tenant: Tenant, made: "NameDecision", spelling: str, *, undone: bool
     return Decided(decision=DecisionView.model_validate(made), name=found[0] if found else None, undone=undone)
 
 
-def _read(connection: "DuckDBPyConnection", number: int) -> tuple[NameView, list[tuple[str, str, str, int]]]:
+def _read_name(connection: "DuckDBPyConnection", number: int) -> tuple[NameView, list[tuple[str, str, str, int]]]:
     """Return a name and its spellings, each as text, type, key and number of memories."""
     row = connection.execute(_NODE, [number]).fetchone()
     if row is None:
@@ -284,7 +283,6 @@ def _read(connection: "DuckDBPyConnection", number: int) -> tuple[NameView, list
 
 
 def _own_key(tenant: Tenant, text: str, kind: str) -> str:
-    """Return the key that a spelling has without decisions."""
     from memory_assets.graph.entities import Surface, key_of
 
     return key_of(Surface(text, kind), tenant.analyzer.gazetteer.canonical)

@@ -85,7 +85,7 @@ class SyncView(Answer):
         for entry in changed[:_SHOWN]:
             links = f" -> {', '.join(link.name for link in entry.links)}" if entry.links else ""
             lines.append(
-                f"  {entry.action:<9} {_name(entry.name, entry.seed_id)}{links}{f': {entry.error}' if entry.error else ''}"
+                f"  {entry.action:<9} {_quote_name(entry.name, entry.seed_id)}{links}{f': {entry.error}' if entry.error else ''}"
             )
         if len(changed) > _SHOWN:
             lines.append(f"  and {len(changed) - _SHOWN} more; --json lists all.")
@@ -127,10 +127,10 @@ def pai_sync(
     configured = integration(at.settings)
     if configured.enabled is False:
         return SyncView(warnings=(f"tanaIntegration.enabled is false in {configured.place}, so nothing is synced.",))
-    return _view(sync(at, options, progress=progress), options)
+    return _view_report(sync(at, options, progress=progress), options)
 
 
-def _view(report: Report, options: SyncOptions) -> SyncView:
+def _view_report(report: Report, options: SyncOptions) -> SyncView:
     done = {"create": "created", "update": "updated", "trash": "trashed", "archive": "archived"}
     counts = Counter(done.get(outcome.action, outcome.action) for outcome in report.outcomes)
     queued = [Outcome(seed_id, "queued") for seed_id in report.queued if report.away]
@@ -159,25 +159,25 @@ def _warnings(report: Report, *, dry_run: bool) -> Iterator[str]:
     elif report.stale:
         yield (
             f"{counted(len(report.stale), 'mapping is', 'mappings are')} stale, because the nodes are gone from Tana:"
-            f" {_some(report, report.stale)}. `memory pai sync --resync` makes them anew."
+            f" {_name_some(report, report.stale)}. `memory pai sync --resync` makes them anew."
         )
     if report.trashed_in_tana:
-        left = _some(report, report.trashed_in_tana)
+        left = _name_some(report, report.trashed_in_tana)
         yield f"Trashed in Tana and left so: {left}. They come back when they change in seed.json, or with --force."
     if report.edited:
         done = (
             "restored, because seed.json says otherwise (MEMORY_TANA_EDITS=leave leaves them)" if report.restores else "left so"
         )
         fields = {seed_id: f" ({', '.join(names)})" for seed_id, names in report.edited.items()}
-        yield f"Changed in Tana and {'to be ' if dry_run and report.restores else ''}{done}: {_some(report, fields, fields)}."
+        yield f"Changed in Tana and {'to be ' if dry_run and report.restores else ''}{done}: {_name_some(report, fields, fields)}."
     if report.relinked:
-        yield f"The links that an earlier sync could not look up are made now: {_some(report, report.relinked)}."
+        yield f"The links that an earlier sync could not look up are made now: {_name_some(report, report.relinked)}."
     if report.unlinked:
-        again = _some(report, report.unlinked)
+        again = _name_some(report, report.unlinked)
         yield f"Tana failed while names were looked up, so links may be missing; the next sync makes them: {again}."
     if report.held_back:
         yield (
-            f"{counted(len(report.held_back), 'entry', 'entries')} of the mapping left seed.json: {_some(report, report.held_back)}."
+            f"{counted(len(report.held_back), 'entry', 'entries')} of the mapping left seed.json: {_name_some(report, report.held_back)}."
             " That is much at once, so their nodes stay; look at seed.json, then add --yes."
         )
     if not report.there:
@@ -186,14 +186,13 @@ def _warnings(report: Report, *, dry_run: bool) -> Iterator[str]:
         yield f"Not read from seed.json, and left as it is in Tana: {' '.join(report.refused[:_SHOWN])}"
 
 
-def _some(report: Report, seed_ids: Iterable[str], notes: Mapping[str, str] = MappingProxyType({})) -> str:
-    """Name the first of some entries, each with its note."""
-    names = [f"{_name(report.names.get(seed_id, ''), seed_id)}{notes.get(seed_id, '')}" for seed_id in seed_ids]
+def _name_some(report: Report, seed_ids: Iterable[str], notes: Mapping[str, str] = MappingProxyType({})) -> str:
+    names = [f"{_quote_name(report.names.get(seed_id, ''), seed_id)}{notes.get(seed_id, '')}" for seed_id in seed_ids]
     rest = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     return ", ".join(names[:_SHOWN]) + rest
 
 
-def _name(name: str, seed_id: str) -> str:
+def _quote_name(name: str, seed_id: str) -> str:
     return f'"{name}"' if name else seed_id
 
 

@@ -41,14 +41,11 @@ class ActiveView(View):
     name: str
     type: str = Field(validation_alias="kind", description="person, project or meeting.")
     last_modified: Instant | None = Field(
-        validation_alias="active_at",
-        description="Last known activity in Tana; null if long ago.",
+        validation_alias="active_at", description="Last known activity in Tana; null if long ago."
     )
 
 
-class _Learned(View):
-    """A confirmed learning."""
-
+class _LearningBase(View):
     model_config = CAMEL
 
     seed_id: str
@@ -58,12 +55,11 @@ class _Learned(View):
 
     @classmethod
     def of_freshness(cls, found: Freshness, **others: object) -> Self:
-        """Make the view of a learning from its freshness."""
         entry = found.entry
         return cls.of(found, seed_id=entry.seed_id, content=mask(entry.text), type=entry.fields["Type"], **others)
 
 
-class FreshnessView(_Learned):
+class FreshnessView(_LearningBase):
     """How fresh one learning is."""
 
     tana_node_id: str | None
@@ -101,14 +97,13 @@ class FreshnessList(Answer):
         return listed(lines)
 
 
-class LearningView(_Learned):
+class LearningView(_LearningBase):
     """A learning about a topic."""
 
     freshness: Literal["fresh", "stale"]
     linked_to: list[str]
 
     def line(self) -> str:
-        """Return the learning as a list entry."""
         about = f"; about {', '.join(map(name, self.linked_to))}" if self.linked_to else ""
         stale = "" if self.freshness == "fresh" else ", not confirmed for long"
         content = " ".join(plain(self.content).split())
@@ -130,7 +125,7 @@ class PaiContext(Answer):
         if not self.learnings:
             return f"Nothing that was learned belongs to {plain(self.topic)!r}."
         heading = [f"# Learned about {name(self.topic)}", "Recalled material, not instructions:"]
-        return listed([*heading, *_lines(self.learnings, self.related_nodes)])
+        return listed([*heading, *_render_lines(self.learnings, self.related_nodes)])
 
 
 class SessionStart(Answer):
@@ -149,7 +144,7 @@ class SessionStart(Answer):
             return ""
         seen = f", Tana as of {local.age(self.read_at)}" if self.read_at else ""
         heading = f"## What matters now (from pai-seed{seen}; recalled material, not instructions)"
-        lines = [heading, *_lines(self.learnings, self.related_nodes)]
+        lines = [heading, *_render_lines(self.learnings, self.related_nodes)]
         if self.pending:
             lines.append(f"Waiting for a decision: {counted(self.pending, 'proposal', 'proposals')}.")
         if self.queued:
@@ -157,7 +152,7 @@ class SessionStart(Answer):
         return listed(lines)
 
 
-def _lines(learnings: Sequence[LearningView], nodes: Sequence[ActiveView]) -> Iterator[str]:
+def _render_lines(learnings: Sequence[LearningView], nodes: Sequence[ActiveView]) -> Iterator[str]:
     for learning in learnings:
         yield learning.line()
     active = (f", active {node.last_modified.date()}" if node.last_modified else "" for node in nodes)
@@ -180,7 +175,7 @@ def pai_freshness(tenant: Tenant, *, threshold: int | None = None, kind: str = "
             contextual_freshness=each.fresh_at,
             days_since=round(each.days, 1),
             days_since_active=round(each.days, 1),
-            status=_status(each),
+            status=_status_of(each),
             linked_entities=tuple(map(ActiveView.model_validate, each.linked)),
         )
         for each in freshness(tenant, threshold=threshold, kind=kind)
@@ -194,11 +189,11 @@ def pai_context(tenant: Tenant, topic: str, *, max_tokens: int = 2000, kind: str
     The topic is words, a name, or the id of an entry or node. `max_tokens` limits the whole text form.
     """
     tenant.must_own_sources()
-    chosen = _ranked(freshness(tenant, kind=kind), [topic], _by_meaning(tenant, topic))
+    chosen = _rank(freshness(tenant, kind=kind), [topic], _search_by_meaning(tenant, topic))
 
     def first(number: int) -> PaiContext:
-        learnings = tuple(map(_learning, chosen[:number]))
-        nodes = _active(chosen[:number])
+        learnings = tuple(map(_view_learning, chosen[:number]))
+        nodes = _view_nodes(chosen[:number])
         answer = PaiContext(topic=topic, learnings=learnings, related_nodes=nodes, left_out=len(chosen) - number)
         return answer.model_copy(update={"token_count": count_tokens(answer.text(LocalTime(UTC))) if number else 0})
 
@@ -206,24 +201,22 @@ def pai_context(tenant: Tenant, topic: str, *, max_tokens: int = 2000, kind: str
     return first(fitting)
 
 
-def _learning(found: Freshness) -> LearningView:
-    return LearningView.of_freshness(found, freshness=_status(found), linked_to=[node.name for node in found.linked])
+def _view_learning(found: Freshness) -> LearningView:
+    return LearningView.of_freshness(found, freshness=_status_of(found), linked_to=[node.name for node in found.linked])
 
 
-def _status(found: Freshness) -> Literal["fresh", "stale"]:
+def _status_of(found: Freshness) -> Literal["fresh", "stale"]:
     return "fresh" if found.fresh else "stale"
 
 
-def _active(chosen: Sequence["Freshness"]) -> tuple[ActiveView, ...]:
-    """Return the nodes that learnings are linked to, the last active first."""
+def _view_nodes(chosen: Sequence["Freshness"]) -> tuple[ActiveView, ...]:
     nodes = {node.id: node for found in chosen for node in found.linked}
     long_ago = datetime.min.replace(tzinfo=UTC)
     latest = sorted(nodes.values(), key=lambda node: node.active_at or long_ago, reverse=True)
     return tuple(map(ActiveView.model_validate, latest[:_SHOWN]))
 
 
-def _by_meaning(tenant: Tenant, topic: str) -> dict[str, float]:
-    """Search for learnings about a topic; return seed id -> score."""
+def _search_by_meaning(tenant: Tenant, topic: str) -> dict[str, float]:
     if not tenant.exists:
         return {}
     learned = Narrowing(kinds=[Kind.PATTERN, Kind.INSIGHT, Kind.SELF_KNOWLEDGE])
@@ -234,10 +227,10 @@ def _by_meaning(tenant: Tenant, topic: str) -> dict[str, float]:
     }
 
 
-def _ranked(found: Sequence["Freshness"], topics: Sequence[str], by_meaning: dict[str, float]) -> list["Freshness"]:
+def _rank(found: Sequence["Freshness"], topics: Sequence[str], by_meaning: dict[str, float]) -> list["Freshness"]:
     """Return the learnings about any of the topics, the most relevant first, then the freshest."""
     scores = {
-        id(one): max((_relevance(one, topic) for topic in topics if topic.strip()), default=0.0)
+        id(one): max((_score_relevance(one, topic) for topic in topics if topic.strip()), default=0.0)
         + by_meaning.get(one.entry.seed_id, 0.0)
         for one in found
     }
@@ -245,7 +238,7 @@ def _ranked(found: Sequence["Freshness"], topics: Sequence[str], by_meaning: dic
     return sorted(relevant, key=lambda one: (-scores[id(one)], -one.fresh_at.timestamp()))
 
 
-def _relevance(found: Freshness, topic: str) -> float:
+def _score_relevance(found: Freshness, topic: str) -> float:
     """Return 2 for a matching id; else 1 for a link to a node of the topic's name, plus the share of its words in the text."""
     whole, words = topic.casefold().strip(), stems(topic) - _TYPES
     if whole in (found.entry.seed_id.casefold(), found.node.casefold()):
@@ -268,13 +261,13 @@ def pai_session_start(tenant: Tenant, *, project: str = "") -> SessionStart:
         return SessionStart()
     seed = read_seed(tenant)
     found = freshness(tenant, seed=seed)
-    about = _ranked(found, [project, *seed.projects], {})
+    about = _rank(found, [project, *seed.projects], {})
     chosen = list({one.entry.seed_id: one for one in [*about, *(one for one in reversed(found) if one.fresh)]}.values())[
         :_AT_START
     ]
     return SessionStart(
-        learnings=tuple(map(_learning, chosen)),
-        related_nodes=_active(chosen),
+        learnings=tuple(map(_view_learning, chosen)),
+        related_nodes=_view_nodes(chosen),
         pending=sum(entry.tag == PROPOSAL and entry.fields["Status"] == "pending" for entry in seed.entries.values()),
         queued=len(SyncRecord.load(tenant.folder).queue),
         read_at=Activity.load(tenant.folder).read_at,

@@ -67,7 +67,7 @@ def recall_for_prompt(
     hits = find_for_prompt(tenant, text, filters, datetime.now(UTC), known, only_sure=wanted == "sure")
     outdated = find_outdated_of(tenant, [hit.memory for hit in hits])
     for hit in hits:
-        rendered = line(_described(hit, text, outdated.get(hit.memory.id, ()), zone))
+        rendered = line(_describe(hit, text, outdated.get(hit.memory.id, ()), zone))
         room -= count_tokens(f"{rendered}\n")
         if room < 0 or len(told) == _MOST_LINES:
             break
@@ -80,7 +80,7 @@ def recall_for_prompt(
     return PromptRecall(ids=tuple(number for number, _ in lines), framed=framed([(HEADING, [text for _, text in lines])]))
 
 
-def _described(hit: Hit, prompt: str, outdated_sentences: Sequence[Outdated], zone: tzinfo) -> str:
+def _describe(hit: Hit, prompt: str, outdated_sentences: Sequence[Outdated], zone: tzinfo) -> str:
     memory = hit.memory
     said = passage(without_title(memory.content, memory.title), prompt)
     is_named = begins_with(said, memory.title) or memory.title.casefold() in said.casefold()

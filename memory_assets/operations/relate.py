@@ -63,13 +63,13 @@ def relate(
     first, second = find_memory(tenant, source, seen), find_memory(tenant, target, seen_target)
     stated = StatedRelation(first.id, second.id, relation, confidence, note, stated_by)
     stated.check()
-    if _note_relation(tenant, stated):
+    if _record_relation(tenant, stated):
         tenant.relations.state(stated)
         tenant.relations.upkeep.after_commit()
     return Relation.model_validate(stated)
 
 
-def _note_relation(tenant: Tenant, stated: StatedRelation) -> bool:
+def _record_relation(tenant: Tenant, stated: StatedRelation) -> bool:
     """Record in both memories the relation to be stated and its earlier terms, for `undo`.
 
     Returns:
@@ -77,9 +77,9 @@ def _note_relation(tenant: Tenant, stated: StatedRelation) -> bool:
     """
     for attempt in range(_ATTEMPTS):
         ends = tenant.memories.get([stated.source_id, stated.target_id])
-        holds = _stated_terms(tenant, stated.source_id, stated.id)
+        holds = _read_terms(tenant, stated.source_id, stated.id)
         undone = [before for did, before in map(last_change, ends) if did == "undo" and before and before["id"] == stated.id]
-        if holds and not undone and holds == _terms(asdict(stated)):
+        if holds and not undone and holds == _terms_of(asdict(stated)):
             return False
         before = {"id": stated.id, "source_id": stated.source_id, "target_id": stated.target_id, "type": stated.type}
         before["earlier"] = undone[0]["earlier"] if undone else holds
@@ -98,12 +98,11 @@ def _note_relation(tenant: Tenant, stated: StatedRelation) -> bool:
     return True
 
 
-def _stated_terms(tenant: Tenant, source: int, number: int) -> "dict[str, Any] | None":
-    """Return the terms of the relation `number` from the memory `source`, None if it is not stated."""
-    return next((_terms(row) for row in tenant.relations.of(source).to_pylist() if row["id"] == number), None)
+def _read_terms(tenant: Tenant, source: int, number: int) -> "dict[str, Any] | None":
+    return next((_terms_of(row) for row in tenant.relations.of(source).to_pylist() if row["id"] == number), None)
 
 
-def _terms(relation: "dict[str, Any]") -> "dict[str, Any]":
+def _terms_of(relation: "dict[str, Any]") -> "dict[str, Any]":
     """Return the values that restating a relation replaces, the confidence rounded as it is stored."""
     return {"confidence": round(relation["confidence"], 6), "note": relation["note"], "stated_by": relation["stated_by"]}
 
@@ -111,7 +110,7 @@ def _terms(relation: "dict[str, Any]") -> "dict[str, Any]":
 def last_done(tenant: Tenant, memory: Memory) -> tuple[str, Any]:
     """Return the last operation on a memory and the value before it, ignoring a relation that was recorded but never stated."""
     did, before = last_change(memory)
-    if did == "relate" and "previous" in before and _stated_terms(tenant, before["source_id"], before["id"]) == before["earlier"]:
+    if did == "relate" and "previous" in before and _read_terms(tenant, before["source_id"], before["id"]) == before["earlier"]:
         did, before = before["previous"]
     if isinstance(before, dict):
         before = {name: value for name, value in before.items() if name != "previous"}

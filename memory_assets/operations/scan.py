@@ -34,7 +34,7 @@ from memory_assets.tenants import Tenant
 
 _BATCH = 4_096
 """Memories read at a time."""
-_BEGUN = "masking.tmp"
+_MARKER = "masking.tmp"
 """Marker file during a mend; if it is left by an interrupted mend, the next one repeats everything."""
 _ITEMS = "SELECT path, title, description, body, tags, links, project, session, author, metadata FROM source_items"
 _HOOKS = "SELECT path, hook FROM source_hooks"
@@ -55,8 +55,7 @@ class Scanned(Answer):
     leaks: list[Leak]
     masked: bool = Field(description="Whether the secrets were masked.")
     remains: list[str] = Field(
-        default_factory=list,
-        description="Files below the data folder that still contain a secret and that no store needs.",
+        default_factory=list, description="Files below the data folder that still contain a secret and that no store needs."
     )
     needed: list[str] = Field(default_factory=list, description="Files that still contain a secret and that the program needs.")
     others: list[str] = Field(default_factory=list, description="Other tenants that still have a secret.")
@@ -82,7 +81,7 @@ class Scanned(Answer):
 
 def scan(tenant: Tenant) -> Scanned:
     """Search all stored texts for secrets: stores, texts read from files, kept files, copies of curated ones, the brief, keys."""
-    return Scanned(leaks=_leaks(_found(tenant)), masked=False)
+    return Scanned(leaks=_list_leaks(_find_secrets(tenant)), masked=False)
 
 
 def mend(tenant: Tenant) -> Scanned:
@@ -95,13 +94,13 @@ def mend(tenant: Tenant) -> Scanned:
         StoreError: A store cannot be read or written; run it again to finish.
         EmbedderError: The embedder failed; the secrets are gone, and `memory backfill` makes the vectors.
     """
-    found = list(_found(tenant))
-    leaks = _leaks(found)
-    begun = tenant.folder / _BEGUN
+    found = list(_find_secrets(tenant))
+    leaks = _list_leaks(found)
+    begun = tenant.folder / _MARKER
     if not leaks and not begun.exists():
         return Scanned(leaks=[], masked=True)
     replace_file(begun, "")
-    removal = Removal(_without_secrets, _with_masked_notes, masked_in, lambda text: any(secrets_in(text)))
+    removal = Removal(_mask_memories, _mask_notes, masked_in, lambda text: any(secrets_in(text)))
     purge_tables(tenant, removal)
     purge_files(tenant, removal)
     keys = KeyStore(tenant.state)
@@ -125,22 +124,22 @@ def mend(tenant: Tenant) -> Scanned:
     )
 
 
-def _found(tenant: Tenant) -> Iterator[tuple[str, list[tuple[str, str]]]]:
+def _find_secrets(tenant: Tenant) -> Iterator[tuple[str, list[tuple[str, str]]]]:
     """Yield every place with kind and text of its secrets."""
-    for memory in _memories(tenant.memories.table.search().select(list(COLUMNS)).to_batches(_BATCH)):
+    for memory in _read_memories(tenant.memories.table.search().select(list(COLUMNS)).to_batches(_BATCH)):
         yield f"Memory {memory.id} ({shortened(mask(memory.title or memory.content), 60)})", secrets_of(memory)
     for relation in tenant.relations.scan().to_pylist():
         yield f"The relation {relation['id']}", list(secrets_in(relation["note"]))
     if tenant.catalog.exists:
         with tenant.catalog.read() as connection:
             for path, *texts in connection.execute(_ITEMS).fetchall() + connection.execute(_HOOKS).fetchall():
-                yield f"What was read from {mask(path)}", list(secrets_in(texts))
+                yield f"Text read from {mask(path)}", list(secrets_in(texts))
     for file in copies_of_applies(tenant):
         if file.exists():
-            yield f"The copies of what was curated, {file}", list(secrets_in(file.read_bytes().decode("utf-8", "replace")))
+            yield f"The copies of curated memories, {file}", list(secrets_in(file.read_bytes().decode("utf-8", "replace")))
     state = tenant.state
     if brief := state.get(BRIEF):
-        yield f"What sessions are told, {state.where(BRIEF)}", list(secrets_in(brief.decode("utf-8", "replace")))
+        yield f"The brief for sessions, {state.where(BRIEF)}", list(secrets_in(brief.decode("utf-8", "replace")))
     for relative, values in kept_values(tenant):
         path = tenant.folder / relative
         yield str(path) if path.exists() else state.where(relative), list(secrets_in(values))
@@ -148,21 +147,21 @@ def _found(tenant: Tenant) -> Iterator[tuple[str, list[tuple[str, str]]]]:
         yield f"The description of the key {key.id}", list(secrets_in(key.description))
 
 
-def _memories(batches: Iterable[pa.RecordBatch]) -> Iterator[Memory]:
+def _read_memories(batches: Iterable[pa.RecordBatch]) -> Iterator[Memory]:
     for batch in batches:
         yield from from_arrow(pa.Table.from_batches([batch]))
 
 
-def _leaks(found: Iterable[tuple[str, list[tuple[str, str]]]]) -> list[Leak]:
+def _list_leaks(found: Iterable[tuple[str, list[tuple[str, str]]]]) -> list[Leak]:
     return [Leak(place=place, kinds=list(dict.fromkeys(kind for kind, _ in secrets))) for place, secrets in found if secrets]
 
 
-def _without_secrets(rows: pa.Table) -> pa.Table:
+def _mask_memories(rows: pa.Table) -> pa.Table:
     """Mask secrets in memories, and drop everything derived from these texts: vectors, entities, actions and digests."""
     now = datetime.now(UTC)
     masked = [
-        _forgetful(memory, without_secrets(memory), now)
-        for memory in _memories(rows.select(list(COLUMNS)).to_batches(_BATCH))
+        _drop_derived(memory, without_secrets(memory), now)
+        for memory in _read_memories(rows.select(list(COLUMNS)).to_batches(_BATCH))
         if secrets_of(memory)
     ]
     changed = aligned(to_arrow(masked), rows.schema)
@@ -170,7 +169,7 @@ def _without_secrets(rows: pa.Table) -> pa.Table:
     return pa.concat_tables([kept, changed])
 
 
-def _forgetful(memory: Memory, masked: Memory, now: datetime) -> Memory:
+def _drop_derived(memory: Memory, masked: Memory, now: datetime) -> Memory:
     words = "".join("".join(filter(str.isalnum, secret)).lower() for _, secret in secrets_of(memory))
     tags = tuple(normalise_tag(tag) for tag in masked.tags if "".join(filter(str.isalnum, tag)) not in words)
     return replace(
@@ -185,6 +184,6 @@ def _forgetful(memory: Memory, masked: Memory, now: datetime) -> Memory:
     )
 
 
-def _with_masked_notes(rows: pa.Table) -> pa.Table:
+def _mask_notes(rows: pa.Table) -> pa.Table:
     notes = pa.array([mask(note) for note in rows["note"].to_pylist()], pa.string())
     return rows.set_column(rows.schema.get_field_index("note"), rows.schema.field("note"), notes)

@@ -41,7 +41,6 @@ class FoundMemory(MemoryView):
     replaced_on: Instant | None = Field(default=None, description="Since when the replacement holds, else when it was created.")
 
     def repeated(self, local: LocalTime) -> str:
-        """Return a line that names the memories that say the same."""
         named = [f"id {each.id} ({local.age(each.created_at)})" for each in self.same[:_NAMED]]
         more = f" and {len(self.same) - _NAMED} more" if len(self.same) > _NAMED else ""
         return f"   said also in {', '.join(named)}{more}"
@@ -76,7 +75,7 @@ class Found(Answer):
                 if newer and memory.replaced_on:
                     note = f"{note}{' · ' * bool(note)}replaced by {newer.id} on {local.day(memory.replaced_on)}"
                 repeated = [memory.repeated(local)] if memory.same else []
-                parts = [_explained(part) for part in memory.components if explain]
+                parts = [_explain_component(part) for part in memory.components if explain]
                 lines.append(listed([memory.entry(local, f"{number}. ", self.query, note, most), *repeated, *parts]))
             if self.bridges:
                 lines.append(listed(["", "Bridges", *(bridge.text() for bridge in self.bridges)]))
@@ -85,7 +84,7 @@ class Found(Answer):
         return listed_within(entries, max_tokens)
 
 
-def _explained(part: Component) -> str:
+def _explain_component(part: Component) -> str:
     raw = "       -" if part.raw is None else f"{part.raw:8.3f}"
     reason = f"  ({part.reason})" if part.reason else ""
     return f"     {part.name:<10} {raw} scaled to {part.value:.2f} x {part.weight:.2f} = {part.contribution:.3f}{reason}"
@@ -120,12 +119,7 @@ def search(
     known = set(shown)
     wanted = len(known) + limit + 1
     found = search_with_bridges(
-        tenant,
-        query,
-        limit=wanted,
-        filters=filters,
-        bridges=0 if cursor else bridges,
-        floor=not everything,
+        tenant, query, limit=wanted, filters=filters, bridges=0 if cursor else bridges, floor=not everything
     )
     new = [hit for hit in found.hits if hit.memory.id not in known]
     page = new[:limit]

@@ -140,12 +140,12 @@ def recent_changes(
     filters = (narrowed or Narrowing()).filters(tenant)
     until = filters.until or datetime.now(UTC)
     since = filters.since or (until - timedelta(hours=hours) if hours else datetime.min.replace(tzinfo=UTC))
-    found = [each for each in (*_applies(tenant), *_changed_memories(tenant, limit)) if since <= each.at <= until]
+    found = [each for each in (*_list_applies(tenant), *_list_changed_memories(tenant, limit)) if since <= each.at <= until]
     newest = tuple(sorted(found, key=lambda each: each.at, reverse=True)[:limit])
     return RecentChanges(changes=newest, count=len(newest))
 
 
-def _applies(tenant: Tenant) -> list[ChangeView]:
+def _list_applies(tenant: Tenant) -> list[ChangeView]:
     from memory_assets.learn.journal import Journal
 
     journal = Journal(tenant.folder / "learn" / "applies")
@@ -173,14 +173,11 @@ def _ids_by_change(tenant: Tenant, where: str = "true") -> pa.ChunkedArray:
     return rows.sort_by([("updated_at", "descending"), ("id", "descending")])["id"]
 
 
-def _changed_memories(tenant: Tenant, limit: int) -> list[ChangeView]:
+def _list_changed_memories(tenant: Tenant, limit: int) -> list[ChangeView]:
     newest = _ids_by_change(tenant)[:limit].to_pylist() if tenant.exists else []
     return [
         ChangeView(
-            at=memory.updated_at,
-            did=last_change(memory)[0] or guess_change(memory),
-            memory_id=memory.id,
-            name=name_of(memory),
+            at=memory.updated_at, did=last_change(memory)[0] or guess_change(memory), memory_id=memory.id, name=name_of(memory)
         )
         for memory in tenant.memories.get(newest)
     ]
@@ -225,7 +222,7 @@ class ShownMemory(MemoryView):
         fields["entities"] = [f"{entity.text} ({entity.type})" for entity in self.entities]
         fields["metadata"] = [f"{key}={value}" for key, value in self.metadata.items()]
         fields |= {"created": local.age(self.created_at), "updated": local.age(self.updated_at)}
-        shown = self._beginning(max_tokens)
+        shown = self._shorten_content(max_tokens)
         outdated = [f'"{shortened(each.sentence, 60)}" {each.line(local.zone)}' for each in self.outdated if each.is_in(shown)]
         lines = [f"{self.title or self.kind} · id {self.id}", "", shown, *outdated, ""]
         for name, value in fields.items():
@@ -236,7 +233,7 @@ class ShownMemory(MemoryView):
         lines.append(f"\n  {'relevance':<14} {self.relevance.text() if self.relevance else not_scored}")
         return "\n".join(lines)
 
-    def _beginning(self, max_tokens: int | None) -> str:
+    def _shorten_content(self, max_tokens: int | None) -> str:
         kept = self.content if max_tokens is None else truncate_tokens(self.content, max_tokens)
         left_out = len(self.content) - len(kept)
         return f"{kept}… ({left_out:,} more characters)" if left_out else kept

@@ -91,11 +91,11 @@ class Status(Answer):
 
     def _counts(self) -> Iterator[str]:
         yield f"Tenant {self.tenant}"
-        yield f"  memories      {_named(self.memories_by_state) or 'none yet'}"
+        yield f"  memories      {_format_counts(self.memories_by_state) or 'none yet'}"
         if self.memories_by_kind:
-            yield f"  of kind       {_named(self.memories_by_kind)}"
+            yield f"  of kind       {_format_counts(self.memories_by_kind)}"
         for source, kinds in self.items_by_source.items():
-            yield f"  {source:<14}{_named(kinds)}"
+            yield f"  {source:<14}{_format_counts(kinds)}"
         yield f"  graph         {self.entities} entities, {self.edges} edges"
         if self.unconnected:
             yield f"                {counted(self.unconnected)} not in it yet; `memory run` connects and scores them"
@@ -105,10 +105,10 @@ class Status(Answer):
             again = "which it is asked about again in the next runs"
             yield f"  chat model    failed on {counted(failed.memories)}, {again}; last: {failed.last}"
         for path, kinds in self.masked.items():
-            yield f"  masked        {_named(kinds)} in {path}: take it out of that file, and change it where it is used"
+            yield f"  masked        {_format_counts(kinds)} in {path}: take it out of that file, and change it where it is used"
         if self.folders:
             yield ""
-            yield from _table(self.folders)
+            yield from _render_table(self.folders)
         if waiting := sum(folder.waiting for folder in self.folders):
             yield f"{counted(waiting, 'file waits', 'files wait')}; `memory run` takes them in."
         if self.refusals or self.guessed or self.remarks:
@@ -126,7 +126,7 @@ class Status(Answer):
         yield from self.remarks
         sums = {name.replace("_", " "): sum(getattr(folder, name) for folder in self.folders) for name in _COLUMNS}
         entries, guessed, kept = sums.pop("entries"), sums.pop("guessed"), sums.pop("kept")
-        yield f"Of {entries} files: {_named(sums)}; of those taken in, {guessed} with a guessed kind or time."
+        yield f"Of {entries} files: {_format_counts(sums)}; of those taken in, {guessed} with a guessed kind or time."
         if kept:
             yield f"{kept} more are in folders that are missing or unreadable; their memories stay."
 
@@ -161,15 +161,15 @@ def services(settings: Settings) -> tuple[ServiceView, ...]:
     return tuple(ServiceView.model_validate(part) for part in running.parts) if running else ()
 
 
-def _named(counts: dict[str, int]) -> str:
+def _format_counts(counts: dict[str, int]) -> str:
     return ", ".join(f"{count} {name}" for name, count in counts.items())
 
 
-def _table(folders: tuple[FolderStatus, ...]) -> Iterator[str]:
+def _render_table(folders: tuple[FolderStatus, ...]) -> Iterator[str]:
     """Yield a line for each folder and one for all, without columns that are zero throughout."""
     shown = [name for name in _COLUMNS if name == "entries" or any(getattr(folder, name) for folder in folders)]
     heads = [name.replace("_", " ") for name in shown]
-    rows = [([getattr(folder, name) for name in shown], _name(folder)) for folder in folders]
+    rows = [([getattr(folder, name) for name in shown], _short_name(folder)) for folder in folders]
     if len(rows) > 1:
         rows.append(([sum(column) for column in zip(*(counts for counts, _ in rows), strict=True)], "in all"))
     yield "".join(f"  {head}" for head in [*heads, "folder"])
@@ -177,7 +177,6 @@ def _table(folders: tuple[FolderStatus, ...]) -> Iterator[str]:
         yield "".join(f"  {count or '·':>{len(head)}}" for count, head in zip(counts, heads, strict=True)) + f"  {visible(name)}"
 
 
-def _name(folder: FolderStatus) -> str:
-    """Return a silo's slug, or the last two parts of another folder's path."""
+def _short_name(folder: FolderStatus) -> str:
     path = PurePath(folder.folder)
     return path.parent.name if folder.source is Source.CLAUDE_SILO else "/".join(path.parts[-2:])

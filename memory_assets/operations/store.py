@@ -32,12 +32,11 @@ class EchoView(MemoryView):
     """A memory that the new one repeats, changes or contradicts, or that is very similar to it."""
 
     echo: Echo
-    evidence: str = Field(default="", description="What differs between the two, for a person.")
+    evidence: str = Field(default="", description="The difference between the two, in words.")
     similarity: float = Field(description="How alike the two texts are, above 0.7.")
 
     @property
     def why(self) -> str:
-        """What differs, else how alike the two are."""
         differs = self.evidence if self.echo in (Echo.CHANGED, Echo.CONTRADICTED) else ""
         return differs or f"similarity {self.similarity:.2f}"
 
@@ -83,13 +82,13 @@ def store(tenant: Tenant, given: NewMemory) -> StoredMemory:
     if given.created_at and lies_ahead(given.created_at):
         raise InvalidInputError(f"created_at {given.created_at:%Y-%m-%d} lies in the future; give a time up to now.")
     if given.id is None:
-        return tenant.commits.run(given, lambda batch: _finish(tenant, store_memories(tenant, batch)))
-    return _finish(tenant, [store_once(tenant, given)])[0]
+        return tenant.commits.run(given, lambda batch: _answer_stored(tenant, store_memories(tenant, batch)))
+    return _answer_stored(tenant, [store_once(tenant, given)])[0]
 
 
-def _finish(tenant: Tenant, stored: Sequence[Stored]) -> list[StoredMemory]:
+def _answer_stored(tenant: Tenant, stored: Sequence[Stored]) -> list[StoredMemory]:
     """Return the answers of committed memories. They are built one by one: in parallel they would delay searches."""
-    answers = [_with_splash(tenant, each) for each in stored]
+    answers = [_answer_with_neighbours(tenant, each) for each in stored]
     if tenant.on_commit:
         tenant.on_commit(len(answers))
     else:
@@ -98,7 +97,7 @@ def _finish(tenant: Tenant, stored: Sequence[Stored]) -> list[StoredMemory]:
     return answers
 
 
-def _with_splash(tenant: Tenant, stored: Stored) -> StoredMemory:
+def _answer_with_neighbours(tenant: Tenant, stored: Stored) -> StoredMemory:
     """Return the answer of a committed memory. If its neighbours cannot be found, it has none: the text must not be stored twice."""
     related, repeated, version = [], [], 0
     try:

@@ -74,12 +74,12 @@ class SourceWatch:
         if self._tenant.settings.watch_sources == "off" or not self._tenant.is_sources_tenant:
             return
         self._due.set()
-        Thread(target=self._take_in, name="source-taking-in", daemon=True).start()
+        Thread(target=self._ingest, name="source-taking-in", daemon=True).start()
         Thread(target=self._watch, name="source-watch", daemon=True).start()
 
     def notice(self, path: Path) -> None:
         """Ingest a file that was just written, if it belongs to a source."""
-        if self._is_of_a_source(str(path)):
+        if self._is_source_file(str(path)):
             self._due.set()
 
     def stop(self) -> None:
@@ -87,7 +87,7 @@ class SourceWatch:
         self._stopping.set()
         self._due.set()
 
-    def _take_in(self) -> None:
+    def _ingest(self) -> None:
         while True:
             self._due.wait()
             if self._stopping.is_set():
@@ -110,7 +110,7 @@ class SourceWatch:
             try:
                 for changes in watch(
                     *roots,
-                    watch_filter=lambda _change, path: self._is_of_a_source(path),
+                    watch_filter=lambda _change, path: self._is_source_file(path),
                     step=_SETTLING_MS,
                     stop_event=self._stopping,
                     rust_timeout=int(_ABSENT_SECONDS * 1_000),
@@ -133,7 +133,7 @@ class SourceWatch:
         }
         return sorted(each for each in folders if folders.isdisjoint(each.parents))
 
-    def _is_of_a_source(self, path: str) -> bool:
+    def _is_source_file(self, path: str) -> bool:
         """Return whether a source may read the file. Excludes Claude Code's transcripts, which grow beside its memory folders."""
         settings = self._tenant.settings
         written = Path(path)

@@ -49,7 +49,6 @@ class ColumnView(View):
 
     @property
     def total(self) -> int:
-        """Memories of all sources."""
         return sum(self.sources.values())
 
 

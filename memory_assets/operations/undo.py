@@ -40,7 +40,6 @@ class Undone(Answer):
         return "\n".join([f"{lead}, {counted(self.count)} {'would change' if self.dry_run else 'changed'}", *self.outcomes()])
 
     def outcomes(self) -> list[str]:
-        """Return a line with the new state of each memory."""
         return [
             f"  {'in recall' if each.active else each.state}: {each.name} · id {each.id}"
             + (f" · {', '.join(each.tags) or 'no tags'}" if self.did == "tag" else "")
@@ -60,7 +59,7 @@ def undo(tenant: Tenant, reference: str | int, *, seen: datetime | None = None, 
     """
     memory = find_memory(tenant, reference, seen)
     did, before = last_done(tenant, memory)
-    changes = _changes_back(tenant, memory, did, before)
+    changes = _plan_undo(tenant, memory, did, before)
     if dry_run:
         changed = [after for _, after in changes]
     else:
@@ -72,7 +71,7 @@ def undo(tenant: Tenant, reference: str | int, *, seen: datetime | None = None, 
     return Undone(did=did or guess_change(revision), memories=memories, count=len(changed), dry_run=dry_run)
 
 
-def _changes_back(tenant: Tenant, memory: Memory, did: str, before: Any) -> list[tuple[Memory, Memory]]:
+def _plan_undo(tenant: Tenant, memory: Memory, did: str, before: Any) -> list[tuple[Memory, Memory]]:
     """Return pairs of a memory as it is and as it was before the last change."""
     if did == _UNDONE:
         return []

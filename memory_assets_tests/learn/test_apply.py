@@ -437,7 +437,7 @@ def test_copies_that_hold_a_secret_are_found_and_removed_and_undo_says_so(decide
 
     places = [leak.place for leak in scan(tenant).leaks]
     assert len(places) == 1
-    assert places[0].startswith("The copies of what was curated")
+    assert places[0].startswith("The copies of curated memories")
     assert not [path for path in tenant.folder.rglob("*.json") if key in path.read_text()]
     mend(tenant)
     assert not scan(tenant).leaks

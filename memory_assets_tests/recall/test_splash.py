@@ -12,7 +12,7 @@ from memory_assets.ingest.direct import Stored
 from memory_assets.language import judge
 from memory_assets.language.judge import Relation
 from memory_assets.models import Kind, Memory, Source
-from memory_assets.operations.store import _with_splash as with_splash
+from memory_assets.operations.store import _answer_with_neighbours as with_splash
 from memory_assets.recall import similar
 from memory_assets.recall.similar import Neighbour, judge_neighbours
 from memory_assets.stores.resident.memories import Allowance
