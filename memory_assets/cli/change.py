@@ -52,10 +52,7 @@ def store(tenant: "Tenant", text: tuple[str, ...], kind: str, project: str, here
 )
 @click.argument("ids", nargs=-1)
 def noted(tenant: "Tenant", outcome: str | None, session: str | None, ids: tuple[str, ...]) -> "Answer":
-    """List sentences of earlier sessions that may be worth keeping; store or drop them.
-
-    Ids never change, so each call may be repeated.
-    """
+    """List sentences of earlier sessions that may be worth keeping; store or drop them. Ids never change."""
     if session is not None:
         return operations.noted.told(tenant, session)
     if outcome:

@@ -123,7 +123,7 @@ class MemoryView(Answer):
     def entry(self, local: LocalTime, lead: str = "", query: str = "", note: str = "", most: int = PASSAGE_LENGTH) -> str:
         """Return a list entry: a line of `lead`, facts and `note`, then the passage that fits `query`, at most `most` characters.
 
-        Below follow sentences of the passage that other memories replace or contradict, unless `note` names the replacement.
+        More lines name sentences of the passage that other memories replace or contradict, unless `note` names the replacement.
         """
         state = "" if self.active else self.state.value
         age = (
@@ -160,7 +160,7 @@ def without_title(content: str, title: str) -> str:
 
 
 def passage(content: str, query: str = "", most: int = PASSAGE_LENGTH) -> str:
-    """Return a text of at most `most` characters whole, of a longer one the stretch with the most of the query's words.
+    """Return a text of at most `most` characters unchanged, else its stretch with the most of the query's words.
 
     The stretch begins at a sentence with such a word, or within a sentence that is too long. The earliest of equal ones wins.
     """

@@ -101,7 +101,7 @@ def search(
     everything: Annotated[bool, Field(alias="all", description="Show the nearest, even if nothing fits.")] = False,
     recalls: bool = True,
 ) -> Found:
-    """Search memories by meaning, words, graph, time, tags, importance and recency; an empty query finds the newest.
+    """Search memories by meaning, words and the graph; an empty query finds the newest.
 
     `bridges` limits the paths that explain the first page. `cursor` is the previous page's `next_cursor`; repeat the other arguments
     with it. Later pages leave out memories stored since the first. With `everything`, a query that nothing fits returns the nearest
