@@ -184,7 +184,7 @@ def _list_changed_memories(tenant: Tenant, limit: int) -> list[ChangeView]:
 
 
 def init(tenant: Tenant, here: Project | None = None) -> SessionStart:
-    """Start a session: return the time and the memories of the last day, of the project `here` if it is given."""
+    """Return the time and the memories of the last day, for the start of a session."""
     now = datetime.now(UTC)
     newest = recent(tenant, limit=INIT_LIMIT, hours=INIT_HOURS, narrowed=Narrowing(here=here)).memories
     return SessionStart(current_time=now, recent_memories=newest, project=here.folder if here else "")
