@@ -42,7 +42,7 @@ class SettingsError(MemoryAssetsError):
     """A setting's value is invalid; the message names the setting and where it is set."""
 
 
-def trace(error: BaseException) -> str:
+def format_trace(error: BaseException) -> str:
     """Return the traceback of an error and of its causes, for a log.
 
     Messages of foreign errors are left out: they may quote a memory, and a log outlives the memory's deletion.
@@ -51,8 +51,8 @@ def trace(error: BaseException) -> str:
 
     cause = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
     frames = "".join(traceback.format_tb(error.__traceback__))
-    before = f"{trace(cause)}\n" if cause else ""
-    return f"{before}{frames}{said(error)}"
+    before = f"{format_trace(cause)}\n" if cause else ""
+    return f"{before}{frames}{safe_message(error)}"
 
 
 def first_line(error: BaseException) -> str:
@@ -69,6 +69,6 @@ def first_fault(error: "ValidationError", whole: str = "it") -> str:
     return f"{'.'.join(map(str, first['loc'])) or whole}: {first['msg']}"
 
 
-def said(error: BaseException) -> str:
+def safe_message(error: BaseException) -> str:
     """Return the message of one of this project's errors, but only the type of a foreign one."""
     return str(error) if isinstance(error, MemoryAssetsError) else type(error).__name__

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from memory_assets.cli.command import chosen_tenant, say
-from memory_assets.errors import trace
+from memory_assets.errors import format_trace
 
 _MOST_INPUT = 1 << 20
 _MOST_LOG = 1 << 16
@@ -113,4 +113,4 @@ def never_in_the_way(data_dir: Path) -> Iterator[None]:
             if data_dir.is_dir():
                 mode = "w" if log.exists() and log.stat().st_size > _MOST_LOG else "a"
                 with log.open(mode, encoding="utf-8", errors="backslashreplace") as file:
-                    file.write(f"{time.strftime('%Y-%m-%dT%H:%M:%S%z')}\n{trace(error)}\n\n")
+                    file.write(f"{time.strftime('%Y-%m-%dT%H:%M:%S%z')}\n{format_trace(error)}\n\n")

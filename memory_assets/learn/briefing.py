@@ -12,7 +12,7 @@ from dataclasses import asdict, replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from memory_assets.errors import said
+from memory_assets.errors import safe_message
 from memory_assets.graph.outdated import find_outdated, list_replaced, read_changes
 from memory_assets.language.secrets import marks
 from memory_assets.language.times import day_in, display_zone
@@ -146,7 +146,7 @@ def _write(tenant: "Tenant", make: "Callable[[Brief | None], Brief]") -> None:
         if tenant.exists:
             tenant.state.update(NAME, change)
     except Exception as error:  # noqa: BLE001 - see above
-        _log.warning("the brief was not written: %s", said(error))
+        _log.warning("the brief was not written: %s", safe_message(error))
 
 
 def _made(tenant: "Tenant", held: Brief | None) -> Brief:

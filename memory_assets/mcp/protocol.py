@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from memory_assets import operations
 from memory_assets.display import visible
-from memory_assets.errors import MemoryAssetsError, NotFoundError, trace
+from memory_assets.errors import MemoryAssetsError, NotFoundError, format_trace
 from memory_assets.mcp.tools import DAILY, HOOKS, LIST_TOKENS, PAI, RARE, SHOWN_TOKENS, Session, Tool
 from memory_assets.operations.given import Narrowing
 from memory_assets.tana.config import in_use
@@ -134,7 +134,7 @@ class Server:
         except _ProtocolError as error:
             return {"jsonrpc": "2.0", "id": number, "error": error.body}
         except Exception as error:  # noqa: BLE001 - a failing request must not end the server
-            _log.error("%s failed: %s", method, trace(error))
+            _log.error("%s failed: %s", method, format_trace(error))
             return failure(number, _INTERNAL_ERROR, "An internal error occurred.")
 
     def _result(self, method: str, params: object) -> Message:

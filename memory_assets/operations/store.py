@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from pydantic import Field
 
-from memory_assets.errors import InvalidInputError, trace
+from memory_assets.errors import InvalidInputError, format_trace
 from memory_assets.ingest.direct import Stored, store_memories, store_once
 from memory_assets.language.secrets import marks
 from memory_assets.learn.briefing import tell_brief
@@ -111,5 +111,5 @@ def _answer_with_neighbours(tenant: Tenant, stored: Stored) -> StoredMemory:
             if each.echo
         ]
     except Exception as error:  # noqa: BLE001 - see above
-        _log.warning("no splash: %s", trace(error))
+        _log.warning("no splash: %s", format_trace(error))
     return StoredMemory.of(stored.memory, splash=related, echoes=repeated, masked=marks(stored.memory.content), version=version)

@@ -19,7 +19,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import pyarrow as pa
 
-from memory_assets.errors import trace
+from memory_assets.errors import format_trace
 from memory_assets.stores import feed, lance
 from memory_assets.stores.embedding_columns import meaning_column
 from memory_assets.stores.feed import Position, read_changes
@@ -196,7 +196,7 @@ class ResidentMemories:
                 self._snapshot = self._grown(snapshot, [committed])
             except Exception as error:  # noqa: BLE001  whatever is wrong here must not look like a store that failed
                 self._snapshot = None
-                _log.warning("the memories of %s are loaded anew: %s", self.table.name, trace(error))
+                _log.warning("the memories of %s are loaded anew: %s", self.table.name, format_trace(error))
 
     def _is_committed(self, ids: Collection[int]) -> bool:
         with self._stored.explained():
@@ -267,7 +267,7 @@ class ResidentMemories:
                 self._snapshot = self._compared(known)
         except Exception as error:  # noqa: BLE001  whatever is wrong here, the table on disk can be asked
             self._snapshot = None
-            _log.warning("the memories of %s are loaded anew: %s", self.table.name, trace(error))
+            _log.warning("the memories of %s are loaded anew: %s", self.table.name, format_trace(error))
 
     def _is_due(self, known: Snapshot) -> bool:
         is_old = monotonic() - self._looked_at > self._stored.freshness
