@@ -36,7 +36,7 @@ _BY_STATE = {
 }
 
 
-def note_change(memory: Memory, did: str, before: Any = None, at: datetime | None = None, **changes: Any) -> Memory:
+def record_change(memory: Memory, did: str, before: Any = None, at: datetime | None = None, **changes: Any) -> Memory:
     """Return `memory` with changed fields and a record of the change, made now or `at`; `undo` restores the value `before`."""
     changed = replace(memory, **changes)
     note = {"did": did, "state": changed.state, "before": before, "at": (at or datetime.now(UTC)).isoformat()}
@@ -84,7 +84,7 @@ def commit_changes(tenant: Tenant, changes: Sequence[tuple[Memory, Memory]]) -> 
     return after
 
 
-def replacement(tenant: Tenant, memory: Memory) -> Memory | None:
+def find_replacement(tenant: Tenant, memory: Memory) -> Memory | None:
     """Return the active memory that replaced `memory`, directly or through others; None if there is none.
 
     For the text of an edit that was taken back, that is the memory that the edit corrected.
@@ -103,14 +103,14 @@ def replacement(tenant: Tenant, memory: Memory) -> Memory | None:
 def refuse_if_superseded(tenant: Tenant, memory: Memory) -> None:
     """Raise ConflictError if the memory is superseded: history cannot be changed."""
     if memory.state is State.SUPERSEDED:
-        newer = replacement(tenant, memory)
+        newer = find_replacement(tenant, memory)
         number = newer.id if newer else memory.superseded_by
         raise ConflictError(f"The memory {memory.id} is superseded by {number}; name that one.")
 
 
 def refuse_if_replaced(tenant: Tenant, memory: Memory) -> None:
     """Raise ConflictError if an active memory replaced this one: two versions must not both be in recall."""
-    if newer := replacement(tenant, memory):
+    if newer := find_replacement(tenant, memory):
         raise ConflictError(
             f"The memory {memory.id} stays out of recall, because {newer.id} replaced it; edit or supersede that one."
         )
@@ -186,7 +186,7 @@ def tag(
     tags = dict.fromkeys([*memory.tags, *map(normalise_tag, given)])
     wanted = tuple(each for each in tags if each not in gone)
     if wanted != memory.tags:
-        (memory,) = commit_changes(tenant, [(memory, note_change(memory, "tag", memory.tags, tags=wanted))])
+        (memory,) = commit_changes(tenant, [(memory, record_change(memory, "tag", memory.tags, tags=wanted))])
     return ChangedMemory.of(memory, said=f"{name_of(memory)} · id {memory.id}\n   {', '.join(memory.tags) or 'no tags'}")
 
 
@@ -206,9 +206,9 @@ def supersede(
         raise InvalidInputError(f"The memory {after.id} is {after.state}; only an active memory can supersede another.")
     refuse_if_from_file(before)
     refuse_if_superseded(tenant, before)
-    superseded = note_change(before, "supersede", before.state, state=State.SUPERSEDED, superseded_by=after.id)
+    superseded = record_change(before, "supersede", before.state, state=State.SUPERSEDED, superseded_by=after.id)
     # The newer one changes in the same commit, so that one of two concurrent opposite supersessions fails.
-    now, _ = commit_changes(tenant, [(before, superseded), (after, note_change(after, "supersede", before.id))])
+    now, _ = commit_changes(tenant, [(before, superseded), (after, record_change(after, "supersede", before.id))])
     return ChangedMemory.of(now, said=f"Superseded: {now.id} is history, {after.id} takes its place")
 
 
@@ -227,5 +227,5 @@ def _change_state(tenant: Tenant, memory: Memory, state: State, did: str, said: 
     if memory.state is not state:
         if state is State.ACTIVE:
             refuse_if_replaced(tenant, memory)
-        (memory,) = commit_changes(tenant, [(memory, note_change(memory, did, memory.state, state=state))])
+        (memory,) = commit_changes(tenant, [(memory, record_change(memory, did, memory.state, state=state))])
     return ChangedMemory.of(memory, said=f"{said}: {name_of(memory)} · id {memory.id}")

@@ -19,7 +19,7 @@ from memory_assets.language.secrets import mask
 from memory_assets.language.validation import validate_memory
 from memory_assets.models import MAX_IMPORTED_LENGTH, REVISES, Memory, NewMemory, RelationType, SecretPolicy, Source, State
 from memory_assets.operations.answers import Answer, LocalTime
-from memory_assets.operations.changes import changed_at, last_change, note_change
+from memory_assets.operations.changes import changed_at, last_change, record_change
 from memory_assets.sources.dating import lies_ahead
 from memory_assets.sources.files import RefusedFileError, open_regular
 from memory_assets.stores.files import writing
@@ -248,7 +248,7 @@ def _retire_memories(
         if memory.state not in SUPERSEDABLE or at is None or at <= (changed_at(memory) or _untimed_change(memory)):
             continue
         if line.state is State.FORGOTTEN:
-            retired.append((memory, note_change(memory, "forget", memory.state, at, state=line.state)))
+            retired.append((memory, record_change(memory, "forget", memory.state, at, state=line.state)))
         elif (
             line.state is State.SUPERSEDED
             and number not in said
@@ -256,11 +256,11 @@ def _retire_memories(
             and not _leads_to(newer, line.superseded_by, number)
         ):
             newer[number] = line.superseded_by
-            after = note_change(memory, "supersede", memory.state, at, state=line.state, superseded_by=line.superseded_by)
+            after = record_change(memory, "supersede", memory.state, at, state=line.state, superseded_by=line.superseded_by)
             retired.append((memory, after))
     forgotten = {after.id for _, after in retired if after.state is State.FORGOTTEN}
     back = [
-        (memory, note_change(memory, "undo", at=changed_at(line), state=State.ACTIVE, superseded_by=None))
+        (memory, record_change(memory, "undo", at=changed_at(line), state=State.ACTIVE, superseded_by=None))
         for memory, line in ((memory, there[number]) for number, memory in memories.items())
         if line.state is State.ACTIVE and memory.state is State.SUPERSEDED and memory.superseded_by in forgotten
     ]

@@ -10,7 +10,7 @@ from memory_assets.errors import ConflictError
 from memory_assets.language.guard import guarded_text
 from memory_assets.models import Memory, RelationType, State
 from memory_assets.operations.answers import Answer, LocalTime, View
-from memory_assets.operations.changes import commit_changes, last_change, note_change
+from memory_assets.operations.changes import commit_changes, last_change, record_change
 from memory_assets.operations.fields import Fraction, Query, Reference
 from memory_assets.operations.given import find_memory
 from memory_assets.stores.relations import StatedRelation
@@ -84,7 +84,7 @@ def _record_relation(tenant: Tenant, stated: StatedRelation) -> bool:
         before = {"id": stated.id, "source_id": stated.source_id, "target_id": stated.target_id, "type": stated.type}
         before["earlier"] = undone[0]["earlier"] if undone else holds
         changes = [
-            (each, note_change(each, "relate", before | {"previous": last_done(tenant, each)}))
+            (each, record_change(each, "relate", before | {"previous": last_done(tenant, each)}))
             for each in ends
             if each.state is not State.SUPERSEDED
         ]

@@ -14,7 +14,7 @@ from memory_assets.operations.changes import (
     commit_changes,
     guess_change,
     last_change,
-    note_change,
+    record_change,
     refuse_if_from_file,
     refuse_if_replaced,
 )
@@ -78,15 +78,15 @@ def _plan_undo(tenant: Tenant, memory: Memory, did: str, before: Any) -> list[tu
     if did == "relate" and isinstance(before, dict):
         ends = tenant.memories.get([before["source_id"], before["target_id"]])
         same = [each for each in ends if last_change(each)[0] == "relate" and last_change(each)[1]["id"] == before["id"]]
-        return [(each, note_change(each, _UNDONE, before)) for each in same]
+        return [(each, record_change(each, _UNDONE, before)) for each in same]
     if did == "tag" and isinstance(before, list):
-        return [(memory, note_change(memory, _UNDONE, tags=tuple(before)))]
+        return [(memory, record_change(memory, _UNDONE, tags=tuple(before)))]
     if did == "store" and isinstance(before, dict):
         metadata = {key: value for key, value in memory.metadata.items() if key != "occasions"}
         if before["occasions"]:
             metadata["occasions"] = before["occasions"]
         earlier = replace(memory, metadata=metadata, tags=tuple(before["tags"]), importance=before["importance"])
-        return [(memory, note_change(earlier, _UNDONE))]
+        return [(memory, record_change(earlier, _UNDONE))]
     if memory.state is State.SUPERSEDED and memory.superseded_by is not None:
         newer = find_memory(tenant, memory.superseded_by)
         if newer.state is State.SUPERSEDED:
@@ -96,9 +96,9 @@ def _plan_undo(tenant: Tenant, memory: Memory, did: str, before: Any) -> list[tu
         was = State(str(before)) if did == "forget" else State.ACTIVE
         if was is State.ACTIVE:
             refuse_if_replaced(tenant, memory)
-        return [(memory, note_change(memory, _UNDONE, state=was))]
+        return [(memory, record_change(memory, _UNDONE, state=was))]
     if did == "restore":
-        return [(memory, note_change(memory, _UNDONE, state=State(str(before))))]
+        return [(memory, record_change(memory, _UNDONE, state=State(str(before))))]
     where = f"superseded_by = {memory.id} AND state = '{State.SUPERSEDED}'"
     older = tenant.memories.get(tenant.memories.scan(("id",), where)["id"].to_pylist())
     if did == "supersede":
@@ -106,18 +106,18 @@ def _plan_undo(tenant: Tenant, memory: Memory, did: str, before: Any) -> list[tu
     refuse_if_from_file(memory)
     if older:
         return _take_back_version(memory, older)
-    return [(memory, note_change(memory, _UNDONE, state=State.FORGOTTEN))]
+    return [(memory, record_change(memory, _UNDONE, state=State.FORGOTTEN))]
 
 
 def _take_back_version(newer: Memory, older: list[Memory]) -> list[tuple[Memory, Memory]]:
     for each in older:
         refuse_if_from_file(each)
-    changes = [(each, note_change(each, _UNDONE, state=_state_before(each), superseded_by=None)) for each in older]
+    changes = [(each, record_change(each, _UNDONE, state=_state_before(each), superseded_by=None)) for each in older]
     ids = {each.id for each in older}
     if newer.state is State.ACTIVE and newer.metadata.get(REVISES) in ids:
-        changes.append((newer, note_change(newer, _UNDONE, state=State.FORGOTTEN)))
+        changes.append((newer, record_change(newer, _UNDONE, state=State.FORGOTTEN)))
     elif last_change(newer)[0] == "supersede" and last_change(newer)[1] in ids:
-        changes.append((newer, note_change(newer, _UNDONE)))
+        changes.append((newer, record_change(newer, _UNDONE)))
     return changes
 
 
