@@ -71,4 +71,4 @@ _add_cycle("cluster", "Monthly: cluster similar memories into patterns with a su
 @click.option("--yes", is_flag=True, help="Even if these are more than MEMORY_FORGET_AT_MOST (a tenth) of the active memories.")
 def forget(tenant: "Tenant", dry_run: bool, yes: bool) -> "Answer":
     """Quarterly: archive memories of low relevance; delete only if MEMORY_FORGET_DELETES is on."""
-    return operations.consolidate.clean(tenant, dry_run=dry_run, however_many=yes)
+    return operations.consolidate.forget(tenant, dry_run=dry_run, however_many=yes)

@@ -10,7 +10,7 @@ from memory_assets.graph.clusters import ClusterOutcome, find_clusters
 from memory_assets.graph.creative import CreativeOutcome, find_links
 from memory_assets.graph.decided_names import spellings_of
 from memory_assets.graph.edges import refresh_graph
-from memory_assets.graph.forgetting import forget
+from memory_assets.graph.forgetting import forget as forget_memories
 from memory_assets.graph.relevance import RelevanceOutcome, decay_cycle
 from memory_assets.learn.briefing import renew_brief
 from memory_assets.operations.answers import Answer, Instant, LocalTime, View, listed, name_of
@@ -79,7 +79,7 @@ class LeavingMemory(View):
     relevance: float
 
 
-class Cleaned(_Cycle):
+class Forgotten(_Cycle):
     """The memories that left recall, the least relevant first."""
 
     held_back: bool = Field(description="Whether nothing was (or would be) done, because too many would leave.")
@@ -147,7 +147,7 @@ def cluster(tenant: Tenant, *, dry_run: bool = False) -> Clustered:
     return Clustered.of(find_clusters(tenant, datetime.now(UTC), dry_run=dry_run), dry_run=dry_run)
 
 
-def clean(tenant: Tenant, *, dry_run: bool = False, however_many: bool = False) -> Cleaned:
+def forget(tenant: Tenant, *, dry_run: bool = False, however_many: bool = False) -> Forgotten:
     """Archive memories of low relevance; delete them only if the settings say so.
 
     With `dry_run` nothing changes. `however_many` confirms that more than `forget_at_most` may leave.
@@ -157,7 +157,7 @@ def clean(tenant: Tenant, *, dry_run: bool = False, however_many: bool = False) 
     """
     if not dry_run:
         _refresh_graph(tenant)
-    outcome = forget(tenant, datetime.now(UTC), dry_run=dry_run, however_many=however_many)
+    outcome = forget_memories(tenant, datetime.now(UTC), dry_run=dry_run, however_many=however_many)
     if not (dry_run or outcome.held_back):
         renew_brief(tenant)
     archived, deleted = (
@@ -165,7 +165,7 @@ def clean(tenant: Tenant, *, dry_run: bool = False, however_many: bool = False) 
         for leaving in (outcome.archived, outcome.deleted)
     )
     settings = tenant.settings
-    return Cleaned.of(
+    return Forgotten.of(
         outcome,
         dry_run=dry_run,
         at_most=settings.forget_at_most,
