@@ -40,7 +40,7 @@ def session_start(tenant: str | None, quiet: str | None) -> None:
         set_quiet(places.folder, project, quiet=quiet == "off")
         say(f"Sessions in {project.folder} are told {'nothing' if quiet == 'off' else 'what is remembered'}.")
         return
-    with never_in_the_way(places.data_dir):
+    with hide_errors(places.data_dir):
         if text := session_start(places, Hook.parse(_hook_input())):
             sys.stdout.write(f"{text}\n")
 
@@ -61,7 +61,7 @@ def session_end(tenant: str | None) -> None:
     from memory_assets.stores.locks import HOOK_PATIENCE_SECONDS
 
     places = read_places(chosen_tenant(tenant))
-    with never_in_the_way(places.data_dir):
+    with hide_errors(places.data_dir):
         hook = Hook.parse(_hook_input())
         transcript = Path(hook.transcript).expanduser()
         if places.session_start == "off" or not hook.transcript or not transcript.exists():  # a session without a prompt has none
@@ -100,7 +100,7 @@ def _hook_input() -> str:
 
 
 @contextmanager
-def never_in_the_way(data_dir: Path) -> Iterator[None]:
+def hide_errors(data_dir: Path) -> Iterator[None]:
     """Hide every error from the host; write it to `hooks.log` in the data folder, if that exists.
 
     The log gets the traceback without foreign messages: they may quote a memory, which the log would keep after its deletion.

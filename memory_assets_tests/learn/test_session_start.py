@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memory_assets.cli.main import cli
-from memory_assets.cli.session import never_in_the_way
+from memory_assets.cli.session import hide_errors
 from memory_assets.language.tokens import count_tokens
 from memory_assets.learn import session_start as module
 from memory_assets.learn.brief import (
@@ -190,7 +190,7 @@ def test_broken_input_of_the_hook_is_logged_and_told_nothing(settings: Settings,
 
 def test_the_log_of_hooks_says_where_they_failed_and_no_text(tmp_path: Path) -> None:
     secret = "Mira keeps the spare key below the third stone."
-    with never_in_the_way(tmp_path):
+    with hide_errors(tmp_path):
         raise ValueError(secret)
     said = (tmp_path / "hooks.log").read_text()
     assert "ValueError" in said and "test_session_start.py" in said
