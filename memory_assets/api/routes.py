@@ -25,7 +25,15 @@ from memory_assets.api.middleware import KEY_HEADER, authorised
 from memory_assets.api.pool import OpenTenant
 from memory_assets.errors import InvalidInputError
 from memory_assets.language.validation import validate_line
-from memory_assets.mcp.protocol import HANDSHAKE_VERSIONS, MODERN_VERSIONS, PARSE_ERROR, Message, Server, encoded, failure
+from memory_assets.mcp.protocol import (
+    HANDSHAKE_VERSIONS,
+    MODERN_VERSIONS,
+    PARSE_ERROR,
+    Message,
+    Server,
+    encode_message,
+    error_response,
+)
 from memory_assets.mcp.tools import Session
 from memory_assets.models import TENANT_PATTERN, NewMemory, Source
 from memory_assets.operations.answers import View
@@ -317,7 +325,7 @@ async def answer_message(request: Request, opened: OpenTenant) -> Response:
     try:
         message = json.loads(await request.body())
     except (ValueError, RecursionError):
-        return _json(failure(None, PARSE_ERROR, "The request body is not JSON."))
+        return _json(error_response(None, PARSE_ERROR, "The request body is not JSON."))
     session = Session(opened.tenant, _project(request), may_name_files=False, describe_error=describe_error)
     server = Server(session, all_tools=opened.tenant.settings.mcp_tools == "all")
     tool = server.called_tool(message)
@@ -331,7 +339,7 @@ async def answer_message(request: Request, opened: OpenTenant) -> Response:
 def _json(message: Message) -> Response:
     malformed = message["id"] is None
     status = HTTPStatus.BAD_REQUEST if malformed else HTTPStatus.OK
-    return Response(encoded(message), status, media_type="application/json")
+    return Response(encode_message(message), status, media_type="application/json")
 
 
 def _project(request: Request) -> Project | None:

@@ -121,12 +121,12 @@ class Server:
     def answer(self, message: object) -> Message | None:
         """Return the answer to one decoded message; None for a notification or a response."""
         if not isinstance(message, dict) or message.get("jsonrpc") != "2.0":
-            return failure(None, _INVALID_REQUEST, "Send one JSON-RPC 2.0 request or notification as a JSON object.")
+            return error_response(None, _INVALID_REQUEST, "Send one JSON-RPC 2.0 request or notification as a JSON object.")
         number, method = message.get("id"), message.get("method")
         if "id" not in message or "result" in message or "error" in message:
             return None
         if not isinstance(number, str | int) or isinstance(number, bool) or not isinstance(method, str):
-            return failure(
+            return error_response(
                 None, _INVALID_REQUEST, "A request has a `method` that is text and an `id` that is text or an integer."
             )
         try:
@@ -135,7 +135,7 @@ class Server:
             return {"jsonrpc": "2.0", "id": number, "error": error.body}
         except Exception as error:  # noqa: BLE001 - a failing request must not end the server
             _log.error("%s failed: %s", method, format_trace(error))
-            return failure(number, _INTERNAL_ERROR, "An internal error occurred.")
+            return error_response(number, _INTERNAL_ERROR, "An internal error occurred.")
 
     def _result(self, method: str, params: object) -> Message:
         params = {} if params is None else params
@@ -204,12 +204,12 @@ class Server:
         return {"description": prompt.__doc__, "messages": [{"role": "user", "content": {"type": "text", "text": text}}]}
 
 
-def encoded(message: Message) -> bytes:
+def encode_message(message: Message) -> bytes:
     """Encode a message as one line of JSON; half a surrogate pair, which a client may send as an escape, is escaped again."""
     return json.dumps(message, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "backslashreplace")
 
 
-def failure(number: str | int | None, code: int, message: str) -> Message:
+def error_response(number: str | int | None, code: int, message: str) -> Message:
     """Return a JSON-RPC error response."""
     return {"jsonrpc": "2.0", "id": number, "error": {"code": code, "message": message}}
 

@@ -11,7 +11,7 @@ from threading import Lock, Thread
 from typing import BinaryIO
 
 from memory_assets.errors import MemoryAssetsError
-from memory_assets.mcp.protocol import PARSE_ERROR, Message, Server, encoded, failure
+from memory_assets.mcp.protocol import PARSE_ERROR, Message, Server, encode_message, error_response
 from memory_assets.mcp.tools import Session
 from memory_assets.operations.take_in import SourceWatch
 from memory_assets.sources.projects import Project
@@ -72,7 +72,7 @@ class _Connection:
         try:
             message = json.loads(line)
         except (ValueError, RecursionError):
-            self._send(failure(None, PARSE_ERROR, "A line is not JSON."))
+            self._send(error_response(None, PARSE_ERROR, "A line is not JSON."))
             return
         method = message.get("method") if isinstance(message, dict) else None
         number = message.get("id") if isinstance(message, dict) else None
@@ -97,5 +97,5 @@ class _Connection:
         if message is None:
             return
         with self._writing, suppress(BrokenPipeError, ValueError):
-            self._sink.write(encoded(message) + b"\n")
+            self._sink.write(encode_message(message) + b"\n")
             self._sink.flush()
