@@ -216,7 +216,7 @@ async def health(opened: Opened) -> operations.health.Health:
 @router.get("/export", response_class=StreamingResponse, responses={200: {"content": {_JSONL: {}}}})
 async def export(opened: Opened) -> StreamingResponse:
     """All memories in every state, as JSON Lines."""
-    take = partial(next, operations.exchange.exported_lines(opened.tenant), "")
+    take = partial(next, operations.exchange.export_lines(opened.tenant), "")
     first = await opened.read(take)
 
     async def rest() -> AsyncIterator[str]:

@@ -91,7 +91,7 @@ def export(tenant: "Tenant", file: Path) -> "Answer | None":
     """
     if str(file) != "-":
         return operations.exchange.export(tenant, file)
-    for lines in operations.exchange.exported_lines(tenant):
+    for lines in operations.exchange.export_lines(tenant):
         say(lines, nl=False)
     return None
 

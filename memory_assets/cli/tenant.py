@@ -43,7 +43,7 @@ def list_tenants(tenant: "Tenant") -> "Answer":
 def delete(tenant: "Tenant", yes: bool) -> "Answer":
     """Delete a tenant with its memories and keys. Only a backup brings it back."""
     if not yes:
-        click.confirm(f"{operations.tenants.look_at(tenant).text()}\nDelete it for good?", abort=True)
+        click.confirm(f"{operations.tenants.view_tenant(tenant).text()}\nDelete it for good?", abort=True)
     return operations.tenants.delete(tenant)
 
 

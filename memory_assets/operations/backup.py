@@ -34,7 +34,7 @@ class BackupView(View):
 
     def line(self, local: LocalTime) -> str:
         moment = self.taken_at.astimezone(local.zone)
-        return f"{self.tenant}  {moment:%Y-%m-%d %H:%M:%S}  {counted(self.memories)}, {shown_bytes(self.bytes)}"
+        return f"{self.tenant}  {moment:%Y-%m-%d %H:%M:%S}  {counted(self.memories)}, {format_bytes(self.bytes)}"
 
 
 class BackedUp(Answer):
@@ -46,7 +46,7 @@ class BackedUp(Answer):
     notes: list[str] = Field(description="Files that could not be copied.")
 
     def text(self, local: LocalTime) -> str:
-        added = f"{shown_bytes(self.backup.added_bytes)} new" if self.backup.added_bytes else "nothing new"
+        added = f"{format_bytes(self.backup.added_bytes)} new" if self.backup.added_bytes else "nothing new"
         lines = [f"Backed up to {self.place}: {self.backup.line(local)} ({added})", *self.notes]
         if self.removed:
             lines.append(f"{counted(len(self.removed), 'old backup', 'old backups')} removed (MEMORY_BACKUP_KEEP).")
@@ -144,7 +144,7 @@ def view_backup(snapshot: Snapshot) -> BackupView:
     return BackupView.of(snapshot, files=len(snapshot.files), bytes=snapshot.stored_bytes, **rows)
 
 
-def shown_bytes(number: int) -> str:
+def format_bytes(number: int) -> str:
     """Render a size in bytes with a decimal unit."""
     power = min(len(_UNITS) - 1, (len(str(number)) - 1) // 3)
     return f"{number / 1000**power:.{min(power, 1)}f} {_UNITS[power]}"

@@ -49,13 +49,13 @@ def export(tenant: Tenant, file: Path) -> Exported:
     """
     written = -len(Tombstones(tenant.state).all)
     with writing(file) as lines:
-        for text in exported_lines(tenant):
+        for text in export_lines(tenant):
             lines.write(text.encode())
             written += text.count("\n")
     return Exported(file=file.absolute(), memories=written)
 
 
-def exported_lines(tenant: Tenant) -> Iterator[str]:
+def export_lines(tenant: Tenant) -> Iterator[str]:
     """Yield all memories as JSON Lines, a batch at a time, then the ids of erased ones.
 
     Raises:

@@ -67,10 +67,10 @@ def create(tenant: Tenant, *, with_key: bool = False) -> CreatedTenant:
 
 def list_tenants(settings: Settings) -> Tenants:
     """List all tenants, damaged ones too."""
-    return Tenants(tenants=tuple(look_at(Tenant(settings, name)) for name in tenant_names(settings)))
+    return Tenants(tenants=tuple(view_tenant(Tenant(settings, name)) for name in tenant_names(settings)))
 
 
-def look_at(tenant: Tenant) -> TenantView:
+def view_tenant(tenant: Tenant) -> TenantView:
     """Count a tenant's memories, keys and foreign files."""
     try:
         memories, fault = len(tenant.memories), ""
@@ -84,7 +84,7 @@ def delete(tenant: Tenant) -> DeletedTenant:
     """Delete a tenant, even a damaged one, with its memories, keys and Dagster's records. Only a backup brings it back."""
     from memory_assets.defs.runner import forget_everywhere
 
-    memories = look_at(tenant).memories
+    memories = view_tenant(tenant).memories
     delete_tenant(tenant)
     forget_everywhere(tenant.settings, tenant.name)
     return DeletedTenant(tenant=tenant.name, deleted_memories=memories)
