@@ -20,7 +20,7 @@ NUDGE_FROM = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class HookSettings:
     """The settings of one tenant that hooks and status lines need."""
 
     data_dir: Path
@@ -46,11 +46,11 @@ class Places:
         return self.tenant == _RawSettings().text("tenant", "main")
 
 
-def read_places(tenant: str | None = None) -> Places:
+def read_hook_settings(tenant: str | None = None) -> HookSettings:
     """Return the settings of `tenant` (default: the tenant that the settings name). No malformed setting raises."""
     found = _RawSettings()
     data_dir, named = found.text("data_dir", ""), tenant or found.text("tenant", "main")
-    return Places(
+    return HookSettings(
         data_dir=_expand_path(data_dir) if data_dir else default_data_dir(),
         tenant=named if _TENANT.fullmatch(named) else _NOBODY,
         claude_projects_dir=_expand_path(found.text("claude_projects_dir", "~/.claude/projects")),

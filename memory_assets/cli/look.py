@@ -222,9 +222,9 @@ def health(tenant: "Tenant") -> "Answer":
 def _print_line(context: click.Context, _parameter: click.Parameter, is_wanted: bool) -> None:
     if is_wanted:
         from memory_assets.learn.brief import status_line
-        from memory_assets.places import read_places
+        from memory_assets.places import read_hook_settings
 
-        say(status_line(read_places()))
+        say(status_line(read_hook_settings()))
         context.exit()
 
 

@@ -28,9 +28,9 @@ def session_start(tenant: str | None, quiet: str | None) -> None:
     It prints nothing if nothing fits or if it fails; hooks.log in the data folder records the failure.
     """
     from memory_assets.learn.session_start import Hook, session_start, set_quiet
-    from memory_assets.places import read_places
+    from memory_assets.places import read_hook_settings
 
-    places = read_places(chosen_tenant(tenant))
+    places = read_hook_settings(chosen_tenant(tenant))
     if quiet:
         from memory_assets.sources.projects import project_at_hand
 
@@ -56,11 +56,11 @@ def session_end(tenant: str | None) -> None:
     from memory_assets.learn.ended import Ended, queue_session
     from memory_assets.learn.noted import find_sentences, note
     from memory_assets.learn.session_start import Hook
-    from memory_assets.places import read_places
+    from memory_assets.places import read_hook_settings
     from memory_assets.sources.projects import project_of
     from memory_assets.stores.locks import HOOK_PATIENCE_SECONDS
 
-    places = read_places(chosen_tenant(tenant))
+    places = read_hook_settings(chosen_tenant(tenant))
     with hide_errors(places.data_dir):
         hook = Hook.parse(_hook_input())
         transcript = Path(hook.transcript).expanduser()

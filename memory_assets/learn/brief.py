@@ -15,7 +15,7 @@ from memory_assets.display import counted
 from memory_assets.language.unseen import without_unseen
 
 if TYPE_CHECKING:
-    from memory_assets.places import Places
+    from memory_assets.places import HookSettings
 
 NAME = "brief.json"
 ENDS = (".", "!", "?", ":", ";", "…")
@@ -112,7 +112,7 @@ def is_of_another_release(content: bytes) -> bool:
         return False
 
 
-def status_line(places: "Places") -> str:
+def status_line(places: "HookSettings") -> str:
     """Return such as "1,204 memories, 7 un-ingested memories across 3 silos"."""
     if (brief := read_brief(places.folder)) is None:
         return "no memories yet"

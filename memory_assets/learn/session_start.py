@@ -22,7 +22,7 @@ from memory_assets.learn.noted import read_noted
 from memory_assets.sources.projects import Project, project_of
 
 if TYPE_CHECKING:
-    from memory_assets.places import Places
+    from memory_assets.places import HookSettings
 
 
 _FRAME_TOKENS = 115
@@ -79,7 +79,7 @@ class Hook:
         return cls(**values)
 
 
-def session_start(places: "Places", hook: Hook) -> str:
+def session_start(places: "HookSettings", hook: Hook) -> str:
     """The text for a session's beginning; empty if there is nothing to say, or a project does not want it."""
     project = project_of(Path(hook.directory or "."))
     if project:

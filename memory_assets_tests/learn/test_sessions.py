@@ -16,7 +16,7 @@ from memory_assets.learn.session_start import Hook, session_start
 from memory_assets.models import Kind
 from memory_assets.operations.changes import forget
 from memory_assets.operations.take_in import take_in
-from memory_assets.places import read_places
+from memory_assets.places import read_hook_settings
 from memory_assets.settings import load_settings
 from memory_assets.tenants import Tenant
 from memory_assets_tests.chat_model import StandIn
@@ -101,7 +101,7 @@ def test_a_session_becomes_a_memory_that_the_next_one_is_told(tenant: Tenant, pr
     ]
     assert KEY not in memory.content
     assert not has_queued(tenant.folder)
-    assert "the tests pass" in session_start(read_places(), Hook(session="s2", directory=str(project)))
+    assert "the tests pass" in session_start(read_hook_settings(), Hook(session="s2", directory=str(project)))
 
 
 def test_a_session_that_goes_on_updates_its_memory_and_each_project_is_told_its_newest(tenant: Tenant, project: Path) -> None:
@@ -211,7 +211,7 @@ Shall I go on?"""
         "Left open: Old files in the archive folder.",
     ]
     assert told_of(tenant)[1:4] == wanted
-    assert " ".join(wanted) in session_start(read_places(), Hook(session="s2", directory=str(project)))
+    assert " ".join(wanted) in session_start(read_hook_settings(), Hook(session="s2", directory=str(project)))
 
 
 def test_it_is_told_in_german_too(tenant: Tenant, project: Path) -> None:
