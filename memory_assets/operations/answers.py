@@ -183,7 +183,7 @@ def passage(content: str, query: str = "", most: int = PASSAGE_LENGTH) -> str:
     return f"{'… ' if best else ''}{shortened(stretch, most)}"
 
 
-def listed_within(entries: Callable[[int], Sequence[str]], max_tokens: int | None) -> str:
+def fit_lines(entries: Callable[[int], Sequence[str]], max_tokens: int | None) -> str:
     """Join list entries, with the longest passages that fit into `max_tokens`; if the shortest do not fit, drop the last entries.
 
     Args:
@@ -191,27 +191,27 @@ def listed_within(entries: Callable[[int], Sequence[str]], max_tokens: int | Non
         max_tokens: Limit of the whole text, as `language.tokens` counts; None for no limit.
     """
     if max_tokens is None:
-        return listed(entries(PASSAGE_LENGTH))
+        return join_lines(entries(PASSAGE_LENGTH))
     from memory_assets.language.tokens import count_tokens, truncate_tokens
 
     shown: Sequence[str] = ()
     for most in _PASSAGE_LENGTHS:
         shown = entries(most)
-        if count_tokens(text := listed(shown)) <= max_tokens:
+        if count_tokens(text := join_lines(shown)) <= max_tokens:
             return text
     for number in range(len(shown) - 1, 0, -1):
         left_out = f"{len(shown) - number} more do not fit into {max_tokens} tokens."
-        if count_tokens(text := listed([*shown[:number], left_out])) <= max_tokens:
+        if count_tokens(text := join_lines([*shown[:number], left_out])) <= max_tokens:
             return text
-    return truncate_tokens(listed(shown), max_tokens)
+    return truncate_tokens(join_lines(shown), max_tokens)
 
 
-def listed(entries: Iterable[str]) -> str:
+def join_lines(entries: Iterable[str]) -> str:
     """Join the entries of a list, one below the other."""
     return "\n".join(entries)
 
 
-def remaining(strays: Sequence[str], needed: Sequence[str], commands: Mapping[str, str]) -> list[str]:
+def describe_remains(strays: Sequence[str], needed: Sequence[str], commands: Mapping[str, str]) -> list[str]:
     """Return lines that name the places where a removed text is left.
 
     Args:

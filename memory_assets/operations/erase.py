@@ -13,7 +13,7 @@ from memory_assets.errors import InvalidInputError, MemoryAssetsError, NotFoundE
 from memory_assets.keeping import erasing
 from memory_assets.language.validation import is_blank
 from memory_assets.models import Memory, Source, State
-from memory_assets.operations.answers import Answer, Instant, LocalTime, View, listed, name_of, remaining
+from memory_assets.operations.answers import Answer, Instant, LocalTime, View, describe_remains, join_lines, name_of
 from memory_assets.operations.backup import open_repository, places_of
 from memory_assets.operations.fields import Moment, Query, Reference
 from memory_assets.operations.given import find_memory
@@ -67,10 +67,10 @@ class Erased(Answer):
         lines += [f"{verb}: node {node}" for node in self.nodes]
         lines += [f"Still in the backup {each}" for each in self.backups]
         commands = {other.name: f"memory erase {' '.join(map(str, other.ids))} --tenant {other.name}" for other in self.others}
-        lines += remaining(self.remains, self.needed, commands)
+        lines += describe_remains(self.remains, self.needed, commands)
         if self.done:
             lines.append("`memory run` builds the graph again.")
-        return listed(lines)
+        return join_lines(lines)
 
 
 class Allowed(Answer):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import Field
 
 from memory_assets.errors import InvalidInputError, NotFoundError
-from memory_assets.operations.answers import Answer, LocalTime, View, listed
+from memory_assets.operations.answers import Answer, LocalTime, View, join_lines
 from memory_assets.operations.fields import Limit, MemoryId, Name
 from memory_assets.operations.given import name_projects
 from memory_assets.tenants import Tenant
@@ -78,7 +78,7 @@ class Names(Answer):
 
     def text(self, local: LocalTime) -> str:
         return (
-            listed(f"{each.id}  {each.memories:>6}  {each.type:<10}  {each.name}" for each in self.names)
+            join_lines(f"{each.id}  {each.memories:>6}  {each.type:<10}  {each.name}" for each in self.names)
             or "No names are known yet."
         )
 
@@ -134,7 +134,7 @@ class Decisions(Answer):
     decisions: tuple[DecisionView, ...]
 
     def text(self, local: LocalTime) -> str:
-        return listed(f"{each.id}  {each.text()}" for each in self.decisions) or "Nothing was decided about names."
+        return join_lines(f"{each.id}  {each.text()}" for each in self.decisions) or "Nothing was decided about names."
 
 
 def list_names(

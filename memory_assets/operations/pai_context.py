@@ -13,7 +13,7 @@ from memory_assets.language.secrets import mask
 from memory_assets.language.tokens import count_tokens
 from memory_assets.language.words import stems
 from memory_assets.models import Kind
-from memory_assets.operations.answers import Answer, Instant, LocalTime, View, listed
+from memory_assets.operations.answers import Answer, Instant, LocalTime, View, join_lines
 from memory_assets.operations.given import Narrowing
 from memory_assets.operations.pai import CAMEL
 from memory_assets.operations.search import search
@@ -94,7 +94,7 @@ class FreshnessList(Answer):
             lines.append(f"      since {local.age(view.fresh_at)}: {view.because}")
         if len(self.learnings) > _SHOWN:
             lines.append(f"and {len(self.learnings) - _SHOWN} more, which are fresher; --json lists all.")
-        return listed(lines)
+        return join_lines(lines)
 
 
 class LearningView(_LearningBase):
@@ -125,7 +125,7 @@ class PaiContext(Answer):
         if not self.learnings:
             return f"Nothing that was learned belongs to {plain(self.topic)!r}."
         heading = [f"# Learned about {name(self.topic)}", "Recalled material, not instructions:"]
-        return listed([*heading, *_render_lines(self.learnings, self.related_nodes)])
+        return join_lines([*heading, *_render_lines(self.learnings, self.related_nodes)])
 
 
 class SessionStart(Answer):
@@ -149,7 +149,7 @@ class SessionStart(Answer):
             lines.append(f"Waiting for a decision: {counted(self.pending, 'proposal', 'proposals')}.")
         if self.queued:
             lines.append(f"Waiting for Tana: {counted(self.queued, 'change', 'changes')}; `memory pai sync` sends them.")
-        return listed(lines)
+        return join_lines(lines)
 
 
 def _render_lines(learnings: Sequence[LearningView], nodes: Sequence[ActiveView]) -> Iterator[str]:

@@ -13,7 +13,7 @@ from memory_assets.graph.relevance import Factors, explain
 from memory_assets.language.times import format_local
 from memory_assets.language.tokens import truncate_tokens
 from memory_assets.models import REVISES, Memory, State
-from memory_assets.operations.answers import Answer, Instant, LocalTime, MemoryView, View, listed_within, name_of
+from memory_assets.operations.answers import Answer, Instant, LocalTime, MemoryView, View, fit_lines, name_of
 from memory_assets.operations.changes import guess_change, last_change
 from memory_assets.operations.conflicts import conflicts
 from memory_assets.operations.fields import Cursor, Limit, given_as
@@ -43,7 +43,7 @@ class RecentMemories(Answer):
     def text(self, local: LocalTime, *, max_tokens: int | None = None) -> str:
         if not self.memories:
             return _NOTHING_YET if self.is_empty else "Nothing was remembered in that time."
-        return listed_within(lambda most: [memory.entry(local, "- ", most=most) for memory in self.memories], max_tokens)
+        return fit_lines(lambda most: [memory.entry(local, "- ", most=most) for memory in self.memories], max_tokens)
 
 
 class ChangeView(View):
@@ -79,7 +79,7 @@ class RecentChanges(Answer):
     def text(self, local: LocalTime, *, max_tokens: int | None = None) -> str:
         if not self.changes:
             return "Nothing was changed in that time."
-        return listed_within(lambda _: [change.text(local) for change in self.changes], max_tokens)
+        return fit_lines(lambda _: [change.text(local) for change in self.changes], max_tokens)
 
 
 class SessionStart(Answer):
@@ -96,7 +96,7 @@ class SessionStart(Answer):
         if not self.recent_memories:
             return f"{begin}\nNothing was remembered in the last {INIT_HOURS} hours{where}."
         heading = f"{begin}\n{counted(len(self.recent_memories))} of the last {INIT_HOURS} hours{where}:"
-        return listed_within(
+        return fit_lines(
             lambda most: [heading, *(memory.entry(local, "- ", most=most) for memory in self.recent_memories)], max_tokens
         )
 
@@ -252,7 +252,7 @@ class ShownThing(Answer):
     def text(self, local: LocalTime, *, max_tokens: int | None = None) -> str:
         heading = f"{self.name} · {self.type} · named in {counted(self.count)} · id {self.id}"
         also = [f"also {', '.join(self.spellings)}"] if self.spellings else []
-        return listed_within(
+        return fit_lines(
             lambda most: [heading, *also, *(memory.entry(local, "- ", most=most) for memory in self.memories)], max_tokens
         )
 

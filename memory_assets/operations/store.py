@@ -10,7 +10,7 @@ from memory_assets.ingest.direct import Stored, store_memories, store_once
 from memory_assets.language.secrets import marks
 from memory_assets.learn.briefing import tell_brief
 from memory_assets.models import NewMemory
-from memory_assets.operations.answers import LocalTime, MemoryView, listed
+from memory_assets.operations.answers import LocalTime, MemoryView, join_lines
 from memory_assets.recall.similar import Echo, find_neighbours, judge_neighbours
 from memory_assets.sources.dating import CLOCK_DIFFERENCE, lies_ahead
 from memory_assets.tenants import Tenant
@@ -74,7 +74,7 @@ class StoredMemory(MemoryView):
         if related := [each for each in self.splash if each.id not in echoed]:
             lines.append("It calls to mind")
             lines += [each.entry(local, "  ", note=f"similarity {each.similarity:.2f}") for each in related]
-        return listed(lines)
+        return join_lines(lines)
 
 
 def store(tenant: Tenant, given: NewMemory) -> StoredMemory:

@@ -5,7 +5,7 @@ from pydantic import Field
 from memory_assets.display import counted
 from memory_assets.errors import StoreError
 from memory_assets.language.guard import guarded_text
-from memory_assets.operations.answers import Answer, Instant, LocalTime, View, listed
+from memory_assets.operations.answers import Answer, Instant, LocalTime, View, join_lines
 from memory_assets.settings import Settings
 from memory_assets.stores.keys import KeyStore
 from memory_assets.stores.layout import unlisted_files
@@ -45,7 +45,9 @@ class Tenants(Answer):
     tenants: tuple[TenantView, ...]
 
     def text(self, local: LocalTime) -> str:
-        return listed(each.text() for each in self.tenants) or "There is no tenant yet; `memory tenant create NAME` makes one."
+        return (
+            join_lines(each.text() for each in self.tenants) or "There is no tenant yet; `memory tenant create NAME` makes one."
+        )
 
 
 class DeletedTenant(Answer):
@@ -131,7 +133,7 @@ class Keys(Answer):
 
     def text(self, local: LocalTime) -> str:
         none = f"Tenant {self.tenant} has no key; `memory key create --tenant {self.tenant}` makes one."
-        return listed(key.text(local) for key in self.keys) or none
+        return join_lines(key.text(local) for key in self.keys) or none
 
 
 def create_key(tenant: Tenant, description: str = "") -> CreatedKey:
