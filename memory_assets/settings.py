@@ -83,7 +83,7 @@ class Settings(BaseSettings):
     source_max_bytes: int | None = Field(None, ge=1, description="Largest source file, in bytes; default: by source.")
 
     secrets: SecretPolicy = Field(
-        SecretPolicy.MASK, description="What happens to keys and passwords in texts: mask, refuse or allow."
+        SecretPolicy.MASK, description="What to do with keys and passwords in texts: mask, refuse or allow."
     )
 
     embedder: str = Field("auto", description="auto (bge-small), e5-multilingual, ollama, ollama:MODEL or openai:MODEL")
@@ -110,9 +110,7 @@ class Settings(BaseSettings):
     decay_rate: float = Field(0.01, ge=0, description="Relevance decays by exp(-rate * days); 0.1 forgets within days.")
     archive_threshold: Fraction = Field(0.2, description="Relevance below which `consolidate forget` archives.")
     delete_threshold: Fraction = Field(0.05, description="Relevance below which `consolidate forget` deletes, if that is on.")
-    forget_deletes: bool = Field(
-        False, description="Whether `consolidate forget` deletes memories; it exports them to a file first."
-    )
+    forget_deletes: bool = Field(False, description="Whether `consolidate forget` deletes memories; it exports them first.")
     forget_grace_days: float = Field(30.0, ge=0, description="Days after a memory's last sign of life in which it is kept.")
     forget_at_most: Fraction = Field(0.1, description="Share of active memories that `consolidate forget` takes without --yes.")
     creative_sample: int = Field(500, ge=0, description="Memories that the creative cycle samples.")
@@ -139,16 +137,16 @@ class Settings(BaseSettings):
 
     tana_url: str = Field("http://localhost:8262", description="Tana's Local API.")
     tana_token: SecretStr | None = Field(
-        None, description="Token of that API; default: the one kept by `keyring set memory_assets tana`."
+        None, description="Its token; default: the one that `keyring set memory_assets tana` keeps."
     )
     tana_timeout: float = Field(15.0, gt=0, description="Seconds that one request to Tana may take.")
     tana_read_seconds: float = Field(600.0, gt=0, description="Seconds after which reading Tana stops; the next run continues.")
     tana_workspace: str = Field("", description="Name or id of the workspace; default: pai-seed's, else the only one.")
     tana_parent: str = Field("", description="Id of the learnings' parent node; default: `PAI memory` in the Library.")
     tana_leaving: Literal["trash", "archive"] = Field(
-        "trash", description="Trash or archive the node of an entry that left seed.json."
+        "trash", description="trash or archive nodes of entries that left seed.json."
     )
-    tana_edits: Literal["restore", "leave"] = Field("restore", description="Restore or leave a mirrored field edited in Tana.")
+    tana_edits: Literal["restore", "leave"] = Field("restore", description="restore or leave mirrored fields edited in Tana.")
     tana_trash_at_most: Fraction = Field(0.1, description="Share of mirrored entries that `pai sync` removes without --yes.")
 
     session_start: Literal["on", "off"] = Field("on", description="Whether a session starts with a brief from memory.")
@@ -187,9 +185,7 @@ class Settings(BaseSettings):
     workers: int = Field(
         default_factory=count_processors, ge=1, le=64, description="Processes of `memory serve`; default: one for each processor."
     )
-    service_threads: int = Field(
-        2, ge=1, le=64, description="Concurrent searches of each process; more help only with a remote embedder."
-    )
+    service_threads: int = Field(2, ge=1, le=64, description="Concurrent searches a process; more help only a remote embedder.")
     resident_bytes: int = Field(
         512 << 20,
         ge=0,
@@ -202,9 +198,7 @@ class Settings(BaseSettings):
     request_timeout: float = Field(20.0, gt=0, description="Longest pause in seconds while the body of a request arrives.")
     max_body_bytes: int = Field(262_144, ge=1_024, description="Largest request body that the service reads, in bytes.")
     rate_limit: int = Field(0, ge=0, description="Requests a minute allowed for each key; 0: no limit.")
-    metrics_token: SecretStr | None = Field(
-        None, description="Bearer token for /metrics; without one, only loopback may read it."
-    )
+    metrics_token: SecretStr | None = Field(None, description="Bearer token for /metrics; without one only loopback may read it.")
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
         "INFO", validation_alias=_named_by_seeds("LOG_LEVEL"), description="How much the service logs."
     )

@@ -48,7 +48,7 @@ def store(tenant: "Tenant", text: tuple[str, ...], kind: str, project: str, here
 @click.option("--store", "outcome", flag_value="store", help="Store the sentences with these ids; without ids all.")
 @click.option("--drop", "outcome", flag_value="drop", help="Drop them.")
 @click.option(
-    "--told", "session", is_flag=False, flag_value="", metavar="[SESSION]", help="List what SESSION, or the last one, was told."
+    "--told", "session", is_flag=False, flag_value="", metavar="[SESSION]", help="What SESSION, or the last one, was told."
 )
 @click.argument("ids", nargs=-1)
 def noted(tenant: "Tenant", outcome: str | None, session: str | None, ids: tuple[str, ...]) -> "Answer":

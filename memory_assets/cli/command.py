@@ -114,9 +114,7 @@ creating_option = click.option(
     help="Create the tenant if it does not exist.",
 )
 """Option of writing commands that may create the tenant."""
-max_tokens_option = click.option(
-    "--max-tokens", type=click.IntRange(min=20), metavar="N", help="Shorten the text to at most N tokens."
-)
+max_tokens_option = click.option("--max-tokens", type=click.IntRange(min=20), metavar="N", help="Shorten the text to N tokens.")
 timezone_option = click.option(
     "--timezone", metavar="ZONE", is_eager=True, help="Time zone of times, such as Europe/Berlin; default: POND_TIMEZONE."
 )

@@ -32,9 +32,7 @@ def _filter_options(function: "Callable[..., Answer]") -> "Callable[..., Answer]
         here_option,
         click.option("--project", default="", help="Only of this project; the last part of its folder is enough."),
         click.option("--action", "actions", multiple=True, help="Only with this verb, such as `decide`."),
-        click.option(
-            "--entity", "entities", multiple=True, help="Only memories that name this person or thing, in any spelling."
-        ),
+        click.option("--entity", "entities", multiple=True, help="Only memories that name this person or thing in any spelling."),
         click.option("--tag", "tags", multiple=True, help="Only with this tag."),
         click.option("--kind", "kinds", multiple=True, type=kind, help="Only of this kind."),
     ):
@@ -76,9 +74,7 @@ def search(
 @click.option("--hours", type=click.FloatRange(min=0, min_open=True), help="Only the last so many hours.")
 @_since_option
 @_until_option
-@click.option(
-    "--changes", is_flag=True, help="List the last changes instead, with files that `memory learn` deleted and who did it."
-)
+@click.option("--changes", is_flag=True, help="List the last changes, with files that `memory learn` deleted and who did it.")
 @here_option
 @max_tokens_option
 @timezone_option
@@ -156,9 +152,7 @@ def names(
 
 
 @command("memory timeline --on 2026-03-01 --project billing")
-@time_option(
-    "--on", zone="UTC", metavar="DAY", help="List the memories that held at the end of this day, in UTC; also yesterday, 7d."
-)
+@time_option("--on", zone="UTC", metavar="DAY", help="List memories that held at the end of this day in UTC; also yesterday, 7d.")
 @click.option("--limit", "-n", type=click.IntRange(1, 1000), default=20, show_default=True, help="With --on.")
 @_filter_options
 @timezone_option
@@ -183,9 +177,7 @@ def session(tenant: "Tenant", project: str, off: str | None, on: str | None) -> 
 @command("memory context 'the billing export' --lens meeting-prep --max-tokens 2000", prints=True)
 @click.argument("topics", nargs=-1, required=True, metavar="TOPIC-OR-ID...")
 @click.option("--depth", type=click.IntRange(1, 5), default=2, show_default=True, help="Links to follow from the topic.")
-@click.option(
-    "--max-tokens", type=click.IntRange(1, 1_000_000), default=4000, show_default=True, help="Limit of the whole document."
-)
+@click.option("--max-tokens", type=click.IntRange(1, 1_000_000), default=4000, show_default=True, help="Limit of the document.")
 @click.option("--include-fields/--no-include-fields", default=True, help="Include field values.  [default: include-fields]")
 @click.option("--format", "form", type=click.Choice(["markdown", "json"]), default="markdown", show_default=True)
 @click.option(

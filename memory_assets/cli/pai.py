@@ -118,9 +118,7 @@ def tana() -> None:
 
 
 @command("MEMORY_TANA_TOKEN=... memory tana read", group=tana)
-@click.option(
-    "--most", type=click.IntRange(1), default=3000, show_default=True, help="Most nodes to read; the next call continues."
-)
+@click.option("--most", type=click.IntRange(1), default=3000, show_default=True, help="Nodes to read; the next call continues.")
 def read(tenant: "Tenant", most: int) -> "Answer":
     """Read the changes in the workspace MEMORY_TANA_WORKSPACE, for `memory context` and for times when Tana does not answer."""
     return operations.pai.read_tana(tenant, most)

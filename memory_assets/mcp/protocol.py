@@ -126,9 +126,7 @@ class Server:
         if "id" not in message or "result" in message or "error" in message:
             return None
         if not isinstance(number, str | int) or isinstance(number, bool) or not isinstance(method, str):
-            return error_response(
-                None, _INVALID_REQUEST, "A request has a `method` that is text and an `id` that is text or an integer."
-            )
+            return error_response(None, _INVALID_REQUEST, "A request needs a `method` (text) and an `id` (text or an integer).")
         try:
             return {"jsonrpc": "2.0", "id": number, "result": self._result(method, message.get("params"))}
         except _ProtocolError as error:

@@ -71,9 +71,7 @@ class VerifiedBackup(Answer):
     place: str
     backup: BackupView
     damage: list[str]
-    opened: bool = Field(
-        description="Whether rows were compared; of an encrypted backup without its identity, only stored bytes are."
-    )
+    opened: bool = Field(description="Whether rows were compared; without the identity of an encrypted backup only bytes are.")
 
     @property
     def is_failure(self) -> bool:
@@ -92,9 +90,7 @@ def backup(tenant: Tenant, place: str | None = None) -> BackedUp:
     """
     repository = open_repository(tenant.settings, place)
     if Path(repository.target).is_relative_to(tenant.settings.data_dir):
-        raise InvalidInputError(
-            f"{repository.target} lies in the data folder, which is lost as a whole; name a folder elsewhere."
-        )
+        raise InvalidInputError(f"{repository.target} is in the data folder, which is lost as a whole; name a folder elsewhere.")
     tenant.must_exist()
     tenant.state.update(_PLACES, lambda held: json.dumps(sorted({*_parse_places(held), repository.target})).encode())
     snapshot = take_backup(tenant, repository)

@@ -40,9 +40,7 @@ class ActiveView(View):
 
     name: str
     type: str = Field(validation_alias="kind", description="person, project or meeting.")
-    last_modified: Instant | None = Field(
-        validation_alias="active_at", description="Last known activity in Tana; null if long ago."
-    )
+    last_modified: Instant | None = Field(validation_alias="active_at", description="Last activity in Tana; null if long ago.")
 
 
 class _LearningBase(View):

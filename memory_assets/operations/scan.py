@@ -43,9 +43,7 @@ _HOOKS = "SELECT path, hook FROM source_hooks"
 class Leak(View):
     """A stored text that contains secrets."""
 
-    place: str = Field(
-        description="A memory, a relation, text read from a file, a kept file, a key, or copies of curated memories."
-    )
+    place: str = Field(description="A memory, relation, text read from a file, kept file, key, or copies of curated memories.")
     kinds: list[str]
 
 

@@ -28,9 +28,7 @@ class TenantView(View):
     tenant: str
     memories: int | None = Field(description="Number of memories in any state; null if they cannot be read.")
     keys: int = Field(description="Number of active keys.")
-    others: list[str] = Field(
-        description="Files in its folder that are not the program's; `memory tenant delete` removes them too."
-    )
+    others: list[str] = Field(description="Foreign files in its folder; `memory tenant delete` removes them too.")
     fault: str = Field(description="Why its memories cannot be read; empty if they can.")
 
     def text(self) -> str:
@@ -45,9 +43,7 @@ class Tenants(Answer):
     tenants: tuple[TenantView, ...]
 
     def text(self, local: LocalTime) -> str:
-        return (
-            join_lines(each.text() for each in self.tenants) or "There is no tenant yet; `memory tenant create NAME` makes one."
-        )
+        return join_lines(each.text() for each in self.tenants) or "No tenant exists yet; `memory tenant create NAME` makes one."
 
 
 class DeletedTenant(Answer):
