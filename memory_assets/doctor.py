@@ -292,19 +292,19 @@ def _records(tenant: Tenant) -> Iterator[Finding]:
 
 
 def _brief(tenant: Tenant) -> Iterator[Finding]:
-    held = tenant.state.get(BRIEF)
+    brief = tenant.state.get(BRIEF)
     renew, where = partial(renew_brief, tenant), tenant.state.where(BRIEF)
-    if held is not None and is_of_another_release(held):
+    if brief is not None and is_of_another_release(brief):
         what = f"{where} is of another release; until it is written anew sessions are told nothing at their start"
         yield Finding("note", what, "Run `memory run`.", renew)
-    elif held is not None and parse_brief(held) is None:
+    elif brief is not None and parse_brief(brief) is None:
         what = f"{where} cannot be read, so sessions are told nothing at their start."
         yield Finding("fault", what, "Run `memory doctor --mend`, which writes it anew.", renew)
 
 
 def _keys(tenant: Tenant) -> Iterator[Finding]:
-    if held := KeyStore(tenant.state).list():
-        yield Finding("ok", f"{counted(len(held), 'key', 'keys')} over HTTP")
+    if keys := KeyStore(tenant.state).list():
+        yield Finding("ok", f"{counted(len(keys), 'key', 'keys')} over HTTP")
 
 
 def _store_id(tenant: Tenant) -> Iterator[Finding]:

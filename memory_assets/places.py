@@ -67,10 +67,10 @@ class _RawSettings:
         self._environment = {name.upper(): value for name, value in os.environ.items()}
         file = config_file()
         try:
-            held = tomllib.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+            content = tomllib.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
         except (OSError, ValueError):
-            held = {}
-        self._file: dict[str, Any] = {name.upper(): value for name, value in held.items()}
+            content = {}
+        self._file: dict[str, Any] = {name.upper(): value for name, value in content.items()}
 
     def text(self, field: str, default: str) -> str:
         return next((value for value in self._values(field) if isinstance(value, str)), default)

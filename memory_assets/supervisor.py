@@ -148,9 +148,9 @@ def _lock_state(path: Path) -> "Iterator[Callable[[list[Part]], None]]":
             raise StoreError("The services of this data folder run already; `memory down` ends them.")
 
         def write(parts: list[Part]) -> None:
-            said = json.dumps({"pid": os.getpid(), "parts": [part.state() for part in parts]}).encode()
-            os.pwrite(descriptor, said, 0)
-            os.ftruncate(descriptor, len(said))
+            content = json.dumps({"pid": os.getpid(), "parts": [part.state() for part in parts]}).encode()
+            os.pwrite(descriptor, content, 0)
+            os.ftruncate(descriptor, len(content))
 
         write([])
         yield write

@@ -39,8 +39,8 @@ class StepProgress:
         from rich.console import Console
         from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-        console, said = Console(stderr=True), TextColumn("{task.description}", markup=False)
-        layout = (SpinnerColumn(), said, BarColumn(bar_width=20), TimeElapsedColumn(), TimeRemainingColumn())
+        console, label = Console(stderr=True), TextColumn("{task.description}", markup=False)
+        layout = (SpinnerColumn(), label, BarColumn(bar_width=20), TimeElapsedColumn(), TimeRemainingColumn())
         return Progress(*layout, console=console, transient=True, disable=not self._shown or not console.is_terminal)
 
     def __enter__(self) -> "StepProgress":

@@ -222,9 +222,9 @@ def _write_list(folder: Path, files: Mapping[str, str], merged: str) -> None:
 def _read_list(folder: Path) -> tuple[dict[str, str], str]:
     """Read the list in `folder`: the digests of the installed files by path, and the text inserted into the user's settings."""
     try:
-        held = json.loads((folder / _LIST).read_bytes())
-        listed = {str(name): str(digest) for name, digest in held["files"].items()}
-        merged = str(held["merged"])
+        content = json.loads((folder / _LIST).read_bytes())
+        listed = {str(name): str(digest) for name, digest in content["files"].items()}
+        merged = str(content["merged"])
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise ConflictError(f"{folder} contains files that `memory install` did not write; move it away first.") from error
     if any(not (folder / name).resolve().is_relative_to(folder.resolve()) for name in listed):
@@ -251,11 +251,11 @@ _OBJECT = re.compile(rb"\A(?:\xef\xbb\xbf)?\s*\{(?P<space>\s*)")
 def added_member(path: Path, name: str, value: dict[str, Any]) -> str:
     """Return the text to insert behind the first brace of a JSON file to add a member; empty if the member exists."""
     data = _read(path)
-    held, opening = _parse_object(path, data), _OBJECT.match(data)
-    if name in held:
+    members, opening = _parse_object(path, data), _OBJECT.match(data)
+    if name in members:
         return ""
-    space = opening["space"].decode() if opening and held else ""
-    return f"{space}{json.dumps(name)}: {json.dumps(value)}{',' if held else ''}"
+    space = opening["space"].decode() if opening and members else ""
+    return f"{space}{json.dumps(name)}: {json.dumps(value)}{',' if members else ''}"
 
 
 def insert(path: Path, text: str) -> None:
@@ -294,9 +294,9 @@ def _read(path: Path) -> bytes:
 
 def _parse_object(path: Path, data: bytes) -> dict[str, Any]:
     try:
-        held = json.loads(data.decode("utf-8-sig"))
+        members = json.loads(data.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
         raise ConflictError(f"{path} is not JSON ({error}); mend it, and run the command again.") from error
-    if not isinstance(held, dict):
+    if not isinstance(members, dict):
         raise ConflictError(f"{path} is no JSON object; mend it, and run the command again.")
-    return held
+    return members

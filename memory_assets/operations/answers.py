@@ -149,8 +149,8 @@ def name_of(memory: Memory | MemoryView, plain: Callable[[str], str] = str) -> s
 
 def begins_with(text: str, title: str) -> bool:
     """Return whether a text begins with the words of a title, whatever separates them."""
-    said, named = (_WORD.findall(each.casefold()) for each in (text, title))
-    return said[: len(named)] == named
+    words, named = (_WORD.findall(each.casefold()) for each in (text, title))
+    return words[: len(named)] == named
 
 
 def without_title(content: str, title: str) -> str:
@@ -168,7 +168,7 @@ def passage(content: str, query: str = "", most: int = PASSAGE_LENGTH) -> str:
     if len(line := marked.replace("\n", LINE_BREAK)) <= most:
         return line
     whole = marked.replace("\n", " ")
-    best, most_held, end = 0, 0, 0
+    best, best_count, end = 0, 0, 0
     for line in (" ".join(sentence.split()) for sentence in sentences(content)) if asked else ():
         begin = max(end, whole.find(line, end))
         end = begin + len(line)
@@ -176,9 +176,9 @@ def passage(content: str, query: str = "", most: int = PASSAGE_LENGTH) -> str:
         for place in range(begin, end, step):
             if not asked.isdisjoint(stems(whole[place : min(place + step, end)])):
                 start = whole.rfind(" ", 0, place) + 1
-                held = len(asked & stems(whole[start : start + most]))
-                if held > most_held:
-                    best, most_held = start, held
+                count = len(asked & stems(whole[start : start + most]))
+                if count > best_count:
+                    best, best_count = start, count
     stretch = marked[best:].replace("\n", LINE_BREAK)
     return f"{'… ' if best else ''}{shortened(stretch, most)}"
 

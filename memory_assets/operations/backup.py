@@ -92,7 +92,7 @@ def backup(tenant: Tenant, place: str | None = None) -> BackedUp:
     if Path(repository.target).is_relative_to(tenant.settings.data_dir):
         raise InvalidInputError(f"{repository.target} is in the data folder, which is lost as a whole; name a folder elsewhere.")
     tenant.must_exist()
-    tenant.state.update(_PLACES, lambda held: json.dumps(sorted({*_parse_places(held), repository.target})).encode())
+    tenant.state.update(_PLACES, lambda content: json.dumps(sorted({*_parse_places(content), repository.target})).encode())
     snapshot = take_backup(tenant, repository)
     gone = prune(repository, tenant.name, tenant.settings.backup_keep, LocalTime.of(tenant.settings).zone)
     return BackedUp(
@@ -128,9 +128,9 @@ def places_of(tenant: Tenant) -> list[str]:
     return list(dict.fromkeys([*_parse_places(tenant.state.get(_PLACES)), *filter(None, [tenant.settings.backup_to])]))
 
 
-def _parse_places(held: bytes | None) -> list[str]:
+def _parse_places(content: bytes | None) -> list[str]:
     with suppress(ValueError, TypeError):  # a damaged list must not stop the next backup
-        return list(map(str, json.loads(held or b"[]")))
+        return list(map(str, json.loads(content or b"[]")))
     return []
 
 

@@ -130,11 +130,11 @@ _NOT_INHERITED = frozenset({"id", "external_id", "source_key", "created_at", "st
 class ChangedMemory(MemoryView):
     """A memory after a change."""
 
-    said: str = Field(exclude=True)
+    summary: str = Field(exclude=True)
     """The change in words."""
 
     def text(self, local: LocalTime) -> str:
-        return self.said
+        return self.summary
 
 
 class EditedMemory(ChangedMemory):
@@ -156,8 +156,8 @@ def edit(tenant: Tenant, reference: str | int, content: Content, *, source: Sour
         raise ConflictError(f"The memory {old.id} is forgotten; restore it, then edit it.")
     kept = mask(content) if tenant.settings.secrets is SecretPolicy.MASK else content
     if kept.strip() == old.content.strip():
-        said = f"Nothing changed: {old.id} already says that\n   {passage(old.content)}"
-        return EditedMemory.of(old, replaces=None, said=said)
+        summary = f"Nothing changed: {old.id} already says that\n   {passage(old.content)}"
+        return EditedMemory.of(old, replaces=None, summary=summary)
     automatic = tenant.analyzer.analyze(old.content).tags
     own = {
         "content": content,
@@ -170,8 +170,8 @@ def edit(tenant: Tenant, reference: str | int, content: Content, *, source: Sour
     )
     newer = revise_memory(tenant, old, given).memory
     tell_brief(tenant, [find_memory(tenant, old.id), newer])
-    said = f"Edited: {old.id} is history, {newer.id} takes its place\n   {passage(newer.content)}"
-    return EditedMemory.of(newer, replaces=old.id, said=said)
+    summary = f"Edited: {old.id} is history, {newer.id} takes its place\n   {passage(newer.content)}"
+    return EditedMemory.of(newer, replaces=old.id, summary=summary)
 
 
 def tag(
@@ -187,7 +187,7 @@ def tag(
     wanted = tuple(each for each in tags if each not in gone)
     if wanted != memory.tags:
         (memory,) = commit_changes(tenant, [(memory, record_change(memory, "tag", memory.tags, tags=wanted))])
-    return ChangedMemory.of(memory, said=f"{name_of(memory)} · id {memory.id}\n   {', '.join(memory.tags) or 'no tags'}")
+    return ChangedMemory.of(memory, summary=f"{name_of(memory)} · id {memory.id}\n   {', '.join(memory.tags) or 'no tags'}")
 
 
 def supersede(
@@ -209,7 +209,7 @@ def supersede(
     superseded = record_change(before, "supersede", before.state, state=State.SUPERSEDED, superseded_by=after.id)
     # The newer one changes in the same commit, so that one of two concurrent opposite supersessions fails.
     now, _ = commit_changes(tenant, [(before, superseded), (after, record_change(after, "supersede", before.id))])
-    return ChangedMemory.of(now, said=f"Superseded: {now.id} is history, {after.id} takes its place")
+    return ChangedMemory.of(now, summary=f"Superseded: {now.id} is history, {after.id} takes its place")
 
 
 def forget(tenant: Tenant, reference: str | int, *, seen: datetime | None = None) -> ChangedMemory:
@@ -222,10 +222,10 @@ def restore(tenant: Tenant, reference: str | int, *, seen: datetime | None = Non
     return _change_state(tenant, find_memory(tenant, reference, seen), State.ACTIVE, "restore", "In recall again")
 
 
-def _change_state(tenant: Tenant, memory: Memory, state: State, did: str, said: str) -> ChangedMemory:
+def _change_state(tenant: Tenant, memory: Memory, state: State, did: str, summary: str) -> ChangedMemory:
     refuse_if_superseded(tenant, memory)
     if memory.state is not state:
         if state is State.ACTIVE:
             refuse_if_replaced(tenant, memory)
         (memory,) = commit_changes(tenant, [(memory, record_change(memory, did, memory.state, state=state))])
-    return ChangedMemory.of(memory, said=f"{said}: {name_of(memory)} · id {memory.id}")
+    return ChangedMemory.of(memory, summary=f"{summary}: {name_of(memory)} · id {memory.id}")

@@ -214,25 +214,25 @@ def import_lines(
             f"{refused} line(s) of {name} are invalid, so nothing was imported; mend them, or skip them "
             "(--skip-invalid; over HTTP skip_invalid=true)."
         )
-    said = find_said(tenant.catalog, tenant.memories).intersection(exported) if exported else frozenset[int]()
+    in_sources = find_said(tenant.catalog, tenant.memories).intersection(exported) if exported else frozenset[int]()
     removed = erase_as_elsewhere(tenant, erased)  # it empties the catalog
     tombstones = Tombstones(tenant.state)
     out = {stone.id for stone in tombstones.all}
     wanted = [each for each in given if each.id not in out and not tombstones.find(each.content, mask(each.content))]
-    outcome = import_memories(tenant, wanted, on_progress, exported, said)
-    retired = _retire_memories(tenant, wanted, exported, said)
+    outcome = import_memories(tenant, wanted, on_progress, exported, in_sources)
+    retired = _retire_memories(tenant, wanted, exported, in_sources)
     _import_relations(tenant, stated)
     renew_brief(tenant)
     return Imported.of(outcome, refused=refused, erased=len(given) - len(wanted), removed=removed, retired=retired)
 
 
 def _retire_memories(
-    tenant: Tenant, lines: Sequence[NewMemory], exported: Mapping[int | None, datetime | None], said: Collection[int]
+    tenant: Tenant, lines: Sequence[NewMemory], exported: Mapping[int | None, datetime | None], in_sources: Collection[int]
 ) -> int:
     """Forget and supersede memories as the lines say; return how many left recall.
 
-    A memory is not superseded by a missing one, by one that it superseded here, or if a source file contains it (its id is in `said`).
-    If a version that was taken back at the origin is forgotten here, the memory that it replaced returns to recall.
+    A memory is not superseded by a missing one, by one that it superseded here, or if a source file contains it (`in_sources`). If a
+    version that was taken back at the origin is forgotten here, the memory that it replaced returns to recall.
     """
     there = {line.id: line for line in lines if line.id is not None and exported.get(line.id)}
     if not there:
@@ -251,7 +251,7 @@ def _retire_memories(
             retired.append((memory, record_change(memory, "forget", memory.state, at, state=line.state)))
         elif (
             line.state is State.SUPERSEDED
-            and number not in said
+            and number not in in_sources
             and line.superseded_by in newer
             and not _leads_to(newer, line.superseded_by, number)
         ):

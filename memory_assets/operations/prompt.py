@@ -82,9 +82,9 @@ def recall_for_prompt(
 
 def _describe(hit: Hit, prompt: str, outdated_sentences: Sequence[Outdated], zone: tzinfo) -> str:
     memory = hit.memory
-    said = passage(without_title(memory.content, memory.title), prompt)
-    is_named = begins_with(said, memory.title) or memory.title.casefold() in said.casefold()
-    named = said if is_named else f"{memory.title}: {said}"
+    shown = passage(without_title(memory.content, memory.title), prompt)
+    is_named = begins_with(shown, memory.title) or memory.title.casefold() in shown.casefold()
+    named = shown if is_named else f"{memory.title}: {shown}"
     newer = hit.replaced_by
     outdated = f" [outdated: replaced on {day_in(hit.replaced_on, zone)} by {newer.id}]" if newer and hit.replaced_on else ""
     of_sentences = [
