@@ -18,7 +18,7 @@ _BEAT_LOOKS = 60
 _PATIENCE_LOOKS = 180
 """Looks without an answer after which a process counts as hung: a minute and a half."""
 _LOAD_LOOKS = 600
-"""The same before the first answer: five minutes."""
+"""Looks without a first answer after which a process counts as hung: five minutes."""
 _SEND_SECONDS = 1.0
 _HEADERS = 1
 """HTTP/2's type of the frame that begins an answer; the settings frame before it comes from gRPC's own threads."""
