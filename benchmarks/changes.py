@@ -104,7 +104,7 @@ class Measured:
         self._scored()
         line("scores after it", following(self._changes_the_graph, self._scored), timed(self._scored_all))
         self.store.keep_resident(Allowance(_ALLOWANCE_BYTES), Path(self.store.uri).parent / "cache")
-        loading = timed(self.store.tend_resident)
+        loading = timed(self.store.maintain_resident)
         beside = MemoryStore(self.store.uri)
         mine, self.store = self.store, beside
         line("resident copy, another process stored", following(self.stores_one, lambda: mine.recent(1, Filters())), loading)

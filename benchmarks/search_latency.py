@@ -223,7 +223,7 @@ def main() -> None:
         result["recall@20_on_disk"] = found_by_index(tenant, parts[3][:50])
         started = time.perf_counter()
         tenant.memories.keep_resident(Allowance(tenant.settings.resident_bytes), tenant.folder / "cache")
-        tenant.memories.tend_resident()
+        tenant.memories.maintain_resident()
         if tenant.memories.is_resident:
             result["load_into_memory_s"] = round(time.perf_counter() - started, 2)
             result["search_in_memory"] = timed(embedder, parts[4], lambda text: search(tenant, text))

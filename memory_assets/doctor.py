@@ -17,6 +17,7 @@ from memory_assets.language.tokens import count_tokens
 from memory_assets.learn.brief import NAME as BRIEF
 from memory_assets.learn.brief import is_of_another_release, parse_brief
 from memory_assets.learn.briefing import renew_brief
+from memory_assets.learn.noted import read_noted
 from memory_assets.privacy import close_to_others, open_to_others
 from memory_assets.settings import read_settings_file, unknown_names
 from memory_assets.stores.files import disk_fault
@@ -223,7 +224,7 @@ def _tables(tenant: Tenant) -> Iterator[Finding]:
 def _table(stored: StoredTable) -> Iterator[Finding]:
     where, mend = f"table {stored.definition.name!r} in {stored.uri}", "Run `memory doctor --mend`"
     try:
-        with stored.explained():
+        with stored.explaining_errors():
             if lost := stored.lost_versions():
                 what = f"The last commits to the {where} are lost: it ends at version {lost[0]} of {lost[1]}."
                 yield Finding(
@@ -248,7 +249,7 @@ def _memories(tenant: Tenant) -> Iterator[Finding]:
     if not tenant.exists:
         yield Finding("note", f"tenant {tenant.name} has no memories yet", "Run `memory run` or `memory store TEXT`.")
         return
-    with tenant.memories.stored.explained():
+    with tenant.memories.stored.explaining_errors():
         older = tenant.memories.table.count_rows(outdated(tenant.analyzer))
     yield Finding("ok", f"{len(tenant.memories)} memories in {tenant.memories.uri}")
     if older:
@@ -300,6 +301,7 @@ def _brief(tenant: Tenant) -> Iterator[Finding]:
     elif brief is not None and parse_brief(brief) is None:
         what = f"{where} cannot be read, so sessions are told nothing at their start."
         yield Finding("fault", what, "Run `memory doctor --mend`, which writes it anew.", renew)
+    read_noted(tenant.folder)
 
 
 def _keys(tenant: Tenant) -> Iterator[Finding]:

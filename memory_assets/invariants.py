@@ -296,7 +296,7 @@ _FINDERS: dict[str, Find] = {
 _MENDS = {
     "every_text_is_analysed": "`memory status --refused` names the file; shorten the text.",
     "few_memories_are_archived": (
-        "`memory search --archived` shows them; if too many, lower MEMORY_ARCHIVE_THRESHOLD or MEMORY_DECAY_RATE, then `memory run`."
+        "`memory search '' --archived` shows them; if too many, lower MEMORY_ARCHIVE_THRESHOLD or MEMORY_DECAY_RATE, then `memory run`."
     ),
     "catalog_is_as_registered": "Run `memory doctor --mend`, then `memory run`, which derives the catalog anew.",
     "tables_are_as_registered": "Restore the tables with `memory restore`, or upgrade memory_assets if a newer release wrote them.",

@@ -195,7 +195,9 @@ class Settings(BaseSettings):
         (), description="Host names, separated by commas, under which clients may call the service besides its own address."
     )
     max_connections: int = Field(256, ge=2, description="Concurrent connections or requests from which the service answers 503.")
-    request_timeout: float = Field(20.0, gt=0, description="Longest pause in seconds while the body of a request arrives.")
+    request_timeout: float = Field(
+        20.0, gt=0, description="Seconds in which a request's body must arrive, and one more for each kB."
+    )
     max_body_bytes: int = Field(262_144, ge=1_024, description="Largest request body that the service reads, in bytes.")
     rate_limit: int = Field(0, ge=0, description="Requests a minute allowed for each key; 0: no limit.")
     metrics_token: SecretStr | None = Field(None, description="Bearer token for /metrics; without one only loopback may read it.")

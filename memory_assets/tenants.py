@@ -111,7 +111,8 @@ class Tenant:
             return
         close = get_close_matches(self.name, tenant_names(self.settings), n=1)
         meant = f" Did you mean {close[0]!r}?" if close else ""
-        raise NotFoundError(f"There is no tenant {self.name!r}; `memory tenant create {self.name}` makes it.{meant}")
+        mend = f"`memory tenant list` shows all, `memory tenant create {self.name}` makes it"
+        raise NotFoundError(f"There is no tenant {self.name!r}; {mend}.{meant}")
 
     @cached_property
     def state(self) -> "TenantState":

@@ -140,6 +140,22 @@ def test_every_field_but_the_content_is_one_line(field: str, character: str) -> 
         validate_memory(NewMemory("a\n\tb", Source.IMPORT, **fields))
 
 
+@pytest.mark.parametrize("field", ["author", "project", "session", "external_id"])
+def test_a_field_of_one_line_is_bounded_wherever_it_comes_from(field: str) -> None:
+    whole: dict[str, Any] = {field: "a" * 1_000}
+    longer: dict[str, Any] = {field: "a" * 1_001}
+    with pytest.raises(InvalidInputError, match=f"^{field} has 1,001 characters, and at most 1,000 are stored: shorten it"):
+        validate_memory(NewMemory("a", Source.MCP, **longer))
+    validate_memory(NewMemory("a", Source.MCP, **whole))
+
+
+def test_an_assistant_is_told_of_a_project_that_is_too_long(tenant: Tenant) -> None:
+    params = {"name": "store", "arguments": {"content": "Priya owns the export.", "project": "x" * 100_000}}
+    answer = Server(Session(tenant, None)).answer({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params})
+    assert answer and answer["result"]["isError"] and "project has 100,000 characters" in str(answer["result"])
+    assert not tenant.exists
+
+
 def test_an_import_names_the_field_and_takes_in_nothing(tmp_path: Path, settings: Settings) -> None:
     lines = tmp_path / "lines.jsonl"
     lines.write_text('{"content": "a", "author": "Mal\\u001blory"}\n{"content": "b", "title": "two\\nlines"}\n', encoding="utf-8")

@@ -6,8 +6,10 @@ rm -rf "$DEMO"
 mkdir -p "$DEMO"
 cp -R data/sample "$DEMO/home"
 
-step() { printf '\n\033[1m%s\033[0m\n' "$1"; }
-run() { printf '\033[2m$ memory %s\033[0m\n' "$*"; memory "$@"; }
+BOLD='' DIM='' PLAIN=''
+if [ -t 1 ] && [ -z "${NO_COLOR:-}" ]; then BOLD=$(printf '\033[1m') DIM=$(printf '\033[2m') PLAIN=$(printf '\033[0m'); fi
+step() { printf '\n%s%s%s\n' "$BOLD" "$1" "$PLAIN"; }
+run() { printf '%s$ memory %s%s\n' "$DIM" "$*" "$PLAIN"; memory "$@"; }
 
 step "1. Take in the sample home: Claude Code silos, seed.json and the LEARNING store"
 run run

@@ -2,6 +2,7 @@
 
 import asyncio
 import ctypes
+import errno
 import os
 import signal
 import socket
@@ -215,9 +216,9 @@ def _listen(settings: Settings) -> socket.socket:
     try:
         listener.bind(address)
     except OSError as error:
-        raise SettingsError(
-            f"Port {settings.port} of {settings.host} cannot be used ({error.strerror}); set PORT or --port to a free one."
-        ) from error
+        is_elsewhere = error.errno == errno.EADDRNOTAVAIL
+        mend = "set MEMORY_HOST or --host to an address of this machine" if is_elsewhere else "set PORT or --port to a free one"
+        raise SettingsError(f"Port {settings.port} of {settings.host} cannot be used ({error.strerror}); {mend}.") from error
     return listener
 
 

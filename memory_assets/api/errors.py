@@ -64,7 +64,8 @@ def _fault(fault: dict[str, Any]) -> str:
     if where == "body" and (not path or fault["type"] == "json_invalid"):
         what = _BODY_FAULTS.get(fault["type"], str(fault["msg"]))
         return f"The request body {what}: send a JSON object with the header Content-Type: application/json."
-    return f"{'.'.join(str(part)[:100] for part in path)}: {fault['msg'].removeprefix('Value error, ')}"
+    what = "is not a list" if fault["type"] == "sequence_str" else fault["msg"].removeprefix("Value error, ")
+    return f"{'.'.join(str(part)[:100] for part in path)}: {what}"
 
 
 def describe_error(error: Exception) -> str:

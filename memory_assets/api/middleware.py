@@ -44,6 +44,8 @@ _SECONDS = (0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.2, 0.5, 1.0, 5.0, 30.0)
 _MOST_BUCKETS = 4_096
 """Keys whose rate is counted; a bucket that was not used for longest is full again anyway."""
 _BUCKET_BYTES = 64
+_SLOWEST = 1_000
+"""Bytes a second that a body must bring once its first seconds are over."""
 _METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
 
 
@@ -191,7 +193,7 @@ class HostCheck(_Middleware):
 
 
 class BodyLimit(_Middleware):
-    """Refuses a request body that is too large with 413 (before it is read if its length is announced), and one that stalls with 408."""
+    """Refuses a request body that is too large with 413 (before it is read if its length is announced), and one that is slow with 408."""
 
     def __init__(self, app: ASGIApp, most_bytes: int, seconds: float) -> None:
         super().__init__(app)
@@ -205,12 +207,14 @@ class BodyLimit(_Middleware):
             response = error_response(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, self._message, {"Connection": "close"})
             await response(scope, receive, send)
             return
-        taken, is_complete = 0, False
+        taken, is_complete, begun = 0, False, 0.0
 
         async def receive_within_limit() -> Message:
-            nonlocal taken, is_complete
+            nonlocal taken, is_complete, begun
+            begun = begun or time.monotonic()
+            left = begun + self.seconds + taken / _SLOWEST - time.monotonic()
             try:
-                message = await asyncio.wait_for(receive(), None if is_complete else self.seconds)
+                message = await asyncio.wait_for(receive(), None if is_complete else left)
             except TimeoutError:
                 raise HTTPException(
                     HTTPStatus.REQUEST_TIMEOUT, "The request body did not arrive in time; send it again.", {"Connection": "close"}

@@ -99,13 +99,13 @@ class OpenTenant:
         """Whether `tend` has something to do, now or later: nothing where nothing was asked since it was done last."""
         if self.unmerged_since is not None:
             return True
-        return self._served_at >= self._tending_since and self.tenant.memories.needs_tending
+        return self._served_at >= self._tending_since and self.tenant.memories.needs_maintenance
 
     @property
     def may_be_tended(self) -> bool:
         """Whether `tend` has something to do now, and has not just taken long."""
         rested = time.monotonic() - self._tended_at > self._tending_took / _UPKEEP_SHARE
-        return rested and self.needs_upkeep and (self.may_merge or self.tenant.memories.needs_tending)
+        return rested and self.needs_upkeep and (self.may_merge or self.tenant.memories.needs_maintenance)
 
     @property
     def may_merge(self) -> bool:
@@ -126,7 +126,7 @@ class OpenTenant:
         try:
             if self.may_merge:
                 self._merge()
-            self.tenant.memories.tend_resident()
+            self.tenant.memories.maintain_resident()
         finally:
             self._tended_at = time.monotonic()
             self._tending_took = self._tended_at - self._tending_since

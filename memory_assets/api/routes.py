@@ -69,7 +69,7 @@ class TenantRoute(APIRoute):
             opened = request.state.opened = await state.pool.get(name)
             with opened.serving():
                 if (seen := request.headers.get(STORE_VERSION_HEADER, "")).isdecimal():
-                    await opened.read(opened.tenant.memories.reach, int(seen[:_MOST_DIGITS]))
+                    await opened.read(opened.tenant.memories.ensure_version, int(seen[:_MOST_DIGITS]))
                 return await handle(request)
 
         return handle_authorised

@@ -1,5 +1,6 @@
 """Make commands from operations: shared options, and the printing of answers."""
 
+import os
 import re
 import shutil
 import sys
@@ -164,7 +165,7 @@ def read_text(given: str) -> str:
 
 def say(text: str, **style: Any) -> None:
     """Print text with control characters escaped; `style` goes to `click.secho`."""
-    click.secho(visible(text), **style)
+    click.secho(visible(text), color=False if os.environ.get("NO_COLOR") else None, **style)
 
 
 def print_answer(answer: "Answer", tenant: "Tenant", timezone: str | None = None, *, as_json: bool, **shown: Any) -> None:
@@ -174,7 +175,8 @@ def print_answer(answer: "Answer", tenant: "Tenant", timezone: str | None = None
         return
     from memory_assets.operations.answers import LocalTime
 
-    _print_text(answer.text(replace(LocalTime.of(tenant.settings, timezone), program="memory "), **shown))
+    program = "memory " if tenant.name == tenant.settings.tenant else f"memory --tenant {tenant.name} "
+    _print_text(answer.text(replace(LocalTime.of(tenant.settings, timezone), program=program), **shown))
 
 
 def _print_text(text: str) -> None:

@@ -1,5 +1,6 @@
 """Commands that show memories and the state of the program. Few change anything: `conflicts`, `names`, `session`, `--mend`."""
 
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -170,8 +171,10 @@ def session(tenant: "Tenant", project: str, off: str | None, on: str | None) -> 
     """Preview the text that a session in a project gets at its start, and list lines that do not fit or are switched off."""
     if reference := off or on:
         return operations.session.tell_at_start(tenant, reference, told=bool(on))
-    folder = Path(project).expanduser()
-    return operations.session.preview(tenant, str(folder.resolve()) if project and folder.is_dir() else project)
+    with suppress(OSError, RuntimeError):  # a name that is too long, a home of nobody
+        if project and (folder := Path(project).expanduser()).is_dir():
+            project = str(folder.resolve())
+    return operations.session.preview(tenant, project)
 
 
 @command("memory context 'the billing export' --lens meeting-prep --max-tokens 2000", prints=True)

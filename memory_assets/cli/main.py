@@ -155,9 +155,8 @@ def _run() -> int:
         is_invalid = isinstance(error, InvalidInputError) or str(error).startswith(_VALIDATION)
         click.echo(f"memory: {visible(str(error).removeprefix(_VALIDATION))}", err=True)
         return 2 if is_invalid else 1
-    except BrokenPipeError:
-        sys.stderr.close()
-        return 1
+    except SystemExit:  # click's, where whoever reads has seen enough
+        return 0
     except Exception as error:
         if isinstance(error, MemoryError) or any(sign in str(error) for sign in _NO_MEMORY):
             click.echo("memory: There is not enough memory for this; close other programs or raise `ulimit -v`.", err=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from memory_assets.cli.command import chosen_tenant, say
-from memory_assets.errors import format_trace
+from memory_assets.errors import DamagedError, format_trace
 
 _MOST_INPUT = 1 << 20
 _MOST_LOG = 1 << 16
@@ -77,7 +77,7 @@ def session_end(tenant: str | None) -> None:
                 _ingest_in_background(tenant)
         try:
             note(places.folder, find_sentences(transcript, folder, hook.session), HOOK_PATIENCE_SECONDS)
-        except BlockingIOError:  # the next run makes the notes
+        except (BlockingIOError, DamagedError):  # a later run makes the notes
             queue_session(places.folder, Ended(hook.session, str(transcript), folder, is_summarised=summarised))
 
 

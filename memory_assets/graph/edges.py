@@ -19,7 +19,7 @@ from memory_assets.graph.entities import CALLED
 from memory_assets.graph.naming import AffectedNames, Naming
 from memory_assets.graph.statements import find_candidates, find_replacements
 from memory_assets.stores.catalog import Catalog, copy_in
-from memory_assets.stores.graph_builds import Build, present_build, record_build
+from memory_assets.stores.graph_builds import Build, read_build, record_build
 from memory_assets.stores.memories import MemoryStore
 from memory_assets.stores.relations import RelationStore
 from memory_assets.stores.schema import table
@@ -268,7 +268,7 @@ def _called(spellings: Mapping[str, str]) -> pa.Table:
 def _look(catalog: Catalog, changes: Changes, relations_version: int, spellings: Mapping[str, str]) -> _Found:
     """Find which names, statements, relations and links the change concerns. Names and statements are compared with the catalog closed."""
     with catalog.read() as connection:
-        build = present_build(connection)
+        build = read_build(connection)
         given = {"touched": changes.touched, "changed_surfaces": changes.surfaces, "changed_statements": changes.statements}
         copy_in(connection, given)
         connection.execute(_RESOLVED)
@@ -282,7 +282,7 @@ def _look(catalog: Catalog, changes: Changes, relations_version: int, spellings:
 def _write(catalog: Catalog, changes: Changes, difference: dict[str, pa.Table], found: _Found) -> _Counts | None:
     """Apply the difference in one transaction; None, and nothing written, if another build came in between."""
     with catalog.write() as connection:
-        if present_build(connection) != found.build:
+        if read_build(connection) != found.build:
             return None
         copy_in(connection, {"touched": changes.touched, "gone": changes.gone, "answers": found.answers})
         connection.execute("""

@@ -39,7 +39,7 @@ from memory_assets.models import Kind, State
 from memory_assets.stores.access_log import AccessLog, fold_accesses
 from memory_assets.stores.catalog import Catalog
 from memory_assets.stores.feed import CatalogRows, Changes, Position
-from memory_assets.stores.graph_builds import NO_BUILD, Build, present_build, touched_since
+from memory_assets.stores.graph_builds import NO_BUILD, Build, read_build, touched_since
 from memory_assets.stores.memories import MemoryStore
 
 if TYPE_CHECKING:
@@ -244,7 +244,7 @@ def refresh_relevance(
     with catalog.read() as connection:
         since, before = _position(connection, basis)
         found = memories.changes(since, CatalogRows(connection, "scored_memories"), INPUT)
-        build = present_build(connection)
+        build = read_build(connection)
         _register(connection, found)
         connection.execute(_NOW_ROWS)
         if since is None or not before.leads_to(build):

@@ -1,10 +1,10 @@
-"""Safe keeping: verified backups of a tenant, the way back from them, and texts that are gone for good.
+"""Backup, restore and erasure of tenants.
 
-What fails leaves the tenant and earlier backups whole, and can be run again:
+After a failure the tenant and earlier backups are intact, and the call can be repeated:
 
-    StoreError       a store or the place of the backups cannot be read or written
+    StoreError       a store or the repository cannot be read or written
     DamagedError     a backup is damaged; the message names the file
-    ConflictError    another process does the same, or the tenant of a restoration holds memories
+    ConflictError    another process does the same, or the tenant to restore holds memories already
     NotFoundError    there is no such backup
-    SettingsError    a backup cannot be encrypted or decrypted with what the settings name
+    SettingsError    a backup cannot be encrypted or decrypted with the given settings
 """

@@ -1,6 +1,6 @@
-"""Take a backup of a tenant while others write: its tables as of one moment, and the files that no run can make again.
+"""Backups: take one of a tenant, with its tables as of one moment and all files that no run can recreate, and prune old ones.
 
-One earlier backup is kept for each of the last days, weeks and months.
+Writers are not blocked. Pruning keeps one earlier backup for each of the last days, weeks and months.
 """
 
 import fcntl
@@ -27,50 +27,49 @@ from memory_assets.stores.state import TenantState
 from memory_assets.tenants import Tenant
 
 CATALOG = "catalog/"
-"""Tables of the catalog that no run could derive again, among a backup's files."""
+"""Prefix of a backup's files that hold catalog tables which no run can rebuild."""
 MAPPING = "outside/pai-mapping.json"
 SETTINGS = "outside/memory.toml"
-_TRIES = 5
+_ATTEMPTS = 5
 _PERIODS = ("%Y-%m-%d", "%G-W%V", "%Y-%m")
-"""What names a day, a week, a month."""
+"""Time formats that identify a day, a week, a month."""
 
 
 class Writer:
-    """Writes the objects of one backup, and takes up those of the last one that are still whole."""
+    """Writer of one backup's objects, which reuses intact objects of the last backup."""
 
     def __init__(self, repository: Repository, last: Snapshot | None) -> None:
-        """Look at what the repository holds."""
         self._repository = repository
         self._last = last.objects if last else {}
-        self._present = repository.sizes()
+        self._sizes = repository.sizes()
         self.objects: dict[str, Stored] = {}
         self.added_bytes = 0
 
-    def _held(self, name: str) -> Stored | None:
-        """An object of the last backup that is there in its full length."""
+    def _find_reusable(self, name: str) -> Stored | None:
+        """Return an object of the last backup if it exists with its full size."""
         stored = self._last.get(name)
-        return stored if stored and self._present.get(name) == stored.stored else None
+        return stored if stored and self._sizes.get(name) == stored.stored else None
 
     def has(self, name: str) -> bool:
-        """Whether an object of the last backup is there, for the recipient that the settings name."""
-        return self._held(name) is not None and name.endswith(f"zst{self._repository.cipher.suffix}")
+        """Return whether an object of the last backup exists and is encrypted for the current recipient."""
+        return self._find_reusable(name) is not None and name.endswith(f"zst{self._repository.cipher.suffix}")
 
     def read(self, name: str) -> bytes | None:
-        """The content of an index of the last backup; None where it is gone or damaged."""
+        """Return the content of an index of the last backup; None if it is missing or damaged."""
         try:
             return self._repository.get(name, self._last[name])
         except (DamagedError, KeyError):
             return None
 
     def reuse(self, name: str) -> None:
-        """Let this backup need an object that is there."""
+        """Add an existing object to this backup."""
         self.objects[name] = self._last[name]
 
     def put(self, content: bytes, *, secret: bool = True) -> str:
-        """Write an object, unless it is there, and return its name."""
+        """Write an object unless it exists; return its name."""
         name = self._repository.name_of(content, secret=secret)
         if name not in self.objects:
-            stored = self._held(name)
+            stored = self._find_reusable(name)
             if stored is None:
                 stored = self._repository.put(name, content, secret=secret)
                 self.added_bytes += stored.stored
@@ -79,8 +78,8 @@ class Writer:
 
 
 def take_backup(tenant: Tenant, repository: Repository) -> Snapshot:
-    """Copy what is not derived of a tenant into a repository; only what changed since its last backup there is written."""
-    with repository.alone(), pinned_tables(tenant) as place:
+    """Copy a tenant's underived data into a repository; only changes since its last backup there are written."""
+    with repository.locked(), pinned_tables(tenant) as place:
         last = repository.newest(tenant.name)
         writer = Writer(repository, last)
         snapshot = Snapshot(
@@ -95,7 +94,7 @@ def take_backup(tenant: Tenant, repository: Repository) -> Snapshot:
             name = stored.definition.name
             if stored.exists:
                 snapshot.tables[name] = _copy_newest(store, place, writer, last.tables.get(name) if last else None)
-        for path, content in _files(tenant, snapshot.notes):
+        for path, content in _read_files(tenant, snapshot.notes):
             snapshot.files[path] = writer.put(content)
         snapshot.objects, snapshot.added_bytes = writer.objects, writer.added_bytes
         repository.write(snapshot)
@@ -103,8 +102,8 @@ def take_backup(tenant: Tenant, repository: Repository) -> Snapshot:
 
 
 def _copy_newest(store: type[RelationStore | MemoryStore], place: Location, writer: Writer, last: TableCopy | None) -> TableCopy:
-    """Copy a table; if LanceDB removes files of that version meanwhile, which only a table that is not pinned allows, copy the newest."""
-    for _ in range(_TRIES - 1):
+    """Copy a table. If LanceDB removes that version's files meanwhile (possible only if the table is not pinned), copy the newest."""
+    for _ in range(_ATTEMPTS - 1):
         try:
             return copy_table(store(place).stored, writer, last)
         except StoreError as error:
@@ -115,10 +114,10 @@ def _copy_newest(store: type[RelationStore | MemoryStore], place: Location, writ
 
 @contextmanager
 def pinned_tables(tenant: Tenant) -> Iterator[Location]:
-    """Hold the tenant's tables as they are at one moment, and return the location at which they can be read meanwhile.
+    """Freeze the tenant's tables, and yield the location where the block can read them.
 
-    Both tables are hard-linked while nobody commits, which takes milliseconds. LanceDB's tags are not used for this: every cleanup of
-    versions fails as long as a tagged one is old. Tables in object storage are read at the version that is the newest now.
+    Both tables are hard-linked while commits are blocked, for milliseconds. LanceDB's tags are not used: as long as a tagged version is
+    old, every cleanup of versions fails. Tables in object storage are read at their newest version.
     """
     location = tenant.location
     if not location.is_folder or not location.path.exists():
@@ -143,7 +142,7 @@ def pinned_tables(tenant: Tenant) -> Iterator[Location]:
 
 
 def drop_pins(pin: Path) -> None:
-    """Remove what a backup pinned; a killed one leaves it."""
+    """Remove the hard links of a backup; a killed backup leaves them behind."""
     shutil.rmtree(pin / "vectors", ignore_errors=True)
 
 
@@ -154,8 +153,7 @@ def _link(source: str, target: str) -> None:
         shutil.copyfile(source, target)
 
 
-def _files(tenant: Tenant, notes: list[str]) -> Iterator[tuple[str, bytes]]:
-    """The files of a backup: path and content."""
+def _read_files(tenant: Tenant, notes: list[str]) -> Iterator[tuple[str, bytes]]:
     try:
         with tenant.catalog.read() as connection:
             rows = read_kept(connection)
@@ -171,7 +169,7 @@ def _files(tenant: Tenant, notes: list[str]) -> Iterator[tuple[str, bytes]]:
     for name, table in rows.items():
         if table.num_rows:
             yield f"{CATALOG}{name}", to_bytes(table)
-    yield from _unmoved(tenant).items()
+    yield from _read_consistent(tenant).items()
     if tenant.is_sources_tenant:
         mapping = tenant.settings.pai_mapping
         if mapping.is_file():
@@ -180,24 +178,24 @@ def _files(tenant: Tenant, notes: list[str]) -> Iterator[tuple[str, bytes]]:
             yield SETTINGS, held
 
 
-def _unmoved(tenant: Tenant) -> dict[str, bytes]:
-    """The kept files and values, read again if one was replaced meanwhile, so that a journal and what it tells of fit together."""
+def _read_consistent(tenant: Tenant) -> dict[str, bytes]:
+    """Return the kept files and values, read until two reads agree, so that a journal matches the files it describes."""
     state, folder = tenant.state, tenant.folder
-    read, before = _read(state, folder), None
-    for _ in range(_TRIES):
+    read, before = _read_kept_files(state, folder), None
+    for _ in range(_ATTEMPTS):
         if read == before:
             break
-        read, before = _read(state, folder), read
+        read, before = _read_kept_files(state, folder), read
     return read
 
 
-def _read(state: TenantState, folder: Path) -> dict[str, bytes]:
+def _read_kept_files(state: TenantState, folder: Path) -> dict[str, bytes]:
     paths = (path for path in kept_entries(state, folder) if not path.startswith("access/"))
     return {path: content for path in paths if (content := read_entry(state, folder, path)) is not None}
 
 
 def _settings_file(settings: Settings) -> bytes:
-    """The settings file without its secrets; empty where there is none."""
+    """Return the settings file without its secrets; empty if there is none."""
     try:
         held = settings_in_file(read_settings_file())
     except (OSError, ValueError):
@@ -211,10 +209,10 @@ def _settings_file(settings: Settings) -> bytes:
     return ("\n".join(lines) + "\n").encode() if lines else b""
 
 
-def kept_of(snapshots: Sequence[Snapshot], keep: Sequence[int], zone: tzinfo) -> list[Snapshot]:
-    """The backups of one tenant, the oldest first, that stay: the newest of each of the last `keep` days, weeks and months in `zone`.
+def select_kept(snapshots: Sequence[Snapshot], keep: Sequence[int], zone: tzinfo) -> list[Snapshot]:
+    """Return which backups of a tenant (oldest first) to keep: the newest of each of the last `keep` days, weeks and months in `zone`.
 
-    If the tenant was deleted and made again, the newest of each store stays: the new one says nothing of what the old one held.
+    If the tenant was deleted and recreated, the newest of each store is kept, because a new store holds nothing of the old one.
     """
     kept: set[str] = {snapshots[-1].name} if snapshots else set()
     for period, most in zip(_PERIODS, keep, strict=True):
@@ -226,13 +224,13 @@ def kept_of(snapshots: Sequence[Snapshot], keep: Sequence[int], zone: tzinfo) ->
 
 
 def prune(repository: Repository, tenant: str, keep: Sequence[int], zone: tzinfo) -> list[Snapshot]:
-    """Remove the backups of a tenant that need not stay, with what no other backup needs; return those that were removed.
+    """Remove a tenant's expired backups and the objects that no other backup needs; return the removed backups.
 
     If a manifest of the tenant is damaged, nothing is removed.
     """
-    with repository.alone():
+    with repository.locked():
         snapshots = repository.snapshots(tenant)
-        kept = {each.name for each in kept_of(snapshots, keep, zone)}
+        kept = {each.name for each in select_kept(snapshots, keep, zone)}
         gone = [each for each in snapshots if each.name not in kept]
         if gone:
             repository.remove(gone)

@@ -12,25 +12,25 @@ from memory_assets.settings import Settings
 
 @dataclass(frozen=True)
 class Cipher:
-    """Encrypts for one recipient, and decrypts with one identity."""
+    """Encryption for one recipient, and decryption with one identity."""
 
     recipient: str = ""
-    """Public key `age1...`; empty for backups that are not encrypted."""
+    """Public key `age1...`; empty for no encryption."""
     identity: Path | None = None
-    """File of the secret key; only reading needs it."""
+    """File of the secret key, needed only for reading."""
 
     @classmethod
     def of(cls, settings: Settings) -> "Cipher":
-        """The cipher of the settings."""
+        """Return the cipher that the settings name."""
         return cls(settings.backup_recipient or "", settings.backup_identity)
 
     @property
     def suffix(self) -> str:
-        """What the name of an object ends with, so that objects for different recipients are different objects."""
+        """Suffix of object names, different for every recipient."""
         return f".{blake2b(self.recipient.encode(), digest_size=4).hexdigest()}.age" if self.recipient else ""
 
     def encrypt(self, data: bytes) -> bytes:
-        """`data` for the recipient; as it is where there is none."""
+        """Return `data` encrypted for the recipient; unchanged if there is none."""
         if not self.recipient:
             return data
         age = _age()
@@ -42,7 +42,7 @@ class Cipher:
             ) from error
 
     def decrypt(self, data: bytes) -> bytes:
-        """What was encrypted."""
+        """Return the decrypted data."""
         age = _age()
         try:
             return age.decrypt(data, self._identities)
@@ -51,10 +51,10 @@ class Cipher:
 
     @cached_property
     def _identities(self) -> list[Any]:
-        """The keys of the identity, which is read once: it may be a pipe."""
+        """The keys of the identity file, which is read once because it may be a pipe."""
         age = _age()
         if self.identity is None:
-            raise SettingsError("The backup is encrypted; let MEMORY_BACKUP_IDENTITY name the file that holds its age identity.")
+            raise SettingsError("The backup is encrypted; set MEMORY_BACKUP_IDENTITY to the file with its age identity.")
         try:
             lines = self.identity.read_text(encoding="utf-8").splitlines()
             return [age.x25519.Identity.from_str(line.strip()) for line in lines if line.startswith("AGE-SECRET-KEY-")]

@@ -1,8 +1,8 @@
-"""Erases memories: their texts, and what was made of them, leave every file of the tenant, and no source brings them back.
+"""Erasure: remove memories' texts and everything derived from them from all files of the tenant, so that no source brings them back.
 
-Tombstones come first, so that nothing brings a text back meanwhile. Then go the kept files, and what is derived, from which a run could
-make the memory again. The memory itself goes after them: as long as it is there, an erasure that was killed finds the text, and so its
-other places. A kill leaves tombstones that are not finished; the next erasure goes on with those.
+Tombstones are written first, so that nothing brings a text back meanwhile. Then the kept files are purged, and derived data, from which
+a run could recreate the memory. The memory itself goes last: while it exists, a repeated erasure finds the text and so its other
+places. A kill leaves unfinished tombstones; the next erasure continues with them.
 """
 
 # pyarrow.compute makes its functions when it is imported.
@@ -44,47 +44,47 @@ from memory_assets.tana.state import Mapping, forget_entries
 from memory_assets.tenants import Tenant, tenant_names
 
 _TEXTLESS = ("keys/*", "access/*", "erased.json", "backups.json")
-"""Kept files that hold no text of a memory."""
-_SHORTEST = 16
-"""Letters from which a sentence or title of an erased text is looked for by itself."""
+"""Kept files without texts of memories."""
+_MIN_CHARACTERS = 16
+"""Fewest characters of a sentence or title that is searched for by itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """What is taken out."""
+    """The transformations that remove the erased texts."""
 
     memories: Callable[[pa.Table], pa.Table]
-    """All rows of the memories, in all columns -> those that stay, as they shall be."""
+    """All rows of the memories (all columns) -> the rows to keep."""
     relations: Callable[[pa.Table], pa.Table]
     json: Callable[[Any], Any]
-    """A JSON value of a kept file -> what may stay of it; None if nothing."""
+    """JSON value of a kept file -> the part to keep; None if nothing."""
     is_in: Callable[[str], bool]
-    """Whether a text holds something that is taken out."""
+    """Returns whether a text contains something to remove."""
 
 
 @dataclass(frozen=True, slots=True)
 class OtherTenant:
-    """A tenant that still has what was taken out of another one."""
+    """Another tenant that still holds a removed text."""
 
     name: str
     ids: list[int]
-    """Its memories that say it, in whatever state."""
+    """Ids of its memories with the text, in any state."""
     files: list[Path]
 
 
 @dataclass(frozen=True, slots=True)
 class Remains:
-    """Where the data folder still has what was taken out."""
+    """Places in the data folder that still hold a removed text."""
 
     strays: list[Path]
-    """Files that no store and no record needs."""
+    """Files that neither a store nor Dagster needs."""
     needed: list[Path]
-    """Files of the tenant's own stores, and of Dagster's records."""
+    """Files of the tenant's own stores and of Dagster's records."""
     others: list[OtherTenant]
 
 
 def versions_of(tenant: Tenant, ids: Iterable[int]) -> list[Memory]:
-    """The memories of some ids with their earlier versions, and with all that say exactly the same."""
+    """Return memories with their earlier versions, and all memories with exactly the same text."""
     found: dict[int, Memory] = {}
     waiting = tenant.memories.get(ids)
     while waiting:
@@ -97,31 +97,31 @@ def versions_of(tenant: Tenant, ids: Iterable[int]) -> list[Memory]:
 
 
 def erase(tenant: Tenant, memories: Sequence[Memory], *, of_machine: bool = False) -> Remains:
-    """Erase memories, as `versions_of` finds them, and finish erasures that were killed.
+    """Erase memories, as returned by `versions_of`, and finish erasures that were killed.
 
-    Returns where some of the text is left. `of_machine` looks at other tenants too, whom nobody with a key to one tenant may know.
+    Returns where parts of the text remain. `of_machine` includes other tenants, which someone with a key to one tenant must not see.
     """
     ids = {memory.id for memory in memories}
-    texts = [text for memory in memories for text in _sentences(memory)]
+    texts = [text for memory in memories for text in _find_searchable(memory)]
     said = {memory.id: _tombstone_texts(tenant, memory) for memory in memories}
     tombstones, _ = Tombstones.change(tenant.state, lambda stones: stones.add(said))
     ids |= {each.id for each in tombstones.all if not each.finished}
-    unique = _unique(tenant, ids, texts)
-    removal = _removal(ids, [memory.content for memory in memories], unique, tombstones)
+    unique = _find_unique(tenant, ids, texts)
+    removal = _build_removal(ids, [memory.content for memory in memories], unique, tombstones)
     purge_files(tenant, removal)
-    forget_entries(tenant, _mirrored(tenant, memories))
+    forget_entries(tenant, _find_mirrored(tenant, memories))
     purge_derived(tenant)
     purge_tables(tenant, removal)
-    purge_derived(tenant)  # once more: a run may have read the memory meanwhile
+    purge_derived(tenant)  # again, because a run may have read the memory meanwhile
     renew_brief(tenant)
     Tombstones.change(tenant.state, Tombstones.finish)
     return find_remains(tenant, unique, of_machine=of_machine)
 
 
 def erase_as_elsewhere(tenant: Tenant, ids: Collection[int]) -> int:
-    """Erase memories that another machine erased; return how many are here. The others are not taken in later.
+    """Erase memories that another machine erased; return how many exist here. The others are refused later.
 
-    What was erased and then allowed here stays.
+    A text that was erased and then allowed here is kept.
     """
     stones = Tombstones(tenant.state)
     wanted = set(ids) - stones.allowed
@@ -135,7 +135,7 @@ def erase_as_elsewhere(tenant: Tenant, ids: Collection[int]) -> int:
 
 
 def allow_again(tenant: Tenant, ids: Iterable[int]) -> int:
-    """Let the texts of erased memories come back, and have the sources read again; return how many memories these are."""
+    """Allow the texts of erased memories to come back, and have the sources read again; return the number of memories."""
     _, lifted = Tombstones.change(tenant.state, lambda stones: stones.lift(set(ids)))
     if lifted and tenant.catalog.exists:
         with tenant.catalog.write() as connection:
@@ -144,7 +144,7 @@ def allow_again(tenant: Tenant, ids: Iterable[int]) -> int:
 
 
 def backups_holding(repository: Repository, tenant: str, ids: Iterable[int]) -> list[str]:
-    """Names of the backups of a tenant that hold one of some memories."""
+    """Return the names of a tenant's backups that hold any of some memories."""
     wanted = np.array(sorted(ids), np.int64)
     held: dict[str, Any] = {}
     found = []
@@ -159,7 +159,7 @@ def backups_holding(repository: Repository, tenant: str, ids: Iterable[int]) -> 
 
 
 def _tombstone_texts(tenant: Tenant, memory: Memory) -> list[str]:
-    """What must not come back: the text, and what its source says of it, whose parts the memory joined."""
+    """Return the texts that must not come back: the memory's text, and the parts in its source that it was joined from."""
     texts = [memory.content]
     if memory.source_key:
         texts.append(memory.content.partition("\n\n")[2])
@@ -179,21 +179,23 @@ def _tombstone_texts(tenant: Tenant, memory: Memory) -> list[str]:
     return [*texts, *map(node_name, texts)]
 
 
-def _sentences(memory: Memory) -> list[str]:
-    """The text and those of its sentences, and the title, that are long enough to be told from others."""
+def _find_searchable(memory: Memory) -> list[str]:
+    """Return the text, and its title and sentences that are long enough to be distinctive."""
     lines = chain.from_iterable(map(str.splitlines, sentences(memory.content)))
     parts = (memory.content, memory.title, *lines)
-    return list(dict.fromkeys(part.strip() for part in parts if part == memory.content or len(part.strip()) >= _SHORTEST))
+    return list(dict.fromkeys(part.strip() for part in parts if part == memory.content or len(part.strip()) >= _MIN_CHARACTERS))
 
 
-def _removal(ids: set[int], contents: Sequence[str], texts: Sequence[str], erased: Tombstones) -> Removal:
+def _build_removal(ids: set[int], contents: Sequence[str], texts: Sequence[str], erased: Tombstones) -> Removal:
     wholes = [folded(content) for content in contents]
     parts = [folded(text) for text in texts]
 
     def is_in(text: str) -> bool:
         whole_text = folded(text)
         inner = whole_text.rstrip("…. ")
-        return any(part in whole_text for part in parts) or (len(inner) >= _SHORTEST and any(inner in whole for whole in wholes))
+        return any(part in whole_text for part in parts) or (
+            len(inner) >= _MIN_CHARACTERS and any(inner in whole for whole in wholes)
+        )
 
     def cleaned(value: Any) -> Any:
         if isinstance(value, str):
@@ -222,8 +224,8 @@ def _removal(ids: set[int], contents: Sequence[str], texts: Sequence[str], erase
     return Removal(lambda rows: others(rows, "id"), unlinked, cleaned, is_in)
 
 
-def _unique(tenant: Tenant, ids: Iterable[int], texts: Sequence[str]) -> list[str]:
-    """Those of the texts that no memory says that stays: only they tell of what is erased."""
+def _find_unique(tenant: Tenant, ids: Iterable[int], texts: Sequence[str]) -> list[str]:
+    """Return the texts that occur in no remaining memory, because only these reveal the erased ones."""
     if not texts:
         return []
     staying = tenant.memories.scan(("content", "title"), f"id NOT IN ({', '.join(map(str, ids))})")
@@ -232,30 +234,30 @@ def _unique(tenant: Tenant, ids: Iterable[int], texts: Sequence[str]) -> list[st
 
 
 def mirroring_nodes(tenant: Tenant, memories: Sequence[Memory]) -> dict[str, str]:
-    """The nodes in Tana that mirror memories, by the ids of their entries in seed.json."""
-    keys = _mirrored(tenant, memories)
+    """Return seed.json id -> node in Tana that mirrors one of the memories."""
+    keys = _find_mirrored(tenant, memories)
     nodes = Mapping.load(tenant.settings.pai_mapping).nodes if keys else {}
     return {key: nodes[key] for key in keys if key in nodes}
 
 
-def _mirrored(tenant: Tenant, memories: Sequence[Memory]) -> list[str]:
+def _find_mirrored(tenant: Tenant, memories: Sequence[Memory]) -> list[str]:
     seeds = (memory.source_key for memory in memories if memory.source is Source.PAI_SEED and memory.source_key)
     return [key.partition(":")[2] for key in seeds] if tenant.is_sources_tenant else []
 
 
 def purge_files(tenant: Tenant, removal: Removal) -> None:
-    """Take it out of the kept files, and remove what a kill or damage left of derived ones.
+    """Purge the kept files and the logs, and delete temp files of derived data that a kill left.
 
-    The copies of finished applies go as a whole if they hold it: an undo of them is not possible any more.
+    Copies of finished applies that contain the text are deleted whole, so these can no longer be undone.
     """
     for path in copies_of_applies(tenant):
-        if removal.is_in(_text(path)):
+        if removal.is_in(_read_text(path)):
             path.unlink(missing_ok=True)
     for relative, values in kept_values(tenant):
         _purge_json(tenant, relative, values, removal)
     for relative, care in list(files_of(tenant.folder)):
         path = tenant.folder / relative
-        if care is Care.DERIVED and relative.endswith(".tmp") and removal.is_in(_text(path)):
+        if care is Care.DERIVED and relative.endswith(".tmp") and removal.is_in(_read_text(path)):
             path.unlink(missing_ok=True)
     for log in tenant.settings.data_dir.glob("*.log"):
         lines = log.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
@@ -267,9 +269,9 @@ def purge_files(tenant: Tenant, removal: Removal) -> None:
 
 
 def purge_tables(tenant: Tenant, removal: Removal) -> None:
-    """Write both tables anew without it and without their older versions. After a failure, doing it again ends it."""
+    """Rewrite both tables without the text and their older versions. After a failure, a repeated call completes it."""
     pin = tenant.folder / PINNED
-    with locked(pin):  # a backup that is under way ends first
+    with locked(pin):  # waits for a running backup
         drop_pins(pin)
         if tenant.relations.stored.exists:
             rewrite(tenant.relations.stored, removal.relations)
@@ -278,10 +280,10 @@ def purge_tables(tenant: Tenant, removal: Removal) -> None:
 
 
 def purge_derived(tenant: Tenant) -> None:
-    """Begin the catalog and other derived files again: of the catalog stays what no run could derive, and that holds no text."""
+    """Reset the catalog and other derived files; of the catalog, only tables that no run can rebuild are kept, which hold no text."""
     if tenant.catalog.exists:
         try:
-            tenant.catalog.begin_again()
+            tenant.catalog.recreate()
         except DamagedError:
             tenant.catalog.reset()
     for relative, care in list(files_of(tenant.folder)):
@@ -292,7 +294,7 @@ def purge_derived(tenant: Tenant) -> None:
 
 
 def copies_of_applies(tenant: Tenant) -> list[Path]:
-    """What finished applies keep for an undo; the copies of one that a kill left are needed to finish it."""
+    """Return the undo copies of finished applies; those of a killed apply are needed to finish it."""
     journal = Journal(tenant.folder / "learn" / "applies")
     unfinished = journal.unfinished()
     finished = [journal.copies(number) for number in journal.numbers() if number != unfinished]
@@ -300,7 +302,7 @@ def copies_of_applies(tenant: Tenant) -> list[Path]:
 
 
 def files_holding(folder: Path, texts: Iterable[str]) -> list[Path]:
-    """The files below `folder` in which one of the texts stands, byte by byte, or as JSON writes it."""
+    """Return the files below `folder` that contain one of the texts, as bytes or as JSON escapes it."""
     wanted = {form for text in texts for form in (text.encode("utf-8", "surrogatepass"), json.dumps(text)[1:-1].encode())}
     holding = []
     for path in regular_files(folder):
@@ -314,7 +316,7 @@ def files_holding(folder: Path, texts: Iterable[str]) -> list[Path]:
 
 
 def find_remains(tenant: Tenant, texts: Collection[str], *, of_machine: bool) -> Remains:
-    """Where one of the texts is left below the data folder; what other tenants have is told if `of_machine`."""
+    """Return where the texts remain below the data folder; other tenants are included only if `of_machine`."""
     found = Remains([], [], [])
     names, theirs = set(tenant_names(tenant.settings)), dict[str, list[Path]]()
     for path in files_holding(tenant.settings.data_dir, texts) if texts else ():
@@ -346,7 +348,7 @@ def _ids_saying(tenant: Tenant, texts: Collection[str]) -> list[int]:
 
 
 def kept_values(tenant: Tenant) -> Iterator[tuple[str, list[Any]]]:
-    """The kept files and values of JSON, or of a JSON value a line, that may hold texts: name and content of each."""
+    """Yield name and content of the kept JSON and JSON Lines files and values that may hold texts."""
     for relative, care in list(entries_of(tenant.state, tenant.folder)):
         is_textless = any(fnmatchcase(relative, pattern) for pattern in _TEXTLESS)
         if care is not Care.KEPT or is_textless or not relative.endswith((".json", ".jsonl")):
@@ -361,7 +363,6 @@ def kept_values(tenant: Tenant) -> Iterator[tuple[str, list[Any]]]:
 
 
 def _purge_json(tenant: Tenant, relative: str, before: list[Any], removal: Removal) -> None:
-    """Replace a file or value of JSON by what may stay of it."""
     after = [kept for value in before if (kept := removal.json(value)) is not None]
     if after == before:
         return
@@ -372,5 +373,5 @@ def _purge_json(tenant: Tenant, relative: str, before: list[Any], removal: Remov
     write_entry(tenant.state, tenant.folder, relative, purged.encode("utf-8", "surrogatepass"))
 
 
-def _text(path: Path) -> str:
+def _read_text(path: Path) -> str:
     return path.read_bytes().decode("utf-8", "replace")

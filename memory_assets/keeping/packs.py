@@ -1,4 +1,4 @@
-"""Rows of a table as packs: what is unchanged since the last backup stays in the pack that holds it already."""
+"""Packs: rows of a table in immutable groups. Unchanged rows stay in packs of the last backup."""
 
 import base64
 from collections.abc import Iterable, Iterator
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
 
 PACK_ROWS = 4_096
 _SMALL_ROWS = PACK_ROWS // 4
-_MOST_SMALL = 16
-"""Small packs that are let stand before their rows are written together."""
-_FEW = 2_000
-"""Rows up to which they are looked up by id instead of among all."""
+_MAX_SMALL_PACKS = 16
+"""Number of small packs from which their rows are written together."""
+_MAX_LOOKUPS = 2_000
+"""Most rows that are looked up by id; for more, the table is scanned."""
 _DIGEST = pa.binary(16)
 INDEX = pa.schema([pa.field("id", pa.int64()), pa.field("stamp", pa.int64()), pa.field("digest", _DIGEST)])
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
-    """A pack of the last backup that can be used again, and what it holds."""
+class _KnownPack:
+    """A reusable pack of the last backup, with the ids and stamps of its rows."""
 
     pack: Pack
     ids: Ids
@@ -37,9 +37,9 @@ class _Known:
 
 
 def index_of(rows: pa.Table) -> pa.Table:
-    """Id, stamp and digest of each row. A row with the same stamp is the same row.
+    """Return id, stamp and digest of each row. Two rows with the same id and stamp are equal.
 
-    The stamp is `updated_at`, which every writer of memories sets; of relations, which have none, the beginning of the digest.
+    The stamp is `updated_at`, which every writer of memories sets; relations have none, so theirs is the beginning of the digest.
     """
     digests = row_digests(rows)
     if "updated_at" in rows.column_names:
@@ -50,7 +50,7 @@ def index_of(rows: pa.Table) -> pa.Table:
 
 
 def row_digests(rows: pa.Table) -> list[bytes]:
-    """A digest of every value of each row, the same wherever and whenever it is made."""
+    """Return a digest over all values of each row, the same on every machine."""
     names = sorted(rows.column_names)
     vectors = [name for name in names if pa.types.is_fixed_size_list(rows.schema.field(name).type)]
     plain = rows.select([name for name in names if name not in vectors]).to_pylist()
@@ -74,7 +74,7 @@ def _moment(value: Any) -> str:
 
 
 def to_bytes(rows: pa.Table) -> bytes:
-    """A table as an Arrow stream."""
+    """Return a table as an Arrow stream."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, rows.schema) as stream:
         stream.write_table(rows.combine_chunks())
@@ -82,20 +82,20 @@ def to_bytes(rows: pa.Table) -> bytes:
 
 
 def from_bytes(data: bytes) -> pa.Table:
-    """The table of an Arrow stream."""
+    """Return the table of an Arrow stream."""
     with pa.ipc.open_stream(pa.py_buffer(data)) as stream:
         return stream.read_all()
 
 
 def copy_table(stored: StoredTable, writer: "Writer", last: TableCopy | None) -> TableCopy:
-    """Copy a table at its present version: what the last backup holds is taken from there, the rest becomes new packs."""
-    with stored.explained():
+    """Copy a table at its current version: rows of the last backup stay in its packs, all others form new packs."""
+    with stored.explaining_errors():
         table = stored.reading
         version = table.version
         if stored.exists:
-            table.checkout(version)  # others may commit to a table that is not pinned
+            table.checkout(version)  # other processes may commit unless the table is pinned
         schema, count = table.schema, table.count_rows()
-        known = list(_known(writer, last, schema))
+        known = list(_load_packs(writer, last, schema))
         columns = ["id", "updated_at"] if "updated_at" in schema.names else schema.names
         light = table.search().select(columns).to_arrow()
         ids = light["id"].to_numpy()
@@ -104,34 +104,34 @@ def copy_table(stored: StoredTable, writer: "Writer", last: TableCopy | None) ->
             if "updated_at" in schema.names
             else index_of(light)["stamp"].to_numpy()
         )
-        kept = _kept(known, ids, stamps)
+        kept = _select_packs(known, ids, stamps)
         held = np.concatenate([each.ids[live] for each, live in kept]) if kept else np.array([], np.int64)
         todo = ids[~np.isin(ids, held)]
         packs = [each.pack.keeping(live) for each, live in kept]
         for pack in packs:
             writer.reuse(pack.rows)
             writer.reuse(pack.index)
-        packs += [_write(writer, rows) for rows in _rows(table, todo, ids)]
+        packs += [_write_pack(writer, rows) for rows in _read_batches(table, todo, ids)]
     return TableCopy(
         version=version, rows=count, arrow_schema=base64.b64encode(schema.serialize().to_pybytes()).decode(), packs=packs
     )
 
 
-def _known(writer: "Writer", last: TableCopy | None, schema: pa.Schema) -> Iterator[_Known]:
-    """The packs of the last backup whose objects are there; none of another schema."""
+def _load_packs(writer: "Writer", last: TableCopy | None, schema: pa.Schema) -> Iterator[_KnownPack]:
+    """Yield the packs of the last backup whose objects exist; none if the schema differs."""
     if last is None or not last.table_schema.equals(schema):
         return
     for pack in last.packs:
         if writer.has(pack.rows) and (index := writer.read(pack.index)):
             held = from_bytes(index)
-            yield _Known(pack, held["id"].to_numpy(), held["stamp"].to_numpy())
+            yield _KnownPack(pack, held["id"].to_numpy(), held["stamp"].to_numpy())
 
 
-def _kept(known: list[_Known], ids: Ids, stamps: Times) -> list[tuple[_Known, Mask]]:
-    """The packs to use again, with the rows of each that the table still holds: not those that are mostly dead, or small and many."""
+def _select_packs(known: list[_KnownPack], ids: Ids, stamps: Times) -> list[tuple[_KnownPack, Mask]]:
+    """Return the packs to reuse, each with a mask of live rows. Mostly dead packs are left out, and small ones if there are many."""
     order = np.argsort(ids)
     sorted_ids, sorted_stamps = ids[order], stamps[order]
-    kept: list[tuple[_Known, Mask]] = []
+    kept: list[tuple[_KnownPack, Mask]] = []
     for each in known:
         place = np.minimum(np.searchsorted(sorted_ids, each.ids), max(0, len(ids) - 1))
         live = each.pack.live
@@ -139,15 +139,15 @@ def _kept(known: list[_Known], ids: Ids, stamps: Times) -> list[tuple[_Known, Ma
         if live.sum() * 2 > each.pack.count:
             kept.append((each, live))
     small = [pair for pair in kept if pair[1].sum() < _SMALL_ROWS]
-    return kept if len(small) < _MOST_SMALL else [pair for pair in kept if pair[1].sum() >= _SMALL_ROWS]
+    return kept if len(small) < _MAX_SMALL_PACKS else [pair for pair in kept if pair[1].sum() >= _SMALL_ROWS]
 
 
-def _rows(table: Any, todo: Ids, ids: Ids) -> Iterator[pa.Table]:
-    """The rows of some ids, so many at a time as a pack holds."""
+def _read_batches(table: Any, todo: Ids, ids: Ids) -> Iterator[pa.Table]:
+    """Yield the rows with the ids `todo`, a pack's number at a time."""
     if not len(todo):
         return
     query = table.search()
-    if len(todo) <= min(_FEW, len(ids) // 2):
+    if len(todo) <= min(_MAX_LOOKUPS, len(ids) // 2):
         query = query.where(f"id IN ({', '.join(map(str, todo.tolist()))})")
     wanted = np.sort(todo)
     waiting: list[pa.Table] = []
@@ -162,12 +162,12 @@ def _rows(table: Any, todo: Ids, ids: Ids) -> Iterator[pa.Table]:
         yield pa.concat_tables(rest)
 
 
-def _write(writer: "Writer", rows: pa.Table) -> Pack:
+def _write_pack(writer: "Writer", rows: pa.Table) -> Pack:
     rows = rows.sort_by("id")
     return Pack(rows=writer.put(to_bytes(rows)), index=writer.put(to_bytes(index_of(rows)), secret=False), count=rows.num_rows)
 
 
 def rows_of(packs: Iterable[tuple[Pack, bytes]], schema: pa.Schema) -> Iterator[pa.Table]:
-    """The live rows of packs in a table's schema."""
+    """Yield the live rows of packs in a table's schema."""
     for pack, content in packs:
         yield lance.aligned(from_bytes(content).filter(pa.array(pack.live)), schema)

@@ -1,10 +1,10 @@
-"""A repository of backups: immutable objects named by their content, and one manifest a backup.
+"""A repository of backups: immutable objects named by their content, and one manifest for each backup.
 
-    objects/3f/3f09….zst         content, compressed; `….age` where it is encrypted as well
-    snapshots/<tenant>/<time>.json   a manifest: which objects make up the tenant at that time
+    objects/3f/3f09….zst             content, compressed; `….age` if it is also encrypted
+    snapshots/<tenant>/<time>.json   manifest: the objects that make up the tenant at that time
 
-Objects are written before the manifest that names them, each in one step. A kill leaves earlier backups whole, and objects that the
-next backup takes up or pruning removes. Manifests and indices are not encrypted: they hold ids, times, digests and file names.
+Objects are written before the manifest that names them, each atomically. A kill leaves earlier backups intact, and objects that the
+next backup reuses or pruning removes. Manifests and indices are not encrypted: they hold ids, times, digests and file names.
 """
 
 import base64
@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import numpy as np
@@ -33,52 +34,52 @@ from memory_assets.stores.locks import locked
 
 FORMAT = 1
 _TIME = "%Y-%m-%dT%H%M%S.%fZ"
-_GRACE = timedelta(days=1)
-"""Age from which an object in object storage that no manifest names is removed: a backup under way may be about to name it."""
+_MIN_ORPHAN_AGE = timedelta(days=1)
+"""Age from which an unnamed object in object storage is removed; a running backup may be about to name a younger one."""
 _LEVEL = 3
 _CONNECT_SECONDS, _REQUEST_SECONDS, _ATTEMPTS = 5, 60, 3
 
 
 class Stored(BaseModel):
-    """An object as it lies in the repository."""
+    """An object in the repository."""
 
     model_config = ConfigDict(frozen=True)
 
     size: int
-    """Bytes of its content."""
+    """Size of its content in bytes."""
     stored: int
-    """Bytes in the repository."""
+    """Size in the repository in bytes."""
     digest: str
-    """Of those bytes, so that damage shows without the identity."""
+    """Digest of the stored bytes, so that damage is found without the identity."""
 
 
 class Pack(BaseModel):
-    """Rows that were written together."""
+    """A group of rows that were written together."""
 
     rows: str
-    """Object: the rows, as an Arrow stream."""
+    """Name of the object with the rows, as an Arrow stream."""
     index: str
-    """Object: id, stamp and digest of each row."""
+    """Name of the object with id, stamp and digest of each row."""
     count: int
     dead: str = ""
-    """Rows of it that this backup does not hold, as packed bits in base64; empty where it holds all."""
+    """Bitmap of rows that are not part of this backup, as packed bits in base64; empty if all are."""
 
     @property
     def live(self) -> "np.ndarray[Any, np.dtype[np.bool_]]":
-        """Which of its rows the backup holds."""
+        """Mask of the rows that are part of the backup."""
         if not self.dead:
             return np.ones(self.count, bool)
         bits = np.frombuffer(base64.b64decode(self.dead), np.uint8)
         return ~np.unpackbits(bits, count=self.count).astype(bool)
 
     def keeping(self, live: "np.ndarray[Any, np.dtype[np.bool_]]") -> "Pack":
-        """The same with other rows held."""
+        """Return this pack with another mask."""
         dead = "" if live.all() else base64.b64encode(np.packbits(~live).tobytes()).decode()
         return self.model_copy(update={"dead": dead})
 
 
 class TableCopy(BaseModel):
-    """One LanceDB table at one version."""
+    """A LanceDB table at one version."""
 
     version: int
     rows: int
@@ -88,7 +89,7 @@ class TableCopy(BaseModel):
 
     @property
     def table_schema(self) -> pa.Schema:
-        """The schema."""
+        """The Arrow schema."""
         return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(self.arrow_schema)))
 
 
@@ -99,33 +100,33 @@ class Snapshot(BaseModel):
     tenant: str
     taken_at: datetime
     number: int = 0
-    """Grows with each backup of the tenant, whatever the clock says; 0 in backups of older releases."""
+    """Number that grows with each backup of the tenant, whatever the clock says; 0 in backups of older releases."""
     store: str = ""
-    """Id of the store that was copied: a tenant that is deleted and made again has another one."""
+    """Id of the copied store; it differs after a tenant is deleted and recreated."""
     program: str
     tables: dict[str, TableCopy] = Field(default_factory=dict)
     files: dict[str, str] = Field(default_factory=dict)
-    """Path below the tenant's folder -> object; `catalog/`, `outside/` hold what lies elsewhere."""
+    """Path below the tenant's folder -> object; `catalog/` and `outside/` hold data from other places."""
     objects: dict[str, Stored] = Field(default_factory=dict)
     added_bytes: int = 0
     """Bytes that this backup added to the repository."""
     notes: list[str] = Field(default_factory=list)
-    """What could not be copied, in sentences."""
+    """Sentences about data that could not be copied."""
 
     @property
     def name(self) -> str:
-        """Its name within the repository."""
+        """The backup's name within the repository."""
         return f"{self.tenant}/{self.taken_at.astimezone(UTC).strftime(_TIME)}"
 
     @property
     def stored_bytes(self) -> int:
-        """Bytes of all objects that it needs."""
+        """Total size of its objects in bytes."""
         return sum(each.stored for each in self.objects.values())
 
 
 @dataclass
 class Repository:
-    """A folder, or a place in object storage, that holds backups."""
+    """A folder or a prefix in object storage that holds backups."""
 
     target: str
     cipher: Cipher = field(default_factory=Cipher)
@@ -134,13 +135,13 @@ class Repository:
 
     @classmethod
     def of(cls, settings: Settings, target: str) -> "Repository":
-        """The repository in a place, with the cipher and the credentials of the settings."""
+        """Return the repository at `target`, with the cipher and credentials of the settings."""
         endpoint, region = settings.backup_endpoint, settings.backup_region
         keys = (key.get_secret_value() if key else None for key in (settings.backup_access_key, settings.backup_secret_key))
         return cls(target, Cipher.of(settings), s3_options(endpoint, region or ("us-east-1" if endpoint else None), *keys))
 
     def __post_init__(self) -> None:
-        """Open the file system; nothing is made. Raises InvalidInputError if the target is no folder or s3:// URI, or holds credentials."""
+        """Open the file system; create nothing. InvalidInputError if the target is no folder or s3:// URI, or contains credentials."""
         self._local = "://" not in self.target
         if self._local:
             self.target = str(Path(self.target).expanduser().absolute())
@@ -157,7 +158,7 @@ class Repository:
             raise InvalidInputError(f"Backups cannot be kept in {self.target}; name a folder or an s3://bucket/folder URI.")
         self.target, self._root = f"s3://{place.rstrip('/')}", f"{bucket}/{below}".rstrip("/")
         options = {"connect_timeout": _CONNECT_SECONDS, "request_timeout": _REQUEST_SECONDS, **self.storage}
-        with self._explained("reached"):
+        with self._explaining_errors("reached"):
             if "region" not in options and not {"AWS_REGION", "AWS_DEFAULT_REGION"} & os.environ.keys():
                 options["region"] = fs.resolve_s3_region(bucket)
             self._system = fs.S3FileSystem(retry_strategy=fs.AwsStandardS3RetryStrategy(max_attempts=_ATTEMPTS), **options)
@@ -165,21 +166,24 @@ class Repository:
     # Objects
 
     def put(self, name: str, content: bytes, *, secret: bool = True) -> Stored:
-        """Write an object of that name, whole or not at all; `secret` ones are encrypted where the cipher does."""
+        """Write an object atomically; `secret` ones are encrypted if there is a recipient."""
         packed = pa.Codec("zstd", _LEVEL).compress(content, asbytes=True)
         data = self.cipher.encrypt(packed) if secret else packed
-        self._write(_path(name), data)
+        self._write(_object_path(name), data)
         return Stored(size=len(content), stored=len(data), digest=_digest(data))
 
     def name_of(self, content: bytes, *, secret: bool = True) -> str:
-        """The name of an object with this content."""
+        """Return the name of an object with this content."""
         return f"{_digest(content)}.zst{self.cipher.suffix if secret else ''}"
 
     def get(self, name: str, stored: Stored, *, decrypting: bool = True) -> bytes:
-        """The content of an object, checked against its digests, or DamagedError; empty, and not decrypted, if that is not asked for."""
-        where = f"{self.target}/{_path(name)}"
+        """Return the content of an object, checked against its digests. DamagedError if it is damaged or missing.
+
+        Unless `decrypting`, only the stored bytes of an encrypted object are checked, and its content is returned empty.
+        """
+        where = f"{self.target}/{_object_path(name)}"
         try:
-            data = self._read(_path(name))
+            data = self._read(_object_path(name))
         except FileNotFoundError as error:
             raise DamagedError(f"{where} is gone; take a new backup, or restore the rest with --skip-damaged.") from error
         if _digest(data) != stored.digest:
@@ -196,39 +200,40 @@ class Repository:
         return content
 
     def sizes(self) -> dict[str, int]:
-        """Bytes of each object that is there."""
-        return {each.base_name: each.size for each in self._listed("objects") if each.type is fs.FileType.File}
+        """Return object -> its size in bytes."""
+        return {each.base_name: each.size for each in self._list("objects") if each.type is fs.FileType.File}
 
     # Manifests
 
     def write(self, snapshot: Snapshot) -> None:
-        """Make a backup exist: from here on it is listed."""
+        """Write a backup's manifest; from then on the backup is listed."""
         body = snapshot.model_dump(mode="json")
         text = json.dumps({"digest": _digest(canonical(body)), "snapshot": body}, ensure_ascii=False)
         self._write(f"snapshots/{snapshot.name}.json", text.encode())
 
     def snapshots(self, tenant: str | None = None) -> list[Snapshot]:
-        """All backups, or those of one tenant, the oldest first; DamagedError names a damaged manifest."""
-        return sorted(map(self._manifest, self._manifests(tenant)), key=_in_order)
+        """Return all backups, or those of one tenant, oldest first. DamagedError names a damaged manifest."""
+        return sorted(map(self._read_manifest, self._list_manifests(tenant)), key=_sort_key)
 
     def newest(self, tenant: str, as_of: datetime | None = None) -> Snapshot | None:
-        """The newest backup of a tenant, or that of a time, damaged manifests left out; None where there is none."""
+        """Return the newest backup of a tenant, or the newest until `as_of`; None if there is none. Damaged manifests are skipped."""
         whole: list[Snapshot] = []
-        for path in self._manifests(tenant):
+        for path in self._list_manifests(tenant):
             with suppress(DamagedError):
-                whole.append(self._manifest(path))
-        return max((each for each in whole if as_of is None or each.taken_at <= as_of), key=_in_order, default=None)
+                whole.append(self._read_manifest(path))
+        return max((each for each in whole if as_of is None or each.taken_at <= as_of), key=_sort_key, default=None)
 
     def tenants(self) -> list[str]:
-        """The tenants that have backups here."""
-        return sorted({path.split("/")[1] for path in self._manifests(None)})
+        """Return the tenants with backups."""
+        return sorted({path.split("/")[1] for path in self._list_manifests(None)})
 
     def require(self, tenant: str, as_of: datetime | None = None) -> Snapshot:
-        """As `newest`, but NotFoundError if there is none."""
+        """Return the same as `newest`; NotFoundError if there is none."""
         found = self.newest(tenant, as_of)
         if found is None:
             until = f" at or before {as_of:%Y-%m-%d %H:%M} UTC" if as_of else ""
-            raise NotFoundError(f"{self.target} holds no backup of the tenant {tenant!r}{until}; `memory backup list` shows all.")
+            mend = f"`memory backup list {quote(self.target)}` shows all"
+            raise NotFoundError(f"{self.target} holds no backup of the tenant {tenant!r}{until}; {mend}.")
         return found
 
     def remove(self, snapshots: list[Snapshot]) -> None:
@@ -239,15 +244,15 @@ class Repository:
             needed = {name for snapshot in self.snapshots() for name in snapshot.objects}
         except DamagedError:
             return
-        latest = datetime.now(UTC) if self._local else datetime.now(UTC) - _GRACE
-        for each in self._listed("objects"):
+        latest = datetime.now(UTC) if self._local else datetime.now(UTC) - _MIN_ORPHAN_AGE
+        for each in self._list("objects"):
             written = each.mtime.astimezone(UTC) if each.mtime else latest
             if each.type is fs.FileType.File and each.base_name not in needed and written <= latest:
                 self._delete(each.path)
 
     @contextmanager
-    def alone(self) -> Iterator[None]:
-        """Let nobody else write to or prune the repository meanwhile; object storage relies on the objects' age."""
+    def locked(self) -> Iterator[None]:
+        """Block other writers and pruning during the block. Object storage has no lock; there the objects' age protects them."""
         if not self._local:
             yield
             return
@@ -261,12 +266,12 @@ class Repository:
                 raise StoreError(f"Backups cannot be kept in {self.target} ({why}); name another folder.") from error
             yield
 
-    def _manifests(self, tenant: str | None) -> list[str]:
-        listed = self._listed(f"snapshots/{tenant}" if tenant else "snapshots")
+    def _list_manifests(self, tenant: str | None) -> list[str]:
+        listed = self._list(f"snapshots/{tenant}" if tenant else "snapshots")
         paths = (each.path.removeprefix(self._root).lstrip("/") for each in listed if each.type is fs.FileType.File)
         return sorted(path for path in paths if path.endswith(".json") and not path.rpartition("/")[2].startswith("."))
 
-    def _manifest(self, path: str) -> Snapshot:
+    def _read_manifest(self, path: str) -> Snapshot:
         try:
             held = json.loads(self._read(path))
             if _digest(canonical(held["snapshot"])) != held["digest"]:
@@ -279,16 +284,16 @@ class Repository:
                 f"The manifest {self.target}/{path} is damaged; delete it: the other backups do not need it."
             ) from error
 
-    def _listed(self, folder: str) -> list[fs.FileInfo]:
-        with self._explained("listed"):
+    def _list(self, folder: str) -> list[fs.FileInfo]:
+        with self._explaining_errors("listed"):
             return self._system.get_file_info(fs.FileSelector(f"{self._root}/{folder}", allow_not_found=True, recursive=True))
 
     def _read(self, path: str) -> bytes:
-        with self._explained("read"), self._system.open_input_stream(f"{self._root}/{path}", compression=None) as stream:
+        with self._explaining_errors("read"), self._system.open_input_stream(f"{self._root}/{path}", compression=None) as stream:
             return stream.read()
 
     def _write(self, path: str, data: bytes) -> None:
-        with self._explained("written"):
+        with self._explaining_errors("written"):
             if self._local:
                 replace_file(Path(self._root, path), data)
                 return
@@ -296,12 +301,12 @@ class Repository:
                 stream.write(data)
 
     def _delete(self, path: str) -> None:
-        with self._explained("removed"), suppress(FileNotFoundError):
+        with self._explaining_errors("removed"), suppress(FileNotFoundError):
             self._system.delete_file(path)
 
     @contextmanager
-    def _explained(self, what: str) -> Iterator[None]:
-        """Turn what the file system raises into one sentence; that a file is not there stays as it is."""
+    def _explaining_errors(self, what: str) -> Iterator[None]:
+        """Turn errors of the file system, except FileNotFoundError, into a StoreError of one sentence."""
         try:
             yield
         except FileNotFoundError:
@@ -316,12 +321,12 @@ class Repository:
             ) from error
 
 
-def _in_order(snapshot: Snapshot) -> tuple[str, int, datetime]:
-    """Sorts backups as they were taken, even if the clock was wrong."""
+def _sort_key(snapshot: Snapshot) -> tuple[str, int, datetime]:
+    """Return a sort key for the order in which backups were taken, even if the clock was wrong."""
     return snapshot.tenant, snapshot.number, snapshot.taken_at
 
 
-def _path(name: str) -> str:
+def _object_path(name: str) -> str:
     return f"objects/{name[:2]}/{name}"
 
 
@@ -330,6 +335,6 @@ def _digest(data: bytes) -> str:
 
 
 def canonical(value: dict[str, Any], default: Callable[[Any], str] | None = None) -> bytes:
-    """The one JSON of a value, for its digest; `default` writes what JSON does not know."""
+    """Return the canonical JSON of a value, for its digest; `default` converts other types."""
     text = json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"), default=default)
     return text.encode("utf-8", "surrogatepass")

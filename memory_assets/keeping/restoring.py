@@ -1,4 +1,4 @@
-"""Checks backups, and makes a tenant of one: whole and compared row by row, or not at all."""
+"""Check backups, and restore a tenant from one: completely and verified row by row, or not at all."""
 
 import secrets
 import shutil
@@ -33,28 +33,28 @@ from memory_assets.stores.tombstones import Tombstones
 from memory_assets.tenants import Tenant, open_states
 
 _BATCH = 4_096
-_NAMED = 5
-"""Memories that a sentence names."""
+_MAX_NAMED = 5
+"""Most memories that a message names."""
 _STAGING = ".restoring-"
 
 
 @dataclass(slots=True)
 class Restoration:
-    """What came back."""
+    """Result of a restore."""
 
     rows: dict[str, int] = field(default_factory=dict)
-    """By table."""
+    """Table -> number of rows."""
     files: int = 0
     erased: int = 0
-    """Memories that stay out, because their text was erased since the backup."""
+    """Number of memories left out because they were erased after the backup."""
     damaged: list[str] = field(default_factory=list)
-    """What could not be read, in sentences."""
+    """Sentences about objects that could not be read."""
     outside: list[Path] = field(default_factory=list)
-    """Files that were written outside of the tenant's folder."""
+    """Files written outside the tenant's folder."""
 
 
 def find_damage(repository: Repository, snapshot: Snapshot, *, decrypting: bool = True) -> list[str]:
-    """What of a backup is gone or damaged, in sentences; rows are compared with their digests unless objects are not decrypted."""
+    """Return what is missing or damaged in a backup, in sentences. Rows are compared with their digests only if `decrypting`."""
     found: list[str] = []
     for name, stored in snapshot.objects.items():
         try:
@@ -73,8 +73,8 @@ def find_damage(repository: Repository, snapshot: Snapshot, *, decrypting: bool 
                 found.append(f"Rows of the table {table!r} in {pack.rows} do not match their index; take a new backup.")
             elif "content_hash" in held.column_names and (altered := find_altered(held.filter(pa.array(pack.live)))):
                 found.append(
-                    f"The texts of {counted(len(altered))} are not those that were stored ({', '.join(map(str, altered[:_NAMED]))}): "
-                    "the store was damaged before this backup; look whether an older one is whole."
+                    f"The texts of {counted(len(altered))} are not those that were stored ({', '.join(map(str, altered[:_MAX_NAMED]))}): "
+                    "the store was damaged before this backup; check whether an older one is intact."
                 )
         if live != copy.rows:
             found.append(f"The table {table!r} has {live} of {copy.rows} rows in this backup; take a new backup.")
@@ -82,16 +82,11 @@ def find_damage(repository: Repository, snapshot: Snapshot, *, decrypting: bool 
 
 
 def restore_backup(
-    repository: Repository,
-    snapshot: Snapshot,
-    tenant: Tenant,
-    *,
-    skip_damaged: bool = False,
-    with_settings: bool = False,
+    repository: Repository, snapshot: Snapshot, tenant: Tenant, *, skip_damaged: bool = False, with_settings: bool = False
 ) -> Restoration:
-    """Make a tenant that holds what a backup holds. Killed at any point, it leaves nothing of the tenant and can be run again.
+    """Restore a tenant from a backup. Killed at any point, this leaves nothing of the tenant and can be repeated.
 
-    Texts that were erased since the backup stay out. A backup of another tenant brings no keys. A settings file that exists stays.
+    Texts erased since the backup are left out. A backup of another tenant brings no keys. An existing settings file is kept.
     """
     if held := len(tenant.memories) + len(tenant.relations) * tenant.location.is_folder:
         raise ConflictError(
@@ -107,11 +102,11 @@ def restore_backup(
             raise ConflictError(f"The tenant {tenant.name!r} is being restored by another process; wait for it to end.")
         for path in staging.iterdir():
             shutil.rmtree(path) if path.is_dir() else path.unlink()
-        return _Restoring(repository, snapshot, tenant, staging, skip_damaged=skip_damaged).restore(with_settings=with_settings)
+        return _Restore(repository, snapshot, tenant, staging, skip_damaged=skip_damaged).restore(with_settings=with_settings)
 
 
-class _Restoring:
-    """Makes one tenant of one backup in a folder beside, and then puts that in the tenant's place."""
+class _Restore:
+    """A restore of one backup: it builds the tenant in a staging folder, and then puts that in place."""
 
     def __init__(self, repository: Repository, snapshot: Snapshot, tenant: Tenant, staging: Path, *, skip_damaged: bool) -> None:
         self._repository = repository
@@ -120,12 +115,12 @@ class _Restoring:
         self._staging = staging
         self._skip_damaged = skip_damaged
         self._state = FileState(staging) if isinstance(tenant.state, FileState) else tenant.state
-        """Where the values of the state go: beside, or into the tenant's."""
+        """Target of the values: the staging folder, or the tenant's own state if that is no folder."""
         self._erased = Tombstones(tenant.state).joined(Tombstones(open_states(tenant.settings).open(snapshot.tenant)))
         self._done = Restoration()
 
     def restore(self, *, with_settings: bool) -> Restoration:
-        """Restore everything; the memories are there at once, in one step."""
+        """Restore everything; the memories appear in one step."""
         tenant = self._tenant
         self._restore_files()
         self._erased.joined(Tombstones(self._state)).save(self._state)
@@ -137,7 +132,7 @@ class _Restoring:
         if here:
             self._restore_tables(Location(str(self._staging / "vectors")))
         self._state.create_id(anew=self._state is not tenant.state)
-        if tenant.folder.exists():  # the folder of an empty tenant goes as that of a deleted one does
+        if tenant.folder.exists():  # the folder of an empty tenant; it is removed like that of a deleted one
             tenant.folder.rename(tenant.folder.with_name(f".deleted-{tenant.name}-{secrets.token_hex(4)}"))
         self._staging.rename(tenant.folder)
         if not here:
@@ -148,7 +143,7 @@ class _Restoring:
         return self._done
 
     def _read(self, name: str) -> bytes | None:
-        """The content of an object; None for a damaged one that is to be left out."""
+        """Return the content of an object; None if it is damaged and to be skipped."""
         try:
             return self._repository.get(name, self._snapshot.objects[name])
         except DamagedError as error:
@@ -158,7 +153,7 @@ class _Restoring:
             return None
 
     def _restore_files(self) -> None:
-        """The kept files; where the tenant's folder has others already, those stay."""
+        """Restore the kept files; other files of an existing tenant folder are kept."""
         folder, is_other = self._tenant.folder, self._snapshot.tenant != self._tenant.name
         for path, name in self._snapshot.files.items():
             foreign = path.startswith((CATALOG, "outside/")) or (path.startswith("keys/") and is_other)
@@ -179,7 +174,7 @@ class _Restoring:
                     put_kept(connection, {table: from_bytes(content)})
 
     def _restore_tables(self, place: Location) -> None:
-        """Write the tables, each in one commit, and compare every row with what was backed up; the memories come last."""
+        """Write each table in one commit and compare every row with the backup; the memories come last."""
         done = self._done
         stores: tuple[StoredTable, ...] = (RelationStore(place).stored, MemoryStore(place).stored)
         for name, copy in ((each.definition.name, self._snapshot.tables.get(each.definition.name)) for each in stores):
@@ -189,7 +184,7 @@ class _Restoring:
             faults: list[Exception] = []
             if place.is_folder:
                 place.path.mkdir(parents=True, exist_ok=True, mode=0o700)
-            stream = pa.RecordBatchReader.from_batches(copy.table_schema, self._batches(copy, indices, faults))
+            stream = pa.RecordBatchReader.from_batches(copy.table_schema, self._read_batches(copy, indices, faults))
             options = {"schema": copy.table_schema, "mode": "overwrite", "on_bad_vectors": "null"}
             try:
                 table = place.connect(timedelta(0), session(name)).create_table(name, data=stream, **options)
@@ -199,7 +194,7 @@ class _Restoring:
                 raise StoreError(
                     f"The table {name!r} cannot be written to {place.uri} ({first_line(error)}); restore again."
                 ) from error
-            done.rows[name] = _compared(table, pa.concat_tables([*indices, INDEX.empty_table()]))
+            done.rows[name] = _verify_table(table, pa.concat_tables([*indices, INDEX.empty_table()]))
             if not done.damaged and done.rows[name] + done.erased * (name == "memories") != copy.rows:
                 raise DamagedError(
                     f"The backup {self._snapshot.name} has {done.rows[name]} of {copy.rows} rows of {name}; take another one."
@@ -207,8 +202,11 @@ class _Restoring:
         MemoryStore(place).prepare()
         RelationStore(place).prepare()
 
-    def _batches(self, copy: TableCopy, indices: list[pa.Table], faults: list[Exception]) -> Iterator[pa.RecordBatch]:
-        """The rows of a table for LanceDB. Their indices go to `indices`, and to `faults` what fails: LanceDB does not pass it on."""
+    def _read_batches(self, copy: TableCopy, indices: list[pa.Table], faults: list[Exception]) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a table for LanceDB.
+
+        Appends the index of each batch to `indices`, and an error to `faults`, because LanceDB does not pass it on.
+        """
         packs = ((pack, content) for pack in copy.packs if (content := self._read(pack.rows)) is not None)
         try:
             for pack in rows_of(packs, copy.table_schema):
@@ -221,7 +219,6 @@ class _Restoring:
             raise
 
     def _restore_outside(self, *, with_settings: bool) -> None:
-        """Files of others that the program writes, where there are none yet."""
         files = self._snapshot.files
         wanted = {MAPPING: self._tenant.settings.pai_mapping} if self._tenant.is_sources_tenant else {}
         if with_settings:
@@ -232,8 +229,8 @@ class _Restoring:
                 self._done.outside.append(target)
 
 
-def _compared(table: Any, written: pa.Table) -> int:
-    """How many rows a table holds, each of which is what was written."""
+def _verify_table(table: Any, written: pa.Table) -> int:
+    """Return the number of rows of a table, after checking each against what was written."""
     written = written.sort_by("id")
     digests = np.array(written["digest"].to_pylist() or [b""], dtype="S16")
     ids = written["id"].to_numpy()
@@ -250,7 +247,7 @@ def _compared(table: Any, written: pa.Table) -> int:
 
 
 def try_restore(repository: Repository, tenant: Tenant) -> Restoration:
-    """Restore a tenant's newest backup into a folder of its own, compare every row, and throw it away."""
+    """Restore a tenant's newest backup into a temporary folder and compare every row."""
     scratch = tenant.settings.data_dir / "tmp"
     scratch.mkdir(mode=0o700, exist_ok=True)
     with TemporaryDirectory(prefix="restored-", dir=scratch) as folder:

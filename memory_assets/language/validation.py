@@ -12,7 +12,9 @@ from memory_assets.models import MAX_CONTENT_LENGTH, NewMemory
 
 MAX_TAG_LENGTH = 200
 """Characters a tag may hold; a longer one is a sentence that belongs in the content."""
-
+MAX_LINE_LENGTH = 1_000
+"""Characters of a field of one line but the title, which a file may give a memory in any length."""
+_MAX_TAGS = 1_000
 _LINES = ("title", "project", "session", "author", "external_id")
 """Fields of a memory that are one line each."""
 _LINE_END = re.compile("[\t\n\r\u2028\u2029]")
@@ -41,14 +43,16 @@ def validate_memory(given: NewMemory, longest: int = MAX_CONTENT_LENGTH) -> None
     validate_content(given.content, longest)
     validate_tags(given.tags)
     for field in _LINES:
-        validate_line(getattr(given, field), field)
+        validate_line(getattr(given, field), field, longest if field == "title" else MAX_LINE_LENGTH)
     for field in ("importance", "confidence"):
         if not 0 <= getattr(given, field) <= 1:
             raise InvalidInputError(f"{field} is {getattr(given, field)}: give a number within 0 and 1.")
 
 
-def validate_line(text: str, field: str) -> str:
+def validate_line(text: str, field: str, longest: int = MAX_LINE_LENGTH) -> str:
     """Return `text` unchanged if it can stand in one line: storable, and without tabs and line ends. It may be empty."""
+    if len(text) > longest:
+        raise InvalidInputError(f"{field} has {len(text):,} characters, and at most {longest:,} are stored: shorten it.")
     reject_unstorable(text, field)
     if found := _LINE_END.search(text):
         raise InvalidInputError(
@@ -68,10 +72,9 @@ def validate_tags(tags: object) -> tuple[str, ...]:
             raise InvalidInputError(f"{field} must be text, not {type(tag).__name__}: send it as a string.")
         if is_blank(tag):
             raise InvalidInputError(f"{field} is empty or blank: leave it out or give it a name.")
-        if len(tag) > MAX_TAG_LENGTH:
-            raise InvalidInputError(f"{field} has {len(tag):,} characters, and at most {MAX_TAG_LENGTH} are stored: shorten it.")
-        validate_line(tag.strip(), field)
-        unique[tag.strip()] = None
+        unique[validate_line(tag.strip(), field, MAX_TAG_LENGTH)] = None
+    if len(unique) > _MAX_TAGS:
+        raise InvalidInputError(f"tags has {len(unique):,} tags, and at most {_MAX_TAGS:,} are stored: leave some out.")
     return tuple(unique)
 
 

@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from memory_assets.display import visible
+from memory_assets.errors import DamagedError
 from memory_assets.learn.transcripts import user_entries, user_words, without_pasted
 
 NAME = "noted.json"
@@ -70,7 +71,11 @@ class Noted:
 
 
 def read_noted(folder: Path) -> tuple[Noted, ...]:
-    """Return the sentences of the tenant in `folder` that are neither stored nor dropped, the oldest first."""
+    """Return the sentences of the tenant in `folder` that are neither stored nor dropped, the oldest first.
+
+    Raises:
+        DamagedError: the file cannot be read.
+    """
     return _read(folder).noted
 
 
@@ -126,8 +131,10 @@ def _read(folder: Path) -> _Held:
     try:
         said = json.loads((folder / NAME).read_bytes())
         return _Held(tuple(Noted(**each) for each in said["noted"]), tuple(map(str, said["settled"])))
-    except (OSError, ValueError, KeyError, TypeError):
+    except FileNotFoundError:
         return _Held()
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise DamagedError(f"{folder / NAME} cannot be read ({error}); restore it from a backup, or remove it.") from error
 
 
 def _change(folder: Path, change: Callable[[_Held], _Held], patience_seconds: float | None = None) -> None:

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from memory_assets.display import counted
-from memory_assets.errors import InvalidInputError
+from memory_assets.errors import DamagedError, InvalidInputError
 from memory_assets.learn.brief import ENDS, Brief, BriefLine, framed, line, read_brief
 from memory_assets.learn.checkouts import note_checkout, project_names
-from memory_assets.learn.noted import read_noted
+from memory_assets.learn.noted import Noted, read_noted
 from memory_assets.sources.projects import Project, project_of
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def session_start(places: "HookSettings", hook: Hook) -> str:
         return ""
     is_compacted = hook.source == _COMPACTED
     brief = read_brief(places.folder)
-    known = read_noted(places.folder) if is_compacted and hook.session else []
+    known = _noted(places.folder) if is_compacted and hook.session else ()
     noted = [line(each.text) for each in known if each.session == hook.session][-_MOST_NOTED:]
     nudges = _nudges(places.folder, brief, places.nudge_from) if places.is_sources_tenant and not is_compacted else []
     # Without loading an encoding: no token is shorter than two bytes in prose.
@@ -197,11 +197,17 @@ def _nudges(folder: Path, brief: Brief | None, nudge_from: int) -> list[str]:
     nudges: list[str] = []
     if brief and brief.backlog.memories >= nudge_from:
         nudges.append(f"{brief.backlog}: the user may curate them (/memory:learn, or `memory learn check`).")
-    if noted := len(read_noted(folder)):
+    if noted := len(_noted(folder)):
         nudges.append(
             f"{counted(noted, 'sentence', 'sentences')} of earlier sessions noted but not stored: `memory noted` lists them."
         )
     return nudges
+
+
+def _noted(folder: Path) -> tuple[Noted, ...]:
+    with suppress(DamagedError):  # `memory noted` and `memory doctor` tell it
+        return read_noted(folder)
+    return ()
 
 
 def _quiet_projects(folder: Path) -> set[str]:

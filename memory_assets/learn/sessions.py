@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from memory_assets.display import shortened
+from memory_assets.errors import DamagedError
 from memory_assets.graph.analyzer import ChatModel, ChatModelError, closed_schema
 from memory_assets.ingest.direct import import_memories
 from memory_assets.language.process import ProcessingError
@@ -56,6 +57,9 @@ def remember_sessions(tenant: "Tenant") -> int:
             queued_at = path.stat().st_mtime_ns
             try:
                 remembered += _remember(tenant, Ended(**json.loads(path.read_bytes())))
+            except DamagedError as error:  # it waits until the file with the notes is mended
+                _log.warning("a session was not remembered: %s", error)
+                continue
             except (OSError, ValueError, TypeError, RefusedFileError, ProcessingError) as error:
                 _log.warning("a session was not remembered: %s", type(error).__name__)
             if path.stat().st_mtime_ns == queued_at:  # it did not go on and end again meanwhile

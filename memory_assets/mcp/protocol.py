@@ -45,8 +45,8 @@ _RECENT = f"{_SCHEME}recent"
 _RESOURCES = [{"uri": _RECENT, "name": "recent", "title": "Newest memories", "mimeType": "text/plain"}]
 _TEMPLATES = [{"uriTemplate": f"{_SCHEME}{{id}}", "name": "memory", "title": "A memory by its id", "mimeType": "text/plain"}]
 _UNCACHED = {"ttlMs": 0, "cacheScope": "private"}
-_LONGEST_ERROR = 1_000
-"""Longest error in characters, before its middle is left out: it may quote an argument, and costs the assistant tokens."""
+_LONGEST_ERROR, _ERROR_END = 1_000, 200
+"""Characters of an error after which its middle is left out, and of the end that is kept. An error may quote a long argument."""
 
 
 def remember(text: Annotated[str, "What to remember; nothing for what was just said."] = "what I just told you") -> str:
@@ -86,7 +86,7 @@ def _prompt_definition(prompt: Callable[[str], str]) -> Message:
 class _ProtocolError(Exception):
     def __init__(self, code: int, message: str, data: Any = None) -> None:
         super().__init__(message)
-        self.body = {"code": code, "message": visible(message)} | ({"data": data} if data is not None else {})
+        self.body = {"code": code, "message": visible(_shorten_error(message))} | ({"data": data} if data is not None else {})
 
 
 class Server:
@@ -171,8 +171,7 @@ class Server:
         try:
             return _tool_result(tool.function(self._session, **dict(given)), failed=False)
         except MemoryAssetsError as error:
-            text = self._session.describe_error(error)
-            return _tool_result(text if len(text) <= _LONGEST_ERROR else f"{text[:_LONGEST_ERROR]} … {text[-200:]}", failed=True)
+            return _tool_result(_shorten_error(self._session.describe_error(error)), failed=True)
 
     def _read_resource(self, params: Message) -> Message:
         uri, tenant = _text_param(params, "uri"), self._session.tenant
@@ -210,6 +209,10 @@ def encode_message(message: Message) -> bytes:
 def error_response(number: str | int | None, code: int, message: str) -> Message:
     """Return a JSON-RPC error response."""
     return {"jsonrpc": "2.0", "id": number, "error": {"code": code, "message": message}}
+
+
+def _shorten_error(error: str) -> str:
+    return error if len(error) <= _LONGEST_ERROR else f"{error[:_LONGEST_ERROR]} … {error[-_ERROR_END:]}"
 
 
 def _tool_result(text: str, *, failed: bool) -> Message:

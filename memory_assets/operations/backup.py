@@ -4,6 +4,7 @@ import json
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
+from shlex import quote
 
 from pydantic import Field
 
@@ -61,7 +62,7 @@ class Backups(Answer):
 
     def text(self, local: LocalTime) -> str:
         if not self.backups:
-            return f"No backups in {self.place}; `memory backup {self.place}` takes one."
+            return f"No backups in {self.place}; `memory backup {quote(self.place)}` takes one."
         return join_lines(each.line(local) for each in self.backups)
 
 
@@ -189,7 +190,7 @@ def restore_backup(
     repository = open_repository(tenant.settings, place)
     there = repository.tenants()
     if not there:
-        raise NotFoundError(f"{repository.target} holds no backups; `memory backup {repository.target}` takes one.")
+        raise NotFoundError(f"{repository.target} holds no backups; name the place to which `memory backup` wrote them.")
     named = source or (tenant.name if tenant.name in there or len(there) > 1 else there[0])
     snapshot = repository.require(named, as_of)
     done = restoring.restore_backup(repository, snapshot, tenant, skip_damaged=skip_damaged, with_settings=with_settings)

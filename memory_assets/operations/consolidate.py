@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from shlex import quote
 
 from pydantic import Field
 
@@ -107,17 +108,18 @@ class Forgotten(_Cycle):
             f"  {each.relevance:.3f}  {each.id}  {each.created_at.astimezone(local.zone):%Y-%m-%d}  {each.name}"
             for each in (*self.deleted, *self.archived)
         ]
-        return join_lines([_list_first(counts, entries), *self._what_next()])
+        return join_lines([_list_first(counts, entries), *self._what_next(local)])
 
-    def _what_next(self) -> Sequence[str]:
+    def _what_next(self, local: LocalTime) -> Sequence[str]:
         if self.file:
-            return [f"{self.file} keeps the deleted memories; `memory import` brings them back."]
+            return [f"{self.file} keeps the deleted memories; `memory import {quote(str(self.file))}` brings them back."]
         if self.held_back:
             nothing = f"nothing {'would be' if self.dry_run else 'was'} done"
             share = f"{self.at_most:.0%} of the {self.active} active memories"
             return [f"That is more than {share}, so {nothing}; look at them, then add --yes."]
         if self.archived and not self.dry_run:
-            return ["`memory forget ID --restore` brings one back, `memory search --archived` finds them."]
+            back, find = f"forget {self.archived[0].id} --restore", "search '' --archived"
+            return [f"`{local.program}{back}` brings one back, `{local.program}{find}` finds them."]
         return []
 
 

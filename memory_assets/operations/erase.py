@@ -16,7 +16,7 @@ from memory_assets.models import Memory, Source, State
 from memory_assets.operations.answers import Answer, Instant, LocalTime, View, describe_remains, join_lines, name_of
 from memory_assets.operations.backup import open_repository, places_of
 from memory_assets.operations.fields import Moment, Query, Reference
-from memory_assets.operations.given import find_memory
+from memory_assets.operations.given import digits_of, find_memory
 from memory_assets.stores.filters import Filters
 from memory_assets.stores.lance import quoted
 from memory_assets.stores.tombstones import Tombstones
@@ -84,7 +84,7 @@ class Allowed(Answer):
 
 def erase(
     tenant: Tenant,
-    ids: Annotated[Sequence[Reference], Field(max_length=1_000)] = (),
+    ids: Annotated[Sequence[Reference], Field(max_length=1_000, description="These, with those that the rest fits.")] = (),
     *,
     matching: Annotated[Query, Field(description="All whose text or title contains this, in any case.")] = "",
     source: Annotated[Annotated[Source, Field(strict=False)] | None, Field(description="All from this source.")] = None,
@@ -122,7 +122,7 @@ def erase(
 def allow_again(tenant: Tenant, ids: Sequence[str]) -> Allowed:
     """Allow the texts of erased memories to be stored again."""
     try:
-        lifted = erasing.allow_again(tenant, map(int, ids))
+        lifted = erasing.allow_again(tenant, map(int, map(digits_of, ids)))
     except ValueError:
         raise InvalidInputError("Give the whole ids of erased memories, as the refusal names them.") from None
     if not lifted:
@@ -142,7 +142,7 @@ def _find_chosen(
         try:
             ids.append(find_memory(tenant, reference).id)
         except NotFoundError:
-            if int(reference) not in unfinished:
+            if int(digits_of(str(reference))) not in unfinished:
                 raise
     if has_conditions:
         where = Filters(sources=[source] if source else (), until=before, states=()).sql()

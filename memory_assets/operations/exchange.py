@@ -47,11 +47,12 @@ def export(tenant: Tenant, file: Path) -> Exported:
         StoreError: The memories cannot be read; the old file stays.
         OSError: The file cannot be written; the old one stays.
     """
-    written = -len(Tombstones(tenant.state).all)
+    written = 0
     with writing(file) as lines:
-        for text in export_lines(tenant):
+        for text in _memory_lines(tenant):
             lines.write(text.encode())
             written += text.count("\n")
+        lines.writelines(map(str.encode, _erased_lines(tenant)))
     return Exported(file=file.absolute(), memories=written)
 
 
@@ -61,13 +62,20 @@ def export_lines(tenant: Tenant) -> Iterator[str]:
     Raises:
         StoreError: The memories cannot be read; the lines before are whole.
     """
+    yield from _memory_lines(tenant)
+    yield from _erased_lines(tenant)
+
+
+def _memory_lines(tenant: Tenant) -> Iterator[str]:
     relations: defaultdict[int, list[dict[str, Any]]] = defaultdict(list)
     for row in tenant.relations.scan().sort_by([("target_id", "ascending"), ("type", "ascending")]).to_pylist():
         relations[row.pop("source_id")].append({name: value for name, value in row.items() if name != "id"})
     for memories in tenant.memories.batches():
         yield to_jsonl(memories, relations)
-    for stone in Tombstones(tenant.state).all:
-        yield json.dumps({"id": stone.id, "erased_at": stone.erased_at}) + "\n"
+
+
+def _erased_lines(tenant: Tenant) -> Iterator[str]:
+    return (f"{json.dumps({'id': stone.id, 'erased_at': stone.erased_at})}\n" for stone in Tombstones(tenant.state).all)
 
 
 class Imported(Answer):

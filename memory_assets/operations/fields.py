@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime
 from typing import Annotated
 
-from pydantic import AfterValidator, BeforeValidator, Field, GetPydanticSchema, WithJsonSchema
+from pydantic import AfterValidator, BeforeValidator, Field, GetPydanticSchema, WithJsonSchema, WrapValidator
 
 from memory_assets.errors import InvalidInputError
-from memory_assets.language.validation import MAX_TAG_LENGTH, is_blank, reject_unstorable, validate_line
+from memory_assets.language.validation import MAX_LINE_LENGTH, MAX_TAG_LENGTH, is_blank, reject_unstorable, validate_line
 from memory_assets.models import MAX_CONTENT_LENGTH, Kind
 
 EARLIEST, LATEST = datetime(1700, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)
@@ -59,6 +59,13 @@ def _parse_moment(value: object) -> datetime:
     return min(max(moment, EARLIEST), LATEST).astimezone(UTC)
 
 
+def _parse_id(value: object, validate: Callable[[object], int]) -> int:
+    try:
+        return validate(value)
+    except ValueError as error:
+        raise ValueError("is not an id; give all its digits as a number") from error
+
+
 def _check_day(value: object) -> object:
     if isinstance(value, str | date):
         return value
@@ -72,14 +79,14 @@ Tag = Annotated[
     str, Field(min_length=1, max_length=MAX_TAG_LENGTH), _validated_by(validate_line), AfterValidator(_require_visible)
 ]
 Tags = Annotated[Sequence[Tag], Field(max_length=20)]
-Name = Annotated[str, Field(max_length=200), _validated_by(validate_line)]
+Name = Annotated[str, Field(max_length=MAX_LINE_LENGTH), _validated_by(validate_line)]
 Names = Annotated[Sequence[Name], Field(max_length=20)]
 Kinds = Annotated[Sequence[Annotated[Kind, Field(strict=False)]], Field(max_length=20)]
 Query = Annotated[str, Field(max_length=500), _validated_by(reject_unstorable)]
 Moment = Annotated[
     datetime, BeforeValidator(_parse_moment), WithJsonSchema({"type": "string", "format": "date-time"}, mode="validation")
 ]
-MemoryId = Annotated[int, Field(ge=1, le=MAX_ID), Whole]
+MemoryId = Annotated[int, Field(ge=1, le=MAX_ID), Whole, WrapValidator(_parse_id)]
 Reference = Annotated[str | int, given_as(MemoryId)]
 """Id of a memory; in Python also its first digits as text."""
 ProposalId = Annotated[str, Field(min_length=1, max_length=20, pattern=r"^[A-Za-z]+-\d+$", examples=["LP-001"])]

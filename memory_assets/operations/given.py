@@ -24,6 +24,7 @@ from memory_assets.tenants import Tenant
 if TYPE_CHECKING:
     from memory_assets.stores.filters import Filters
 
+_ID = re.compile(r"\(?(?:memory://|id |#)?([0-9]+)[^\w\s]*")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _LATEST = (LATEST - _EPOCH) // _MICROSECOND
@@ -31,14 +32,20 @@ _OFFSET = 1 << 60
 """Added to times so that those before 1970 have no sign."""
 
 
+def digits_of(reference: str) -> str:
+    """The digits of an id in a form that outputs show, such as `#753…`, `memory://753`, `(id 753)` or `753.`; other text as it is."""
+    found = _ID.fullmatch(reference.strip())
+    return found[1] if found else reference
+
+
 def find_memory(tenant: Tenant, reference: str | int, seen: datetime | None = None) -> Memory:
-    """Return the memory of an id or, if `reference` is text, of an id's first digits.
+    """Return the memory of an id or, if `reference` is text, of an id's first digits, in a form that `digits_of` reads.
 
     Raises:
         NotFoundError: No memory has that id.
         ChangedMeanwhileError: `seen`, the `updated_at` that the caller knows, is no longer the memory's.
     """
-    found = [tenant.memories.resolve(reference)] if isinstance(reference, str) else tenant.memories.get([reference])
+    found = [tenant.memories.resolve(digits_of(reference))] if isinstance(reference, str) else tenant.memories.get([reference])
     if not found:
         raise NotFoundError(f"There is no memory {reference}; look at the newest (recent).")
     if seen and found[0].updated_at != seen:

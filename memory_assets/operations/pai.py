@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
@@ -120,9 +121,11 @@ def pai_sync(
     tenant.must_own_sources()
     given: dict[str, object] = {"tana_workspace": workspace} if workspace else {}
     if seed_path:
-        given["pai_seed"] = path = Path(seed_path).expanduser().absolute()
-        if not path.is_file():
-            raise InvalidInputError(f"There is no file {path}; name another seed.json with --seed-path.")
+        with suppress(OSError, RuntimeError):  # a name that is too long, a home of nobody
+            if (path := Path(seed_path).expanduser().absolute()).is_file():
+                given["pai_seed"] = path
+        if "pai_seed" not in given:
+            raise InvalidInputError(f"There is no file {seed_path}; name another seed.json with --seed-path.")
     at = Tenant(tenant.settings.model_copy(update=given), tenant.name) if given else tenant
     configured = integration(at.settings)
     if configured.enabled is False:

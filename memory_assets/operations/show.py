@@ -17,7 +17,7 @@ from memory_assets.operations.answers import Answer, Instant, LocalTime, MemoryV
 from memory_assets.operations.changes import guess_change, last_change
 from memory_assets.operations.conflicts import conflicts
 from memory_assets.operations.fields import Cursor, Limit, given_as
-from memory_assets.operations.given import Narrowing, find_memory, read_cursor, write_cursor
+from memory_assets.operations.given import Narrowing, digits_of, find_memory, read_cursor, write_cursor
 from memory_assets.recall.view import find_outdated_of
 from memory_assets.sources.projects import Project
 from memory_assets.stores.access_log import AccessLog
@@ -274,9 +274,10 @@ def look_up(tenant: Tenant, reference: str) -> "ShownMemory | ShownThing":
     try:
         return show(tenant, reference)
     except NotFoundError:
+        given = [int(digits_of(reference))]
         with tenant.catalog.interactive.read() as connection:
-            thing = connection.execute(_THING, [int(reference)]).fetchone()
-            ids = [row[0] for row in connection.execute(_ITS_MEMORIES, [int(reference)]).fetchall()]
+            thing = connection.execute(_THING, given).fetchone()
+            ids = [row[0] for row in connection.execute(_ITS_MEMORIES, given).fetchall()]
         if thing is None:
             raise
         number, name, kind, spellings = thing

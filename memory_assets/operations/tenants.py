@@ -43,7 +43,7 @@ class Tenants(Answer):
     tenants: tuple[TenantView, ...]
 
     def text(self, local: LocalTime) -> str:
-        return join_lines(each.text() for each in self.tenants) or "No tenant exists yet; `memory tenant create NAME` makes one."
+        return join_lines(each.text() for each in self.tenants) or "No tenant exists yet; `memory tenant create main` makes one."
 
 
 class DeletedTenant(Answer):

@@ -33,7 +33,7 @@ from memory_assets.language.embedders.protocol import are_whole
 from memory_assets.language.words import fold, is_unspaced, stem, words
 from memory_assets.recall.timeline import Codes, Timeline, read_timeline
 from memory_assets.stores.catalog import Catalog, Stamp
-from memory_assets.stores.graph_builds import NO_BUILD, Build, present_build
+from memory_assets.stores.graph_builds import NO_BUILD, Build, read_build
 from memory_assets.stores.memories import MemoryStore
 from memory_assets.stores.schema import table
 
@@ -143,7 +143,7 @@ def read_graph(catalog: Catalog, known: GraphView | None) -> GraphView:
         return _nothing()
     try:
         with _patient(catalog).read() as connection:
-            build = present_build(connection)
+            build = read_build(connection)
             if known is not None and known.build == build:
                 return replace(known, stamp=stamp)
             tables = [connection.execute(f"FROM {name} {query}").to_arrow_table() for name, query in _READ.items()]

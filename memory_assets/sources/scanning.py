@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from shlex import quote
 from typing import NamedTuple
 
 from memory_assets.models import FileScan, FileStamp, Hook, Refusal, Scan, Source, SourceItem
@@ -101,7 +102,7 @@ class ScanBuilder:
     def _gone(self, shown: str) -> None:
         self.unreadable.add(shown)
         self._add_refusal(
-            shown, FileStamp(NOT_LOOKED_INTO, 0, 0), RefusedFileError(_GONE, _GONE_MEND.format(shown), transient=True)
+            shown, FileStamp(NOT_LOOKED_INTO, 0, 0), RefusedFileError(_GONE, _GONE_MEND.format(quote(shown)), transient=True)
         )
 
     def cannot_list(self, folder: str, error: OSError) -> None:

@@ -1,1 +1,1 @@
-"""What is remembered and what is derived: LanceDB tables, the DuckDB catalog, small files."""
+"""Storage: LanceDB tables, the DuckDB catalog, small files."""

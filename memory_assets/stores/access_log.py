@@ -1,8 +1,8 @@
-"""The access log: which memories were recalled, and when. Recall appends to it, the decay cycle folds it into the catalog.
+"""The access log: which memories were recalled, and when. Recall appends to it; the decay cycle folds it into the catalog.
 
-One log a UTC day, `access/<date>.log`, one record a line: the time in microseconds, the ids, the face that recalled, and a full stop
-that marks it whole. A record is one append, so processes never mix. It begins with a line break, so a torn record
-harms only itself.
+There is one log a UTC day, `access/<date>.log`, with one record a line: the time in microseconds, the ids, the interface, and a full
+stop that marks the record as complete. Each record is one append, so records of several processes never mix. A record begins with a
+line break, so a torn record damages no other.
 """
 
 import logging
@@ -22,19 +22,19 @@ _log = logging.getLogger(__name__)
 _FOLDER = "access/"
 _SEGMENT = re.compile(r"\d{4}-\d\d-\d\d\.log")
 _RECORD = re.compile(rb"(\d{1,17})((?: \d{1,16})+)(?: ([a-z]+))? \.")
-_KEPT_DAYS = 30
-"""Days after which a segment that was folded in is deleted; until then it tells who recalled a memory."""
+_SEGMENT_DAYS = 30
+"""Days after which a folded segment is deleted; until then it shows which interface recalled a memory."""
 recalled_by: ContextVar[str] = ContextVar("recalled_by", default="cli")
-"""The face that recalls: cli, http, mcp or page."""
+"""The interface that recalls: cli, http, mcp or page."""
 
 
 class Accesses(NamedTuple):
-    """What was read from the log."""
+    """Records read from the log."""
 
     rows: pa.Table
-    """Columns `id` and `at` (UTC), one row a recalled memory."""
+    """Columns `id` and `at` (UTC), one row for each recall of a memory."""
     offsets: dict[str, int]
-    """Segment -> bytes read of it so far; what the next reading goes on from."""
+    """Segment -> bytes read so far, where the next read continues."""
 
 
 class AccessLog:
@@ -44,7 +44,7 @@ class AccessLog:
         self._state = state
 
     def record(self, ids: Iterable[int], at: datetime) -> None:
-        """Append one recall of some memories at an aware time; if the log cannot be written, only a warning says so."""
+        """Append a recall of some memories at a timezone-aware time; a failure only logs a warning."""
         listed = " ".join(str(int(number)) for number in ids)
         if not listed:
             return
@@ -52,10 +52,10 @@ class AccessLog:
         try:
             self._state.append(f"{_FOLDER}{datetime.now(UTC):%Y-%m-%d}.log", line)
         except (OSError, StoreError) as error:
-            _log.warning("What was recalled is not noted: %s.", error)
+            _log.warning("The recall was not logged: %s.", error)
 
     def read_since(self, offsets: Mapping[str, int]) -> Accesses:
-        """The records that were appended after the `offsets` of an earlier reading; a torn or foreign line is passed over."""
+        """Return the records after the `offsets` of an earlier read; torn or foreign lines are skipped."""
         ids: list[int] = []
         times: list[int] = []
         reached: dict[str, int] = {}
@@ -75,7 +75,7 @@ class AccessLog:
         return Accesses(pa.table({"id": pa.array(ids, pa.int64()), "at": moments}), reached)
 
     def recalls_of(self, number: int) -> list[tuple[datetime, str]]:
-        """When and by which face a memory was recalled in the last weeks, newest first; no face where an older release wrote it."""
+        """Return when and through which interface a memory was recalled in the last weeks, newest first; none in older records."""
         marked = f" {number} ".encode()
         logs = (self._state.get(_FOLDER + segment) or b"" for segment, _ in self._segments())
         found = (_RECORD.fullmatch(line) for log in logs for line in log.splitlines() if marked in line)
@@ -83,19 +83,18 @@ class AccessLog:
         return sorted(recalls, reverse=True)
 
     def drop_before(self, now: datetime, offsets: Mapping[str, int]) -> None:
-        """Delete old segments of which everything has been read, as `offsets` says."""
-        oldest = f"{now.astimezone(UTC) - timedelta(days=_KEPT_DAYS):%Y-%m-%d}.log"
+        """Delete old segments that `offsets` shows to be completely read."""
+        oldest = f"{now.astimezone(UTC) - timedelta(days=_SEGMENT_DAYS):%Y-%m-%d}.log"
         old = [segment for segment, size in self._segments() if segment < oldest and offsets.get(segment) == size]
         self._state.remove(*(_FOLDER + segment for segment in old))
 
     def _segments(self) -> list[tuple[str, int]]:
-        """Name and bytes of each, the oldest first."""
         found = ((entry.name.removeprefix(_FOLDER), entry.size) for entry in self._state.list(_FOLDER))
         return [(name, size) for name, size in found if _SEGMENT.fullmatch(name)]
 
 
 def fold_accesses(catalog: Catalog, log: AccessLog, now: datetime) -> int:
-    """Add what was recalled since the last time to `memory_access`, in one transaction, so each record exactly once; return the count."""
+    """Add new recalls to `memory_access` in one transaction, each record exactly once; return their number."""
     with catalog.read() as connection:
         known = dict(connection.execute('SELECT segment, "offset" FROM access_offsets').fetchall())
     accesses = log.read_since(known)

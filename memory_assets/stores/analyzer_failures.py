@@ -1,4 +1,4 @@
-"""Failures of the chat model, kept until it answers: the next run asks again, and status reports them."""
+"""Failures of the chat model, kept until it succeeds. The next run retries; status reports them."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -12,17 +12,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class AnalyzerFailures:
-    """What one chat model has not answered yet."""
+    """Failed requests of one chat model."""
 
     memories: int
-    """So many will be asked about again."""
+    """Number of memories to retry."""
     last: str
-    """What went wrong last."""
+    """The last error."""
     last_at: datetime
 
 
 def read_failures(connection: "DuckDBPyConnection", model: str) -> AnalyzerFailures | None:
-    """What this model was asked about in vain, if there is anything."""
+    """Return the failures of this model; None if there are none."""
     newest = connection.execute(
         "SELECT count(*) OVER (), failure, failed_at FROM analyzer_failures WHERE model = $1 ORDER BY failed_at DESC LIMIT 1",
         [model],
@@ -31,7 +31,7 @@ def read_failures(connection: "DuckDBPyConnection", model: str) -> AnalyzerFailu
 
 
 def record_failure(catalog: Catalog, memory_id: int, content_hash: str, model: str, failure: str) -> None:
-    """Write down that the model was asked about a memory in vain, once more."""
+    """Record a failed request about a memory, or count one more."""
     with catalog.write() as connection:
         connection.execute(
             """

@@ -1,7 +1,7 @@
-"""The DuckDB catalog: derived data. Only the assets write it, each in one short transaction; it can always be rebuilt.
+"""The DuckDB catalog: derived data, which a run can rebuild. Only the assets write it, each in one short transaction.
 
-DuckDB lets one process write a file, or several read it. So nobody keeps a file open while computing: `Catalog.read` and
-`Catalog.write` open it, wait a bounded time for another process's lock, and close it again.
+DuckDB lets either one process write a file or several processes read it. Therefore nobody keeps a file open while computing:
+`Catalog.read` and `Catalog.write` open it, wait a bounded time for another process's lock, and close it again.
 """
 
 import logging
@@ -25,44 +25,44 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-_LARGEST_LOG = 1 << 14
-"""Bytes from which the write-ahead log is merged into the file. Every opening replays it: at a million memories 25 ms of processor time
-and 4 ms a kilobyte. Opening takes 17 ms, merging 220 ms."""
-_FILE_TO_LOG = 1 << 12
-"""How many times larger than its log a file must be for the log to stay: what a small file loses by merging, a few openings gain."""
+_MAX_LOG_BYTES = 1 << 14
+"""Size in bytes from which the write-ahead log is merged into the file. Every opening replays the log: at a million memories, 25 ms of
+processor time plus 4 ms a kilobyte. Opening takes 17 ms, merging 220 ms.
+"""
+_MIN_FILE_TO_LOG = 1 << 12
+"""The log is kept while the file is this many times larger. Merging into a smaller file pays off after a few openings."""
 _LOCKED = re.compile(r"Could not set lock on file.*?Conflicting lock is held in (?P<holder>.+?\(PID \d+\))", re.DOTALL)
 
-_TOO_SHORT = "Could not read enough bytes"
-"""Part of what DuckDB says where a file ends before a block that it needs."""
+_TRUNCATED = "Could not read enough bytes"
+"""Part of DuckDB's message if a file ends before a block that it needs."""
 _HEADER_BYTES = 3 * 4096
-"""What stands before the first block of a file."""
+"""Size of what precedes the first block of a file."""
 
 INTERACTIVE_SECONDS = 1.0
-"""How long a person who asks waits for another process's lock."""
-_LOOKS = 3
-"""How often a file is found damaged before that is believed: it may be just being made."""
+"""How long an interactive command waits for another process's lock."""
+_DAMAGE_CHECKS = 3
+"""How often a file must look damaged in a row; another process may be creating it."""
 
 Stamp = tuple[tuple[int, int, int], ...]
 
 _WATCHED: dict[str, Stamp | None] = {}
-"""By key of a watched catalog: its stamp after this process's last write; None once another process has written."""
+"""Key of a watched catalog -> its stamp after this process's last write; None once another process has written."""
 
 
 class Catalog:
-    """One tenant's catalog at a path; connections live only inside `read` and `write`."""
+    """One tenant's catalog at a path. Connections exist only inside `read` and `write`."""
 
     is_shared = False
-    """Whether other machines may use it, too."""
+    """Whether other machines may use it."""
 
     def __init__(self, uri: str, lock_timeout: float) -> None:
         self.path = Path(uri)
         self.lock_timeout = lock_timeout
-        self._found = False
-        """Whether its folder was ever there; one that is gone since then belonged to a tenant that was deleted."""
+        self._was_seen = False
+        """Whether the folder has existed. If it is gone later, the tenant was deleted."""
 
     @property
     def log_path(self) -> Path:
-        """DuckDB's write-ahead log, which belongs to the file and goes with it."""
         return self.path.with_name(f"{self.path.name}.wal")
 
     @property
@@ -75,37 +75,33 @@ class Catalog:
 
     @property
     def where(self) -> str:
-        """How a message names it."""
         return f"The catalog {self.path}"
 
     @property
     def key(self) -> str:
-        """What tells it from others."""
         return str(self.path)
 
     @property
     def interactive(self) -> "Catalog":
-        """The same catalog for somebody who waits for the answer: a lock is waited for no longer than a second."""
+        """This catalog with a lock timeout of at most `INTERACTIVE_SECONDS`, for a person who waits for the answer."""
         return self.within(min(self.lock_timeout, INTERACTIVE_SECONDS))
 
     def within(self, lock_timeout: float) -> "Catalog":
-        """The same catalog, whose lock is waited for so many seconds."""
         other = copy(self)
         other.lock_timeout = lock_timeout
         return other
 
     def is_in(self, folder: Path) -> bool:
-        """Whether it is a file of this folder."""
         return self.path.parent == folder
 
     @property
     def stamp(self) -> Stamp:
-        """Another one after every change; empty where there is no catalog."""
+        """A value that differs after every change; empty if there is no catalog."""
         stats = [file.stat() for file in (self.path, self.log_path) if file.exists()]
         return tuple((stat.st_mtime_ns, stat.st_size, stat.st_ino) for stat in stats)
 
     def watch(self) -> None:
-        """Begin to notice writes of other processes. Creates the catalog if there is none."""
+        """Start to track writes of other processes. Creates the catalog if there is none."""
         if not self.exists:
             with self.write():
                 pass
@@ -116,8 +112,7 @@ class Catalog:
         return _WATCHED.get(self.key) == self.stamp
 
     @contextmanager
-    def _noted(self) -> Iterator[None]:
-        """Write in this block; notice what another process wrote before."""
+    def _tracking_writes(self) -> Iterator[None]:
         if _WATCHED.get(self.key, self.stamp) != self.stamp:
             _WATCHED[self.key] = None
         yield
@@ -126,14 +121,14 @@ class Catalog:
 
     @contextmanager
     def read(self) -> Iterator["DuckDBPyConnection"]:
-        """A connection to read from; nothing is made.
+        """Open a connection for reading. Creates nothing.
 
-        A catalog that does not exist reads as an empty one; so does a damaged one, which is set aside. A catalog of an earlier release is
-        copied into memory and migrated there; the next writing migrates the file.
-        DamagedError: it turned out to be damaged meanwhile and was set aside. StoreBusyError: it is locked beyond the timeout.
+        A missing catalog reads as an empty one, and so does a damaged catalog, which is set aside. A catalog of an earlier release is
+        copied into memory and migrated there; the next write migrates the file. DamagedError: the catalog turned out to be damaged during
+        the block and was set aside. StoreBusyError: another process has locked it for longer than the timeout.
         """
-        self._found |= self.path.parent.is_dir()
-        with ExitStack() as opened, self._judged_errors(opened):
+        self._was_seen |= self.path.parent.is_dir()
+        with ExitStack() as opened, self._handling_damage(opened):
             connection = None
             try:
                 connection = self._connect(opened) if self.exists else None
@@ -141,35 +136,36 @@ class Catalog:
                 _log.warning("%s", self._set_aside(damage))
             if connection is None or waiting_migrations(connection, self.where) != ():
                 opened.close()
-                connection = self._empty(opened, with_rows=self.exists)
+                connection = self._open_empty(opened, with_rows=self.exists)
             yield connection
 
     @contextmanager
     def write(self) -> Iterator["DuckDBPyConnection"]:
-        """A connection inside one transaction: committed at the end of the block, rolled back on any error.
+        """Open a connection in one transaction, committed at the end of the block and rolled back on any error.
 
-        After DamagedError it was set aside, and nothing was written, because what was read before is gone. StoreBusyError as for `read`.
+        DamagedError: the catalog was set aside, and nothing was written, because rows that were read before are gone. StoreBusyError as
+        for `read`.
         """
-        if self._found and not self.path.parent.is_dir():
+        if self._was_seen and not self.path.parent.is_dir():
             raise StoreError(f"{self.path.parent} has been deleted; nothing was written.")
         self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self._found = True
-        with ExitStack() as opened, self._judged_errors(opened):
+        self._was_seen = True
+        with ExitStack() as opened, self._handling_damage(opened):
             try:
                 connection = self._connect(opened, read_only=False)
             except _DamageError as damage:
                 raise DamagedError(self._set_aside(damage)) from damage
-            with self._noted():
+            with self._tracking_writes():
                 migrate_catalog(connection, self.where)
                 connection.begin()
                 yield connection
                 connection.commit()
-                largest = min(_LARGEST_LOG, self.path.stat().st_size // _FILE_TO_LOG)
+                largest = min(_MAX_LOG_BYTES, self.path.stat().st_size // _MIN_FILE_TO_LOG)
                 if self.log_path.exists() and self.log_path.stat().st_size > largest:
                     connection.execute("CHECKPOINT")
 
     def waiting_migrations(self) -> list[str]:
-        """Names of the migrations that the next writing runs; none of a damaged catalog, which is set aside instead."""
+        """Return the names of the migrations that the next write runs; none for a damaged catalog, which is set aside instead."""
         if not self.exists:
             return []
         try:
@@ -180,12 +176,11 @@ class Catalog:
 
     @contextmanager
     def _cursor(self) -> "Iterator[DuckDBPyConnection]":
-        """A connection to the catalog as it is."""
         with ExitStack() as opened:
             yield self._connect(opened)
 
     def find_damage(self) -> str:
-        """What is damaged, in a few words; empty if every row can be read. Changes nothing."""
+        """Return what is damaged, in a few words; empty if every row can be read. Changes nothing."""
         import duckdb
 
         if not self.exists:
@@ -199,10 +194,10 @@ class Catalog:
             return first_line(error)
         return ""
 
-    def begin_again(self) -> None:
-        """Put a new file in place of this one, with what no run could find again; the next run builds the rest.
+    def recreate(self) -> None:
+        """Replace the file with a new one that holds only the `UNDERIVED` tables; the next run rebuilds the rest.
 
-        DuckDB leaves what was deleted in its file and its log until something else is written there.
+        DuckDB keeps deleted rows in its file and its log until it overwrites them.
         """
         fresh = Catalog(str(self.path.with_name(f".{self.path.name}.new")), self.lock_timeout)
         fresh.path.unlink(missing_ok=True)
@@ -215,35 +210,34 @@ class Catalog:
             fresh.path.replace(self.path)
 
     def reset(self) -> None:
-        """Remove all that it holds, damaged or not."""
         for path in (self.path, self.log_path):
             path.unlink(missing_ok=True)
 
     def remove(self) -> None:
-        """Remove the catalog, and its folder if nothing else lies there."""
+        """Remove the catalog, and its folder if that is empty then."""
         self.reset()
         with suppress(OSError):
             self.path.parent.rmdir()
 
     def set_aside(self) -> None:
-        """Give a damaged catalog another name, so that the next run derives everything anew."""
+        """Rename a damaged catalog, so that the next run rebuilds it."""
         for path in (self.path, self.log_path):
             with suppress(FileNotFoundError):
                 path.rename(str(path).replace(str(self.path), str(self.damaged_path)))
 
     def _set_aside(self, damage: "_DamageError") -> str:
-        """Set the file aside, unless another process did so already; the sentence that says it."""
+        """Set the file aside, unless another process did so already; return a sentence that says so."""
         with suppress(FileNotFoundError):
             if self.path.stat().st_ino == damage.inode:
                 self.set_aside()
         return (
             f"{self.where} is damaged ({damage}) and was set aside as {self.damaged_path.name}; "
-            "run `memory run`, which derives it anew."
+            "run `memory run`, which rebuilds it."
         )
 
     @contextmanager
-    def _judged_errors(self, opened: ExitStack) -> Iterator[None]:
-        """If what is done here fails on a damaged file, close what is `opened` and set the file aside."""
+    def _handling_damage(self, opened: ExitStack) -> Iterator[None]:
+        """If the block fails because the file is damaged, close `opened` and set the file aside."""
         import duckdb
 
         inode = self._inode
@@ -251,9 +245,9 @@ class Catalog:
             yield
         except duckdb.Error as error:
             opened.close()
-            self._refuse_unusable(error)
+            self._raise_unusable(error)
             of_file = duckdb.IOException, duckdb.InternalException, duckdb.FatalException, duckdb.SerializationException
-            is_short = _TOO_SHORT in str(error) and str(self.path) in str(error)
+            is_short = _TRUNCATED in str(error) and str(self.path) in str(error)
             if not isinstance(error, of_file) or not (is_short or self.find_damage()):
                 raise
             raise DamagedError(self._set_aside(_DamageError(first_line(error), inode))) from error
@@ -269,8 +263,8 @@ class Catalog:
     def _engine(self) -> Engine:
         return engine(self.path.parent.parent / "tmp")
 
-    def _empty(self, opened: ExitStack, *, with_rows: bool = False) -> "DuckDBPyConnection":
-        """A catalog in memory, with the newest schema: an empty one, or one with a copy of the rows that are there."""
+    def _open_empty(self, opened: ExitStack, *, with_rows: bool = False) -> "DuckDBPyConnection":
+        """Open a catalog in memory with the newest schema: empty, or with a copy of this catalog's rows."""
         connection = self._engine.open(opened, None, read_only=False)
         if with_rows:
             with ExitStack() as copying:
@@ -279,21 +273,21 @@ class Catalog:
         return connection
 
     def _connect(self, opened: ExitStack, read_only: bool = True) -> "DuckDBPyConnection":
-        """A connection to the file, as soon as nobody else has it locked; `opened` closes it."""
+        """Open the file as soon as no other process has it locked; `opened` closes it."""
         import duckdb
 
         deadline = time.monotonic() + self.lock_timeout
-        pause, looks = 0.01, 0
+        pause, checks = 0.01, 0
         while True:
             inode = self._inode
             try:
-                return self._attached(opened, read_only)
+                return self._attach_file(opened, read_only)
             except (_DamageError, InUseError, duckdb.Error) as error:
                 locked = _LOCKED.search(str(error))
                 if not locked and not isinstance(error, InUseError):
-                    self._refuse_unusable(error)
-                    looks += 1
-                    if looks == _LOOKS:
+                    self._raise_unusable(error)
+                    checks += 1
+                    if checks == _DAMAGE_CHECKS:
                         raise _DamageError(first_line(error), inode) from error
                 elif time.monotonic() + pause > deadline:
                     holder = locked["holder"] if locked else "this process"
@@ -304,7 +298,7 @@ class Catalog:
             time.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311
             pause = min(pause * 2, 0.5)
 
-    def _attached(self, opened: ExitStack, read_only: bool) -> "DuckDBPyConnection":
+    def _attach_file(self, opened: ExitStack, read_only: bool) -> "DuckDBPyConnection":
         if not self.exists:
             self.log_path.unlink(missing_ok=True)
         inode, has_log = self._inode, self.log_path.exists()
@@ -313,17 +307,17 @@ class Catalog:
             sizes = "SELECT used_blocks, block_size FROM pragma_database_size() WHERE database_name = current_database()"
             used, size = connection.execute(sizes).fetchone() or (0, 1)
             present, rest = divmod(self.path.stat().st_size - _HEADER_BYTES, size)
-            # Blocks in use count, not all: DuckDB cuts free blocks off the end. While there is a log, it counts blocks that it will write.
+            # Compare the used blocks, not all: DuckDB truncates free ones. While there is a log, it counts blocks not written yet.
             if inode and (rest or (used > present and not has_log)):
                 raise _DamageError("its end is missing", inode)
             opened.callback(attached.pop_all().close)
             return connection
 
-    def _refuse_unusable(self, error: Exception) -> None:
-        """Raise what mends an error that is no damage."""
-        from memory_assets.stores.lance import mend
+    def _raise_unusable(self, error: Exception) -> None:
+        """Raise StoreError if the error's cause is no damage to the file."""
+        from memory_assets.stores.lance import advice_for
 
-        advice = mend(error) or ("upgrade memory_assets" if "version number" in str(error) else "")
+        advice = advice_for(error) or ("upgrade memory_assets" if "version number" in str(error) else "")
         if advice:
             raise StoreError(f"{self.where} cannot be used ({first_line(error)}); {advice}.") from error
 
@@ -335,18 +329,18 @@ class _DamageError(Exception):
 
 
 def read_kept(connection: "DuckDBPyConnection") -> "dict[str, pa.Table]":
-    """The tables that no run could derive again."""
+    """Read the tables that no run can rebuild."""
     return {name: connection.execute(f"FROM {name}").to_arrow_table() for name in UNDERIVED}
 
 
 def put_kept(connection: "DuckDBPyConnection", kept: "Mapping[str, pa.Table]") -> None:
-    """Add rows to them."""
+    """Add rows that `read_kept` returned."""
     for name, rows in kept.items():
         connection.register("kept", rows)
         connection.execute(f"INSERT INTO {name} BY NAME FROM kept")
 
 
 def copy_in(connection: "DuckDBPyConnection", given: "Mapping[str, pa.Table]") -> None:
-    """Make temporary tables of `given`, to join fast."""
+    """Create a temporary table for each of `given`; joins with them are fast."""
     for name, _rows in given.items():  # noqa: PERF102 - DuckDB reads the variable, in half the time of a registered table
         connection.execute(f"CREATE TEMP TABLE {name} AS FROM _rows")

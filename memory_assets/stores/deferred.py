@@ -1,7 +1,7 @@
-"""Leaves out the REST client that LanceDB imports and this project never needs: half of the time of `import lancedb`.
+"""Import of LanceDB without the REST client that it imports and this project never needs: half of the time of `import lancedb`.
 
-`lancedb` 0.40 imports `lance_namespace_urllib3_client`, some 400 generated modules for databases behind a REST catalog, to name a few of
-its models in annotations. Empty classes carry these names, so what makes such a model (`list_tables`) fails.
+`lancedb` 0.40 imports `lance_namespace_urllib3_client`, some 400 generated modules for databases behind a REST catalog, to annotate with
+a few of its models. Empty classes replace the models, so functions that create one (`list_tables`) fail.
 """
 
 import sys
@@ -31,7 +31,7 @@ def _stand_in(name: str) -> type:
 
 
 def import_lancedb() -> Any:
-    """`lancedb`, imported by one thread at a time: its modules import each other, and a second thread would meet one half made."""
+    """Import `lancedb`, one thread at a time: its modules import each other, and a second thread would see a half-made one."""
     with _importing:
         if "lancedb" not in sys.modules and CLIENT not in sys.modules:
             sys.meta_path.insert(0, _StandIns())

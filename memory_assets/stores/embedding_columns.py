@@ -1,6 +1,7 @@
-"""The vector columns of a `memories` table: two for each embedder, of which a fact of the table names the live ones.
+"""The vector columns of a `memories` table: two for each embedder. A fact of the table names the live ones.
 
-Searches use the first, of texts in their context; likeness uses the second, of texts alone. Vectors of two embedders are never compared.
+Searches use the first, with vectors of texts with their headings; similarity of memories uses the second, of texts alone. Vectors of
+different embedders are never compared.
 """
 
 import json
@@ -23,8 +24,8 @@ EMBEDDER_FACT = "memory_assets:embedder"
 SCALE_FACT = "memory_assets:similarity_scale"
 _PREFIX = "embedding_"
 _MEANING_PREFIX = "meaning_"
-_MAKING = 2
-"""Counts the ways in which vectors were made; older ones are moved as those of another embedder are."""
+_VECTORS_VERSION = 2
+"""Version of how vectors are made. Vectors of an older version are moved like those of another embedder."""
 
 
 class EmbeddingColumns:
@@ -32,71 +33,71 @@ class EmbeddingColumns:
 
     def __init__(self, stored: StoredTable) -> None:
         self.stored = stored
-        self._seen: tuple[float, pa.Schema] | None = None
-        """When the table's schema was read last, and the schema."""
-        self._choosing = Lock()
+        self._cached_schema: tuple[float, pa.Schema] | None = None
+        """When the table's schema was last read, and the schema."""
+        self._lock = Lock()
 
     @property
     @reading
     def schema(self) -> pa.Schema:
-        """The table's schema, as old as its freshness allows."""
-        seen = self._seen
+        """The table's schema, at most as old as the freshness."""
+        seen = self._cached_schema
         if seen is None or monotonic() - seen[0] >= self.stored.freshness:
-            self._seen = seen = monotonic(), self.stored.reading.schema
+            self._cached_schema = seen = monotonic(), self.stored.reading.schema
         return seen[1]
 
     @property
     def live(self) -> str | None:
-        """The searched column; None before the first embedding."""
+        """The column that searches use; None before the first embedding."""
         return lance.facts_of(self.schema).get(LIVE_COLUMN_FACT)
 
     @property
     def meaning(self) -> str | None:
-        """The live column of texts alone; None before the first embedding, and if the vectors are outdated."""
+        """The live column of texts alone; None before the first embedding, or if its vectors are outdated."""
         column = meaning_column(self.live or "")
         return column if column in self.schema.names else None
 
     @property
     def outdated(self) -> bool:
-        """Whether the same embedder would make the live vectors in another way now."""
+        """Whether the embedder would now make the live vectors differently."""
         live, made_by = self.live, self.embedder
         if live is None or made_by is None:
             return False
-        return live != _column_of(made_by, self.schema.field(live).type.list_size)
+        return live != _name_column(made_by, self.schema.field(live).type.list_size)
 
     @property
     def scale(self) -> tuple[float, ...] | None:
-        kept = self._fact(meaning_column(self.live or ""), SCALE_FACT)
+        kept = self._read_fact(meaning_column(self.live or ""), SCALE_FACT)
         return tuple(json.loads(kept)) if kept else None
 
     def keep_scale(self, column: str, measure: Callable[[], Sequence[float]]) -> None:
-        if self._fact(meaning_column(column), SCALE_FACT) is None:
+        if self._read_fact(meaning_column(column), SCALE_FACT) is None:
             lance.set_facts(self.stored.writing, {SCALE_FACT: json.dumps(list(measure()))}, meaning_column(column))
-            self._seen = None
+            self._cached_schema = None
 
     @property
     def embedder(self) -> str | None:
-        """Name of the embedder that made the live vectors; None before the first embedding."""
-        return self._fact(self.live or "", EMBEDDER_FACT)
+        """Name of the embedder of the live vectors; None before the first embedding."""
+        return self._read_fact(self.live or "", EMBEDDER_FACT)
 
     def newest_embedder(self) -> str | None:
-        """`embedder` as other processes have just committed it."""
-        self._seen = None
+        """Return `embedder`, including the newest commits of other processes."""
+        self._cached_schema = None
         with suppress(RuntimeError, OSError):
             self.stored.look()
         return self.embedder
 
-    def _fact(self, column: str, name: str) -> str | None:
+    def _read_fact(self, column: str, name: str) -> str | None:
         schema = self.schema
         value = (schema.field(column).metadata or {}).get(name.encode()) if column in schema.names else None
         return value.decode() if value else None
 
     def searched(self, embedder: str, dimension: int) -> str | None:
-        """The live column, to search with vectors of this embedder; StoreError if the vectors are another's, None if there are none."""
+        """Return the column to search with this embedder's vectors; None before the first. StoreError if the vectors are another's."""
         live = self.live
         if live is None:
             return None
-        made_by, size = self._fact(live, EMBEDDER_FACT), self.schema.field(live).type.list_size
+        made_by, size = self._read_fact(live, EMBEDDER_FACT), self.schema.field(live).type.list_size
         if (made_by, size) != (embedder, dimension):
             raise StoreError(
                 f"The memories in {self.stored.uri} are embedded by {made_by} ({size} dimensions) and not by {embedder} "
@@ -105,13 +106,13 @@ class EmbeddingColumns:
         return live
 
     def fill(self, rows: pa.Table, vectors: TextVectors | Floats, embedder: str) -> pa.Table:
-        """`rows` with the live vector columns, made if there are none yet, `in_context` last.
+        """Return `rows` with the live vector columns, created if necessary, `in_context` last.
 
-        An array of shape (n, dimension) serves for both.
+        A single array of shape (n, dimension) is used for both columns.
         """
         vectors = vectors if isinstance(vectors, TextVectors) else TextVectors(vectors, vectors)
         dimension = vectors.in_context.shape[1]
-        with self._choosing:
+        with self._lock:
             column = self.searched(embedder, dimension)
             if column is None:
                 self.make_live(self.add(embedder, dimension))
@@ -122,47 +123,47 @@ class EmbeddingColumns:
         return rows.append_column(column, vector_array(vectors.in_context))
 
     def add(self, embedder: str, dimension: int) -> str:
-        """The column of this embedder; added empty, with its `meaning_column`, if the table lacks it."""
-        column = _column_of(embedder, dimension)
+        """Return the column of this embedder; if it is missing, add it and its `meaning_column`, both empty."""
+        column = _name_column(embedder, dimension)
         fields = [pa.field(name, pa.list_(pa.float32(), dimension)) for name in (meaning_column(column), column)]
         table = self.stored.writing
         failure = f"The vector columns of {embedder} cannot be added to {self.stored.uri}"
         lance.ensure(table, lambda: column in table.schema.names, lambda: table.add_columns(fields), failure)
         lance.set_facts(table, {EMBEDDER_FACT: embedder}, column)
-        self._seen = None
+        self._cached_schema = None
         return column
 
     @contextmanager
     def switching(self) -> Iterator[None]:
-        """Let nobody else commit to a table in a folder meanwhile."""
+        """Block commits of others to a table in a folder during the block."""
         with self.stored.location.closed_to_writers():
             self.stored.writing.checkout_latest()
             yield
 
     def make_live(self, column: str) -> None:
-        """Search this column from now on, and drop those of other embedders: two commits."""
-        self._seen = None
+        """Make searches use this column, and drop the columns of other embedders: two commits."""
+        self._cached_schema = None
         table = self.stored.writing
         if self.live != column:
             lance.set_facts(table, {LIVE_COLUMN_FACT: column})
-            self._seen = None
+            self._cached_schema = None
         kept = {column, meaning_column(column)}
         others = [name for name in self.schema.names if name.startswith((_PREFIX, _MEANING_PREFIX)) and name not in kept]
         if others:
             failure = f"The old vectors in {self.stored.uri} could not be dropped"
             lance.commit(table, lambda: table.drop_columns(others), failure)
-            self._seen = None
+            self._cached_schema = None
 
 
 def meaning_column(column: str) -> str:
-    """The column of texts alone that belongs to a column of texts in their context."""
+    """Return the column of texts alone that belongs to a column of texts with their headings."""
     return column.replace(_PREFIX, _MEANING_PREFIX)
 
 
 def vector_array(vectors: Floats) -> pa.FixedSizeListArray:
-    """A column's values, from vectors of shape (n, dimension)."""
+    """Return vectors of shape (n, dimension) as a column."""
     return pa.FixedSizeListArray.from_arrays(pa.array(vectors.reshape(-1), pa.float32()), vectors.shape[1])
 
 
-def _column_of(embedder: str, dimension: int) -> str:
-    return _PREFIX + blake2b(f"{embedder}\0{dimension}\0{_MAKING}".encode(), digest_size=4).hexdigest()
+def _name_column(embedder: str, dimension: int) -> str:
+    return _PREFIX + blake2b(f"{embedder}\0{dimension}\0{_VECTORS_VERSION}".encode(), digest_size=4).hexdigest()

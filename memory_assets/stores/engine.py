@@ -1,4 +1,4 @@
-"""This process's DuckDB: one instance, to which a file is attached while it is open. To start an instance takes twice as long."""
+"""One DuckDB instance per process; files are attached while they are open. An instance for each file would take twice as long to open."""
 
 import os
 from contextlib import ExitStack
@@ -15,19 +15,19 @@ CONFIG: dict[str, str | bool | int | float | list[str]] = {
     "autoinstall_known_extensions": False,
     "storage_compatibility_version": "v1.4.0",
 }
-"""New files get a format that DuckDB opens in a third of the time of its default one, which DuckDB 1.0 could read."""
+"""A file format that DuckDB opens in a third of the time of its default, which is readable by DuckDB 1.0."""
 
 NOT_FOR_ARROW = "join_filter_pushdown"
 """DuckDB 1.5 fails on a join whose Bloom filter it pushes into a registered Arrow table (`Pushdown Filter Type BLOOM_FILTER`)."""
 
 
 class InUseError(Exception):
-    """This process writes the file, or wants to write what it reads."""
+    """This process writes the file, or reads it and now needs to write it."""
 
 
 @dataclass(slots=True)
 class _Attached:
-    """A file and the connections to it. They share one handle: the system ends a process's lock when any of its handles is closed."""
+    """A file and its connections. They share one handle: closing any handle of a file ends the process's lock on it."""
 
     instance: "DuckDBPyConnection"
     read_only: bool
@@ -37,10 +37,10 @@ class _Attached:
 
 
 class Engine:
-    """An instance of DuckDB for all threads of a process. It starts with the first file, and again after an error that ended it."""
+    """A DuckDB instance for all threads of a process. It starts with the first file, and again after a fatal error."""
 
     def __init__(self, scratch: Path) -> None:
-        """Start nothing yet. DuckDB writes to `scratch` what does not fit into memory."""
+        """Start nothing yet. DuckDB spills to `scratch`."""
         self._scratch = scratch
         self._instance: DuckDBPyConnection | None = None
         self._attached: dict[Path | None, _Attached] = {}
@@ -48,16 +48,16 @@ class Engine:
         self._lock = Lock()
 
     def open(self, opened: ExitStack, path: Path | None, read_only: bool) -> "DuckDBPyConnection":
-        """A connection to the file at `path`, or to an empty database in memory. `opened` closes it.
+        """Open the file at `path`, or an empty database in memory. `opened` closes the connection.
 
         Raises:
-            InUseError: this process has the file open otherwise, or the instance has just ended.
+            InUseError: this process has the file open in another mode, or the instance has just failed.
             duckdb.Error: the file cannot be opened.
         """
         import duckdb
 
         with self._lock:
-            held = self._attached.get(path) or _Attached(self._running(), read_only)
+            held = self._attached.get(path) or _Attached(self._start_instance(), read_only)
             if held.users and not (held.read_only and read_only):
                 raise InUseError
             if path:
@@ -76,7 +76,7 @@ class Engine:
                     held.name = name
             connection.execute(f"USE {held.name}")
         except duckdb.FatalException as error:
-            self._end(held.instance)
+            self._drop_instance(held.instance)
             if "has been invalidated" in str(error):
                 raise InUseError from error
             raise
@@ -94,13 +94,13 @@ class Engine:
                     with held.instance.cursor() as connection:
                         connection.execute(f"DETACH {held.name}")
                 except duckdb.Error:
-                    self._end(held.instance)
+                    self._drop_instance(held.instance)
                 held.name = ""
         with self._lock:
             if not held.users and self._attached.get(path) is held:
                 del self._attached[path]
 
-    def _running(self) -> "DuckDBPyConnection":
+    def _start_instance(self) -> "DuckDBPyConnection":
         import duckdb
 
         if self._instance is None:
@@ -111,23 +111,22 @@ class Engine:
             )
         return self._instance
 
-    def _end(self, instance: "DuckDBPyConnection") -> None:
-        """Let the next file be attached to another instance."""
+    def _drop_instance(self, instance: "DuckDBPyConnection") -> None:
         with self._lock:
             if self._instance is instance:
                 self._instance = None
 
 
 _ENGINES: dict[int, Engine] = {}
-"""By process: a forked one can neither use nor end its parent's."""
+"""Process id -> its instance; a forked process can neither use nor close its parent's."""
 
 
 def engine(scratch: Path) -> Engine:
-    """This process's DuckDB; `scratch` counts if it has none yet."""
+    """Return this process's instance; `scratch` is used if it is created now."""
     return _ENGINES.setdefault(os.getpid(), Engine(scratch))
 
 
 def name_of(connection: "DuckDBPyConnection") -> str:
-    """What SQL calls the database to which a connection leads."""
+    """Return the SQL name of a connection's database."""
     (name,) = connection.execute("SELECT current_database()").fetchall()[0]
     return name

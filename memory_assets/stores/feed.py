@@ -1,7 +1,7 @@
-"""The change feed of a table: what changed since it was last read, at a cost that follows the change.
+"""The change feed of a table: rows that changed since a reader's last version, at a cost proportional to the change.
 
-Every commit sets the `updated_at` of the rows it changes, and an index on it finds them. Deletions show in the number of rows; only
-then all ids are compared. docs/decisions says why LanceDB's row versions are not used.
+Every commit sets the `updated_at` of the rows it changes, and an index on that column finds them. A changed number of rows reveals
+deletions; only then are all ids compared. docs/decisions says why LanceDB's row versions are not used.
 """
 
 from collections.abc import Sequence
@@ -23,56 +23,56 @@ if TYPE_CHECKING:
 
 
 CLOCK_SLACK = timedelta(minutes=10)
-"""How far the clocks of two writers may differ, and how long one commit may take after its time was read."""
+"""Most that the clocks of two writers may differ, plus the time from reading the clock to the end of a commit."""
 UNKNOWN = -1
-"""The time of a row that a reader lacks."""
+"""`updated_at` of a row that a reader lacks."""
 _ATTEMPTS = 3
-"""How often recent rows and their number are read until no commit came between."""
-_MANY = 20_000
-"""Rows from which it is cheaper to read all than to look each up."""
+"""How often recent rows and the number of rows are read until no commit comes between."""
+_MAX_LOOKUPS = 20_000
+"""Number of rows from which reading all is cheaper than looking each up."""
 
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """How far a table has been read."""
+    """Position of a reader in the feed."""
 
     version: int
-    """Every commit up to this version of the table is included."""
+    """Every commit up to this version is included."""
     read_at: datetime
-    """The reader's clock just before."""
+    """The reader's clock just before it read."""
 
 
 class Known(Protocol):
-    """What a reader of the feed holds already."""
+    """The rows that a reader already holds."""
 
     def __len__(self) -> int: ...
 
     def ids(self) -> Ids: ...
 
     def updated(self, ids: Ids) -> Times:
-        """The `updated_at` with which it holds each row; `UNKNOWN` where it does not."""
+        """Return the `updated_at` that the reader knows for each row; `UNKNOWN` for rows that it lacks."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What a reader lacks."""
+    """Rows that changed since a reader's last version."""
 
     position: Position
     rows: pa.Table
-    """The columns asked for, of rows that are new or changed."""
+    """The requested columns of new or changed rows."""
     gone: Ids
-    """Ids that it holds and the table no longer has."""
+    """Ids that the reader holds and the table no longer has."""
 
     def __bool__(self) -> bool:
         return bool(self.rows.num_rows or len(self.gone))
 
 
 def read_changes(table: "TableRows | Snapshot", since: Position | None, known: Known, columns: Sequence[str]) -> Changes:
-    """What changed in a table since a position, where an earlier reading ended that gave `known`.
+    """Return the changes of a table since a position, at which the reader held `known`. `columns` are read, `id` among them.
 
-    None reads all; so does a version beyond that of the table, which was replaced then, and a time ahead of the clock, which was set
-    back: commits since then have an earlier time. `columns` are read, `id` among them.
+    Reads everything if `since` is None, if its version is beyond the table's (the table was replaced), or if its time is ahead of the
+    clock (the clock was set back, so later commits have an earlier time).
     """
     here = Position(table.version, datetime.now(UTC))
     if since is None or here.version < since.version or here.read_at < since.read_at - CLOCK_SLACK:
@@ -98,7 +98,7 @@ def read_changes(table: "TableRows | Snapshot", since: Position | None, known: K
 
 @dataclass(frozen=True, slots=True)
 class TableRows:
-    """A LanceDB table as the feed reads it, with its `_rowid` beside the columns if asked for."""
+    """A LanceDB table as the feed reads it, with its `_rowid` on request."""
 
     table: "Table"
     row_ids: bool = False
@@ -120,7 +120,7 @@ class TableRows:
         return self._read(columns, f"updated_at >= {lance.timestamp(moment)}", row_ids=False)
 
     def rows_of(self, ids: Ids, columns: Sequence[str]) -> pa.Table:
-        if len(ids) > _MANY:
+        if len(ids) > _MAX_LOOKUPS:
             rows = self.rows(columns)
             return rows.filter(pa.array(np.isin(rows["id"].to_numpy(), ids)))
         return self._read(columns, lance.ids_in(ids.tolist()), row_ids=self.row_ids)
@@ -131,7 +131,7 @@ class TableRows:
 
 @dataclass(frozen=True, slots=True)
 class CatalogRows:
-    """The rows of one table of the catalog, by its columns `id` and `updated_at`."""
+    """The rows of a catalog table with columns `id` and `updated_at`."""
 
     connection: "DuckDBPyConnection"
     table: str
@@ -143,7 +143,7 @@ class CatalogRows:
         return self._column(f"SELECT id FROM {self.table}")
 
     def updated(self, ids: Ids) -> Times:
-        """When each was updated last; `UNKNOWN` for those that the table lacks."""
+        """Return when each row was last updated; `UNKNOWN` for rows that the table lacks."""
         wanted = pa.table({"id": ids, "place": np.arange(len(ids))})
         query = f"""
             SELECT CASE WHEN t.id IS NULL THEN {UNKNOWN} ELSE coalesce(epoch_us(updated_at), 0) END

@@ -1,4 +1,4 @@
-"""Files that are replaced as a whole or not at all."""
+"""Writing files atomically."""
 
 import errno
 import fcntl
@@ -15,25 +15,25 @@ from typing import BinaryIO
 from memory_assets.errors import InvalidInputError
 
 _LONGEST_NAME_BYTES = 200
-_NO_FILE = frozenset({errno.ENOENT, errno.EEXIST, errno.ENOTDIR, errno.ENAMETOOLONG})
-"""Where no file can be, whoever asks and however much room there is."""
-_MENDS = {
+_IMPOSSIBLE_PATH = frozenset({errno.ENOENT, errno.EEXIST, errno.ENOTDIR, errno.ENAMETOOLONG})
+"""Errors that mean that no file can exist at a path, whatever the permissions or the free space."""
+_ADVICE = {
     errno.EROFS: "it can only be read, so mount it for writing",
     errno.EACCES: "give yourself write access to it",
     errno.EPERM: "give yourself write access to it",
 }
 _COMMIT_BYTES = 1 << 20
-"""More than a commit of some memories takes."""
+"""More than a commit of a few memories takes."""
 
 
 def disk_fault(folder: Path) -> str | None:
-    """Why a folder takes nothing that is to be written, as a sentence; None if it does. Leaves nothing behind."""
+    """Return why nothing can be written to a folder, as a sentence; None if it can. Leaves nothing behind."""
     error = find_disk_error(folder)
     return f"The disk does not take what is to be stored ({error.strerror}); {mend_of(error)}." if error else None
 
 
 def find_disk_error(folder: Path) -> OSError | None:
-    """What happens if a commit is written to a folder, or to the nearest one above it that exists; None if it can be."""
+    """Return the error of writing a commit to a folder, or to its nearest existing parent; None if writing works."""
     existing = next(each for each in (folder, *folder.parents) if each.exists())
     try:
         with tempfile.TemporaryFile(dir=existing) as file:
@@ -44,21 +44,21 @@ def find_disk_error(folder: Path) -> OSError | None:
 
 
 def mend_of(error: OSError) -> str:
-    """What a person can do about a disk that takes nothing."""
-    return _MENDS.get(error.errno or 0, "make room on it")
+    """Return what a person can do about a disk that cannot be written."""
+    return _ADVICE.get(error.errno or 0, "make room on it")
 
 
 def replace_file(path: Path, content: str | bytes, mode: int = 0o600) -> None:
-    """Put `content` in place of `path` in one step, as `replacing` does."""
+    """Replace `path` with `content` in one step, as `replacing` does."""
     with replacing(path, mode) as file:
         file.write(content.encode("utf-8") if isinstance(content, str) else content)
 
 
 @contextmanager
 def writing(path: Path) -> Iterator[BinaryIO]:
-    """A file to write where a person named: a pipe or device, else a replacement of the file, whatever links lead to it.
+    """Open a path that a person named: write to a pipe or device directly, replace a file atomically, and follow links.
 
-    Raises InvalidInputError if no file can be there; after an OSError what was there stays.
+    Raises InvalidInputError if no file can exist there. After an OSError the old content is unchanged.
     """
     try:
         if path.exists() and not path.is_file():
@@ -71,19 +71,19 @@ def writing(path: Path) -> Iterator[BinaryIO]:
         with replacing(target) as file:
             yield file
     except OSError as error:
-        if error.errno in _NO_FILE:
+        if error.errno in _IMPOSSIBLE_PATH:
             raise InvalidInputError(f"No file can be written to {path} ({error.strerror}); name another one.") from None
         raise
 
 
 def free_path(path: Path) -> Path:
-    """`path`, or the first of `name-2`, `name-3` and so on where no file is."""
+    """Return `path`, or the first free one of `name-2`, `name-3` and so on."""
     others = (path.with_name(f"{path.stem}-{number}{path.suffix}") for number in count(2))
     return next(each for each in chain([path], others) if not os.path.lexists(each))
 
 
 def clear_remains(path: Path) -> None:
-    """Delete the temp files that writers of `path` left when they were killed; those that are being written are locked."""
+    """Delete the temp files of killed writers of `path`. Running writers hold a lock on theirs."""
     for left in path.parent.glob(f"{escape(_prefix(path))}*.tmp"):
         with suppress(OSError), left.open("rb") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -91,31 +91,30 @@ def clear_remains(path: Path) -> None:
 
 
 def _prefix(path: Path) -> str:
-    """How the names of a file's temp files begin; a name may have 255 bytes."""
     name = path.name.encode("utf-8", "surrogateescape")
     return f".{path.name if len(name) <= _LONGEST_NAME_BYTES else blake2b(name, digest_size=16).hexdigest()}."
 
 
-def _locked_temporary(path: Path) -> tuple[int, Path]:
+def _create_locked_temporary(path: Path) -> tuple[int, Path]:
     while True:
         descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=_prefix(path), suffix=".tmp")
         with suppress(OSError):
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         if os.fstat(descriptor).st_nlink:
             return descriptor, Path(name)
-        os.close(descriptor)  # cleared away before it was locked
+        os.close(descriptor)  # another writer deleted it before it was locked
 
 
 @contextmanager
 def replacing(path: Path, mode: int = 0o600) -> Iterator[BinaryIO]:
-    """What is written here takes the place of `path` in one step: temp file beside it, fsync, rename, fsync of the folder.
+    """Yield a file that replaces `path` in one step: temp file beside it, fsync, rename, fsync of the folder.
 
-    A reader sees the old file or the new one. A failure leaves the old one; a kill leaves at most a temp file besides, which the next
-    writer deletes. The old file's permissions are kept; a new file gets `mode`.
+    A reader sees either the old file or the new one. A failure leaves the old file; a kill may also leave a temp file, which the next
+    writer deletes. The permissions of the old file are kept; a new file gets `mode`.
     """
     make_folders(path.parent)
     clear_remains(path)
-    descriptor, temporary = _locked_temporary(path)
+    descriptor, temporary = _create_locked_temporary(path)
     try:
         with os.fdopen(descriptor, "wb") as file:
             yield file
@@ -130,7 +129,7 @@ def replacing(path: Path, mode: int = 0o600) -> Iterator[BinaryIO]:
 
 
 def make_folders(folder: Path) -> None:
-    """Make a folder and those above it that are missing, for their owner alone; they last when this returns."""
+    """Create a folder and its missing parents for the owner alone, and sync them to disk."""
     if not folder.is_dir():
         make_folders(folder.parent)
         folder.mkdir(mode=0o700, exist_ok=True)
@@ -138,7 +137,7 @@ def make_folders(folder: Path) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make what was renamed, made or deleted in a folder last."""
+    """Sync to disk what was renamed, created or deleted in a folder."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)

@@ -1,4 +1,4 @@
-"""What narrows a reading of the `memories` table, and how that is said to Lance."""
+"""Filters for reading the `memories` table, as values and as SQL for Lance."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,14 +8,14 @@ from memory_assets.models import Entity, Kind, Source, State
 from memory_assets.stores import lance
 
 OF_EVERY_PROJECT = (Kind.USER,)
-"""Kinds that hold in every project: what is known about a person."""
+"""Kinds that belong to every project: facts about a person."""
 GUESSED_TIME = '%"guessed": [%"created_at"%'
 """LIKE pattern of the metadata of a memory whose creation time was guessed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """What narrows a reading of the table; an empty field does not narrow."""
+    """Filters for reading the table; an empty field filters nothing."""
 
     kinds: Sequence[Kind] = ()
     sources: Sequence[Source] = ()
@@ -28,20 +28,20 @@ class Filters:
     projects: Sequence[str] = ()
     """Any of these."""
     here: Sequence[str] = ()
-    """Any of these, no project at all, or a kind that is `OF_EVERY_PROJECT`."""
+    """Any of these, no project, or a kind in `OF_EVERY_PROJECT`."""
     since: datetime | None = None
     until: datetime | None = None
     """Half-open: created at or after `since` and before `until`."""
     after: tuple[datetime, int] | None = None
-    """Only what comes after the memory of this creation time and id in the order of `MemoryStore.recent`."""
+    """Only memories that follow the memory with this creation time and id in the order of `MemoryStore.recent`."""
     preferences: bool = False
-    """Only what says how the user wants things done."""
+    """Only memories that state how the user wants things done."""
     dated: bool = False
-    """Only what has a time that somebody stated or that was seen, not one that was guessed."""
+    """Only memories whose time was stated or observed, not guessed."""
     states: Sequence[State] = (State.ACTIVE,)
 
     def __post_init__(self) -> None:
-        """Make filters that mean the same equal, however they were given."""
+        """Convert sequences to tuples, so that equal filters compare equal."""
         for name in ("kinds", "sources", "tags", "entities", "actions", "projects", "here", "states"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
 
@@ -50,7 +50,9 @@ class Filters:
         clauses = [f"{name} IN {lance.quoted(accepted)}" for name, accepted in any_of.items() if accepted]
         clauses += [f"array_has(tags, {lance.quoted([tag])[1:-1]})" for tag in self.tags]
         clauses += [f"array_has(actions, {lance.quoted([action])[1:-1]})" for action in self.actions]
-        clauses += [f"({' OR '.join(_names(entity) for entity in sorted(spellings, key=str))})" for spellings in self.entities]
+        clauses += [
+            f"({' OR '.join(_has_entity(entity) for entity in sorted(spellings, key=str))})" for spellings in self.entities
+        ]
         if self.here:
             clauses.append(f"(project IN {lance.quoted(('', *self.here))} OR kind IN {lance.quoted(OF_EVERY_PROJECT)})")
         if self.preferences:
@@ -67,6 +69,6 @@ class Filters:
         return " AND ".join(clauses) or "true"
 
 
-def _names(entity: Entity) -> str:
+def _has_entity(entity: Entity) -> str:
     text, kind = (lance.quoted([value])[1:-1] for value in (entity.text, entity.type))
     return f"array_has(entities, named_struct('text', {text}, 'type', {kind}))"

@@ -1,7 +1,7 @@
-"""Builds of the graph: how often it has changed, and which nodes the last changes touched.
+"""Builds of the graph: a counter of changes, and the nodes that recent changes touched.
 
-Every transaction that changes edges, mentions or names of nodes records a build. A node is touched if its edges, in either direction, its
-mentions or its name change.
+Every transaction that changes edges, mentions or names of nodes records a build. A change touches a node if it changes the node's name,
+its mentions, or its edges in either direction.
 """
 
 import secrets
@@ -13,46 +13,46 @@ import pyarrow as pa
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-_MOST_LOGGED = 20_000
-"""Touched nodes that are kept; a reader that lags behind them reads everything again."""
+_MAX_LOGGED_NODES = 20_000
+"""Most touched nodes that are kept. A reader that lags further behind reads everything again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Build:
-    """A state of the graph."""
+    """A version of the graph."""
 
     lineage: int
-    """Random, drawn with the first build of a catalog: a catalog that was made anew has another."""
+    """A random number, drawn with the first build of a catalog, so a rebuilt catalog has another one."""
     number: int
-    """Counts up with every change; 0 before the first."""
+    """Grows with every change; 0 before the first."""
     logged_since: int = 0
-    """The oldest build after which the touched nodes are known."""
+    """The oldest build since which all touched nodes are known."""
 
     def leads_to(self, later: "Build") -> bool:
-        """Whether what was touched between this build and a later one is known."""
+        """Return whether all nodes touched between this build and a later one are known."""
         return self.lineage == later.lineage and later.logged_since <= self.number <= later.number
 
 
 NO_BUILD = Build(0, 0)
 
 
-def present_build(connection: "DuckDBPyConnection") -> Build:
-    """The build that a connection sees."""
+def read_build(connection: "DuckDBPyConnection") -> Build:
+    """Return the build that a connection sees."""
     row = connection.execute("SELECT lineage, number, logged_since FROM graph_builds").fetchone()
     return Build(*row) if row else NO_BUILD
 
 
 def touched_since(connection: "DuckDBPyConnection", build: Build) -> pa.Table:
-    """Column `node`: what the builds after one that leads to the present one have touched."""
+    """Return column `node`: nodes touched since a build that leads to the current one."""
     return connection.execute("SELECT DISTINCT node FROM graph_touched WHERE build > $1", [build.number]).to_arrow_table()
 
 
 def record_build(connection: "DuckDBPyConnection", touched: pa.Table | None = None) -> None:
-    """Count a change inside its transaction; `touched` has the column `node`, and is None if readers have to read all again."""
-    present = present_build(connection)
+    """Count a change inside its transaction. `touched` has the column `node`; None makes readers read everything again."""
+    present = read_build(connection)
     number, logged_since = present.number + 1, present.logged_since
     (kept,) = connection.execute("SELECT count(*) FROM graph_touched").fetchone() or (0,)
-    if touched is None or kept + touched.num_rows > _MOST_LOGGED:
+    if touched is None or kept + touched.num_rows > _MAX_LOGGED_NODES:
         connection.execute("DELETE FROM graph_touched")
         logged_since = number
     else:

@@ -1,7 +1,7 @@
-"""Group commit: threads that write to one store at the same time share one commit.
+"""Group commit: threads that write to one store at the same time share a commit.
 
-A commit of LanceDB costs nearly the same for one row as for sixteen. While one is under way, new items wait, and then go as one batch.
-Clients that were answered together get a moment to come back together (PostgreSQL's `commit_delay`). A client alone never waits.
+A LanceDB commit costs nearly the same for one row as for sixteen. While one is running, new items wait, and then form one batch.
+Clients that got their answers together have a moment to come back together (PostgreSQL's `commit_delay`). A single client never waits.
 """
 
 from collections import deque
@@ -16,29 +16,29 @@ Outcome = TypeVar("Outcome")
 
 MAX_BATCH = 16
 _GATHERING_SECONDS = 0.01
-"""Less than a commit takes. Without it, the first of eight clients to come back is committed alone, and seven wait for it."""
+"""Shorter than a commit. Without it, the first of eight clients to come back is committed alone, and seven wait for it."""
 _TOGETHER_SECONDS = 1.0
 """After this pause, clients of earlier batches are no longer expected."""
 _BATCHES_AT_ONCE = BoundedSemaphore(2)
-"""Of all stores of a process: one batch's language work goes on while another is committed; more would wait for spaCy's lock."""
+"""Limit for all stores of a process: one batch is analysed while another is committed; more would wait for spaCy's lock."""
 
 
 class GroupCommit(Generic[Item, Outcome]):
-    """The queue of one store. Any thread may run an item."""
+    """The queue of one store. Thread-safe."""
 
     def __init__(self) -> None:
         self._changed = Condition()
         self._waiting: deque[tuple[Item, Future[Outcome]]] = deque()
         self._is_committing = False
         self._expected = 1
-        """How many clients seem to be writing."""
+        """Estimated number of writing clients."""
         self._answered_at = 0.0
 
     def run(self, item: Item, commit: Callable[[Sequence[Item]], Sequence[Outcome]]) -> Outcome:
-        """Commit an item, alone or together with those of other threads; returns after the commit.
+        """Commit an item, alone or together with items of other threads; return after the commit.
 
-        `commit` writes all items of a batch or none, and returns an outcome for each. If it fails for several, each is tried
-        alone, so that no caller gets another's error.
+        `commit` writes all items of a batch or none, and returns an outcome for each. If a batch fails, each item is committed alone, so
+        that no caller gets another's error.
         """
         future: Future[Outcome] = Future()
         with self._changed:
@@ -53,7 +53,7 @@ class GroupCommit(Generic[Item, Outcome]):
         return future.result()
 
     def _commit_batch(self, commit: Callable[[Sequence[Item]], Sequence[Outcome]]) -> None:
-        """Commit what waits; called with the lock, which is released meanwhile."""
+        """Commit the waiting items. The caller holds the lock, which is released meanwhile."""
         if monotonic() - self._answered_at > _TOGETHER_SECONDS:
             self._expected = 1
         self._changed.wait_for(lambda: len(self._waiting) >= self._expected, _GATHERING_SECONDS)
@@ -73,7 +73,7 @@ class GroupCommit(Generic[Item, Outcome]):
 def _attempt(batch: Sequence[tuple[Item, "Future[Outcome]"]], commit: Callable[[Sequence[Item]], Sequence[Outcome]]) -> None:
     try:
         outcomes = commit([item for item, _ in batch])
-    except BaseException as error:  # noqa: BLE001 - the caller whose item it is gets it
+    except BaseException as error:  # noqa: BLE001 - passed to the caller of the item
         if len(batch) == 1:
             batch[0][1].set_exception(error)
         else:

@@ -1,8 +1,6 @@
-"""The keys and one-time links that open one tenant over HTTP: one small value each.
+"""API keys and one-time links of one tenant, one small value each. No process needs a lock, and a service sees a change at once.
 
-So processes need no lock, and a service sees a change at once.
-
-A key is `mk_<id>_<secret>`, kept as `keys/<id>.json` with the SHA-256 digest of its 256 random bits: a slow hash would gain nothing.
+A key is `mk_<id>_<secret>`. `keys/<id>.json` keeps the SHA-256 digest of its 256 random bits; a slow hash would add no security.
 """
 
 import hmac
@@ -20,14 +18,14 @@ from memory_assets.stores.state import TenantState
 
 _KEY = re.compile(r"mk_([0-9a-f]{12})_([A-Za-z0-9_-]{43})", re.ASCII)
 _ID = re.compile(r"[0-9a-f]{12}", re.ASCII)
-_LINK_SECONDS = 300
-"""How long a one-time link may wait for its use."""
-_NOBODYS_DIGEST = "0" * 64
-"""Compared with where there is no such key, so that an unknown tenant, an unknown key and a wrong secret cost the same."""
+_LINK_LIFETIME_SECONDS = 300
+"""How long a one-time link is valid."""
+_MISSING_KEY_DIGEST = "0" * 64
+"""Compared if there is no such key, so that an unknown tenant, an unknown key and a wrong secret take the same time."""
 
 
 class Key(BaseModel):
-    """What is known of a key; never its secret."""
+    """A key's record, without its secret."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -50,17 +48,17 @@ class KeyStore:
         self._state = state
 
     def create(self, description: str = "") -> tuple[Key, str]:
-        """Make a key. Returns its record, and the key itself, which nobody can show again."""
+        """Create a key. Returns its record and the key itself, which cannot be shown again."""
         number, secret = secrets.token_hex(6), secrets.token_urlsafe(32)
         key = Key(id=number, description=description, created_at=datetime.now(UTC), revoked_at=None, sha256=_digest(secret))
         self._write(key)
         return key, f"mk_{number}_{secret}"
 
     def revoke(self, number: str) -> Key:
-        """End a key; it stays listed. Revoking it again changes nothing; NotFoundError if there is no such key."""
+        """Revoke a key; it stays listed. Revoking it again changes nothing. NotFoundError if there is no such key."""
         found = self._read(number)
         if found is None:
-            raise NotFoundError(f"There is no key {number!r}; `memory key list` shows the ids.")
+            raise NotFoundError(f"There is no key {number!r}; `memory key list --tenant {self._state.tenant}` shows the ids.")
         if not found.active:
             return found
         revoked = found.model_copy(update={"revoked_at": datetime.now(UTC)})
@@ -68,7 +66,7 @@ class KeyStore:
         return revoked
 
     def describe(self, key: Key, description: str) -> None:
-        """Replace a key's description, whatever else changes meanwhile."""
+        """Replace a key's description; other concurrent changes are kept."""
 
         def change(held: bytes | None) -> bytes | None:
             return held and _to_bytes(Key.model_validate({**from_json(held), "id": key.id, "description": description}))
@@ -80,15 +78,14 @@ class KeyStore:
         return sorted(filter(None, map(self._read, numbers)), key=lambda key: (key.created_at, key.id))
 
     def find(self, key: str) -> Key | None:
-        """The active key that `key` is, compared in constant time; None where it opens nothing."""
+        """Return the record of an active key, compared in constant time; None if the key is not valid."""
         parts = _KEY.fullmatch(key)
         number, secret = parts.groups() if parts else ("0" * 12, "")
         known = self._read(number)
-        matches = hmac.compare_digest(_digest(secret), known.sha256 if known else _NOBODYS_DIGEST)
+        matches = hmac.compare_digest(_digest(secret), known.sha256 if known else _MISSING_KEY_DIGEST)
         return known if known and known.active and matches else None
 
     def is_active(self, number: str) -> bool:
-        """Whether there is a key of this id that is not revoked."""
         known = self._read(number)
         return known is not None and known.active
 
@@ -107,12 +104,12 @@ class KeyStore:
 
 
 def create_link(state: TenantState) -> str:
-    """Make a link that opens the tenant's pages once, and remove those that nobody used in time; returns its token.
+    """Create a link that opens the tenant's pages once, and delete expired ones. Returns its token.
 
-    The digest of the token names when it was made.
+    The value is named by the token's digest and holds the time of creation.
     """
     for entry in state.list("links/"):
-        if _is_old(state.get(entry.name)):
+        if _is_expired(state.get(entry.name)):
             state.remove(entry.name)
     token = secrets.token_urlsafe(32)
     state.put(f"links/{_digest(token)}", str(time.time()).encode())
@@ -120,15 +117,15 @@ def create_link(state: TenantState) -> str:
 
 
 def use_link(state: TenantState, token: str) -> bool:
-    """Whether the token opens the pages now. Of several attempts one succeeds; an old link opens nothing."""
+    """Consume a token; return whether it was valid. Of several attempts only one succeeds."""
     name = f"links/{_digest(token)}"
-    made_at = state.get(name)
-    return made_at is not None and state.put(name, None, made_at) and not _is_old(made_at)
+    created_at = state.get(name)
+    return created_at is not None and state.put(name, None, created_at) and not _is_expired(created_at)
 
 
-def _is_old(made_at: bytes | None) -> bool:
+def _is_expired(created_at: bytes | None) -> bool:
     try:
-        return made_at is not None and time.time() - float(made_at) > _LINK_SECONDS
+        return created_at is not None and time.time() - float(created_at) > _LINK_LIFETIME_SECONDS
     except ValueError:
         return True
 

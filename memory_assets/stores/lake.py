@@ -1,7 +1,7 @@
-"""The catalog of a tenant in DuckLake: a schema of a PostgreSQL database, and files in object storage or a folder.
+"""A tenant's catalog in DuckLake: a schema of a PostgreSQL database, and files in object storage or a folder.
 
-One process at a time writes, as with a file: a lock in PostgreSQL, which ends with the process that holds it. A catalog belongs to a store
-by its random id, so none of a deleted tenant is ever part of another one.
+As with a file, one process at a time writes: it holds a lock in PostgreSQL, which ends with the process. A catalog belongs to a store by
+its random id, so data of a deleted tenant never becomes part of another catalog.
 """
 
 import itertools
@@ -31,37 +31,37 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 PREFIX = "ducklake:postgres:"
-"""Before what names the database."""
+"""Prefix of the database's connection string."""
 _EXTENSIONS = ("postgres_scanner", "httpfs", "ducklake")
 LAKE = "lake"
-"""Before the number by which DuckDB calls an attached catalog."""
+"""Prefix of the names under which DuckDB attaches catalogs."""
 _MOST_ATTACHED = 16
-"""Catalogs that a process keeps attached: each has connections to PostgreSQL."""
-_PLANS = "-c enable_seqscan=off -c jit=off"
-"""DuckDB looks up its tables in PostgreSQL's own, which have a hundred thousand rows if there are a thousand tenants."""
-_MERGED_EVERY = 64
-"""Snapshots after which small files are merged, and what no reader needs is removed."""
-_KEPT = "1 hour"
+"""Most catalogs that a process keeps attached; each has connections to PostgreSQL."""
+_PLANNER_OPTIONS = "-c enable_seqscan=off -c jit=off"
+"""Planner options: DuckDB looks up its tables in PostgreSQL's own, which have a hundred thousand rows for a thousand tenants."""
+_SNAPSHOTS_PER_MERGE = 64
+"""Number of snapshots after which small files are merged and expired files removed."""
+_SNAPSHOT_LIFETIME = "1 hour"
 """How long snapshots are kept for readers."""
 
 
 @dataclass(eq=False)
 class _Attached:
-    """A catalog that is attached, or is just being attached."""
+    """A catalog that is attached, or is being attached."""
 
     name: str
     opening: Lock = field(default_factory=Lock)
     is_open: bool = False
     is_migrated: bool = False
-    """Whether it was seen with the newest schema."""
+    """Whether the schema is known to be the newest."""
     users: int = 0
 
 
 class _Lakes:
-    """The catalogs that this process has attached, in one instance of DuckDB: loading the extensions takes longer than to attach."""
+    """The catalogs attached by this process, in one DuckDB instance, because loading the extensions takes longer than attaching."""
 
     def __init__(self, secret: str) -> None:
-        """`secret` is the statement that opens the object storage; empty if the files lie in a folder."""
+        """Load DuckDB. `secret` is the SQL that opens the object storage; empty if the files are in a folder."""
         import duckdb
 
         self._duckdb = duckdb.connect(":memory:", config=CONFIG)
@@ -69,13 +69,13 @@ class _Lakes:
             self._duckdb.execute(f"LOAD '{_extension(name)}'")
         self._duckdb.execute(f"LOAD icu; SET disabled_optimizers = '{NOT_FOR_ARROW}'; {secret}")
         self._attached: OrderedDict[str, _Attached] = OrderedDict()
-        """By schema, the one used last at the end."""
+        """Schema -> catalog, the most recently used last."""
         self._numbers = itertools.count()
         self._changing = Lock()
 
     @contextmanager
     def attached(self, schema: str, uri: str, options: str) -> "Iterator[_Attached]":
-        """Keep a catalog attached in this block; `options` are those of ATTACH."""
+        """Keep a catalog attached during the block; `options` are those of ATTACH."""
         with self._changing:
             lake = self._attached.setdefault(schema, _Attached(f"{LAKE}{next(self._numbers)}"))
             lake.users += 1
@@ -94,14 +94,14 @@ class _Lakes:
                 lake.users -= 1
 
     def begin(self, lake: _Attached) -> "DuckDBPyConnection":
-        """A connection to a catalog, in a transaction that has read its newest snapshot."""
+        """Open a connection to a catalog, in a transaction that sees its newest snapshot."""
         cursor = self._duckdb.cursor()
         cursor.execute(f"SET TimeZone = 'UTC'; BEGIN; USE {lake.name}")
         cursor.execute("FROM current_snapshot()").fetchall()
         return cursor
 
     def detach(self, schema: str, lake: _Attached | None = None) -> None:
-        """Forget a catalog: PostgreSQL was started again, or it is removed. `lake` is as it was attached, if another one shall stay."""
+        """Detach a catalog that is removed, or whose PostgreSQL restarted. If `lake` is given, any other attachment is kept."""
         with self._changing:
             present = self._attached.get(schema)
             if present and present is (lake or present):
@@ -117,7 +117,7 @@ class _Lakes:
 
 @cache
 def _lakes(secret: str, _process: int) -> _Lakes:
-    """Those of this process: a forked one must not use its parent's connections."""
+    """Return the instance of this process; a forked process must not use its parent's connections."""
     return _Lakes(secret)
 
 
@@ -147,9 +147,9 @@ class LakeCatalog(Catalog):
         scratch: Path,
         store_id: str | None = None,
     ) -> None:
-        """Name it: `uri` is `ducklake:postgres:` and a libpq string or URL, `data` the folder or s3:// URI of the tenants' files.
+        """Refer to a catalog: `uri` is `ducklake:postgres:` and a libpq string or URL, `data` the folder or s3:// URI for all tenants.
 
-        An empty catalog's DuckDB writes to `scratch` what does not fit into memory. `store_id` names the catalog of a deleted tenant.
+        DuckDB spills to `scratch` for an empty catalog in memory. `store_id` selects the catalog of a deleted tenant.
         """
         super().__init__("", lock_timeout)
         self._uri = uri
@@ -206,16 +206,16 @@ class LakeCatalog(Catalog):
     def read(self) -> "Iterator[DuckDBPyConnection]":
         if not self.exists:
             with ExitStack() as opened:
-                yield self._empty(opened)
+                yield self._open_empty(opened)
             return
-        with self._begun() as (lake, connection):
+        with self._transaction() as (lake, connection):
             lake.is_migrated = lake.is_migrated or not waiting_migrations(connection, self.where)
             if lake.is_migrated:
-                yield connection  # one snapshot for all that is read
+                yield connection  # all reads see one snapshot
                 return
         with self.write():
             pass
-        with self._begun() as (_, connection):
+        with self._transaction() as (_, connection):
             yield connection
 
     @contextmanager
@@ -224,33 +224,35 @@ class LakeCatalog(Catalog):
         with self._database.locked(self._schema, self.where, self.lock_timeout) as database:
             self._state.claim()
             if not self.exists:
-                self._make()
-            with self._noted(), self._cursor() as connection:
+                self._create()
+            with self._tracking_writes(), self._cursor() as connection:
                 migrate_catalog(connection, self.where)
                 connection.begin()
                 yield connection
                 connection.commit()
-                self._merge(connection)
+                self._merge_files(connection)
             database.execute("SELECT 1")
 
-    def _make(self) -> None:
-        """Create the tables. Unless rows go to files meanwhile, DuckLake creates one in PostgreSQL for the few rows of each."""
-        with self._begun(f"{self._attach_options()}, DATA_INLINING_ROW_LIMIT 0") as (_, connection):
+    def _create(self) -> None:
+        """Create the tables with inlining off; otherwise DuckLake adds a PostgreSQL table of inlined rows for each."""
+        with self._transaction(f"{self._attach_options()}, DATA_INLINING_ROW_LIMIT 0") as (_, connection):
             create_tables(connection)
             connection.commit()
         self._lakes.detach(self._schema)
 
-    def _merge(self, connection: "DuckDBPyConnection") -> None:
-        """Merge small files, and remove what no reader needs any more, now and then."""
+    def _merge_files(self, connection: "DuckDBPyConnection") -> None:
+        """Merge small files and remove expired ones, every `_SNAPSHOTS_PER_MERGE` snapshots."""
         ((snapshot, name),) = connection.execute("SELECT id, current_database() FROM current_snapshot()").fetchall()
-        if snapshot % _MERGED_EVERY:
+        if snapshot % _SNAPSHOTS_PER_MERGE:
             return
         import duckdb
 
         try:
-            connection.execute(f"CALL ducklake_expire_snapshots('{name}', older_than => now() - INTERVAL '{_KEPT}')")
+            connection.execute(f"CALL ducklake_expire_snapshots('{name}', older_than => now() - INTERVAL '{_SNAPSHOT_LIFETIME}')")
             connection.execute(f"CALL ducklake_merge_adjacent_files('{name}')")
-            connection.execute(f"CALL ducklake_cleanup_old_files('{name}', older_than => now() - INTERVAL '{_KEPT}')")
+            connection.execute(
+                f"CALL ducklake_cleanup_old_files('{name}', older_than => now() - INTERVAL '{_SNAPSHOT_LIFETIME}')"
+            )
         except duckdb.Error as error:
             _log.warning("%s keeps small files: %s", self.where, first_line(error))
 
@@ -260,12 +262,12 @@ class LakeCatalog(Catalog):
         except StoreError as error:
             return first_line(error)
 
-    def begin_again(self) -> None:
+    def recreate(self) -> None:
         with self._database.locked(self._schema, self.where, self.lock_timeout):
             with self._cursor() as connection:
                 kept = read_kept(connection)
             self.reset()
-            self._make()
+            self._create()
             with self._cursor() as connection:
                 migrate_catalog(connection, self.where)
                 connection.begin()
@@ -287,19 +289,18 @@ class LakeCatalog(Catalog):
 
     @contextmanager
     def _cursor(self) -> "Iterator[DuckDBPyConnection]":
-        """A connection to the catalog."""
-        with self._begun() as (_, connection):
+        with self._transaction() as (_, connection):
             connection.commit()
             yield connection
 
     @contextmanager
-    def _begun(self, options: str = "") -> "Iterator[tuple[_Attached, DuckDBPyConnection]]":
-        """A connection in a transaction, which ends with the block; attached again if PostgreSQL was started again."""
+    def _transaction(self, options: str = "") -> "Iterator[tuple[_Attached, DuckDBPyConnection]]":
+        """Open a connection in a transaction that ends with the block. Attaches again if PostgreSQL restarted."""
         import duckdb
         from psycopg.conninfo import make_conninfo
 
         schema, options = self._schema, options or self._attach_options()
-        uri = make_conninfo(self._uri.removeprefix(PREFIX), options=_PLANS)
+        uri = make_conninfo(self._uri.removeprefix(PREFIX), options=_PLANNER_OPTIONS)
         with ExitStack() as stack:
             try:
                 lake = stack.enter_context(self._lakes.attached(schema, uri, options))
@@ -310,11 +311,11 @@ class LakeCatalog(Catalog):
                     lake = stack.enter_context(self._lakes.attached(schema, uri, options))
                     cursor = self._lakes.begin(lake)
             except duckdb.Error as error:
-                raise self._unusable(error) from error
+                raise self._explain_error(error) from error
             try:
                 yield lake, cursor
             except (duckdb.IOException, duckdb.HTTPException, duckdb.TransactionException) as error:
-                raise self._unusable(error) from error
+                raise self._explain_error(error) from error
             finally:
                 with suppress(duckdb.Error):
                     cursor.close()
@@ -324,18 +325,18 @@ class LakeCatalog(Catalog):
         return _lakes("" if self._files.is_folder else _secret(self._options), os.getpid())
 
     def _attach_options(self) -> str:
-        """DuckDB reads what is in one schema of PostgreSQL: there are as many as tenants."""
+        """Return the options of ATTACH. They restrict DuckDB to one PostgreSQL schema; there is one for each tenant."""
         files, schema = self._files, _quoted(self._schema)
         if files.is_folder:
             files.path.mkdir(parents=True, exist_ok=True, mode=0o700)
         files_at = _quoted(f"{files.base}/")
         return f"DATA_PATH {files_at}, METADATA_SCHEMA {schema}, METADATA_PARAMETERS MAP {{'SCHEMA': {schema}}}"
 
-    def _unusable(self, error: Exception) -> StoreError:
+    def _explain_error(self, error: Exception) -> StoreError:
         what = first_line(error)
         for name in ("aws_access_key_id", "aws_secret_access_key"):
             what = what.replace(self._options.get(name) or "\0", "***")
-        return StoreError(f"{self.where} cannot be used ({what}); see to PostgreSQL and the object storage.")
+        return StoreError(f"{self.where} cannot be used ({what}); check PostgreSQL and the object storage.")
 
 
 def _secret(options: Mapping[str, str]) -> str:

@@ -1,4 +1,4 @@
-"""What lies in a tenant's folder: the one list that backups, erasure, deletion and the doctor go by, and two small files of it."""
+"""Layout of a tenant's folder. Backup, erasure, deletion and the doctor all use this list. Also reads two small files in it."""
 
 import json
 import os
@@ -13,18 +13,18 @@ from memory_assets.stores.state import FileState, TenantState
 PINNED = ".pinned"
 """Hard links to the tables, while a backup reads them."""
 CACHE = "cache"
-"""What the processes of a service make of the memories to search them."""
+"""Folder of the search copies that a service's processes make of the memories."""
 
 
 class Care(StrEnum):
-    """What a file needs so that nothing is lost."""
+    """How a file has to be treated so that nothing is lost."""
 
     TABLE = "table"
-    """Part of a LanceDB table: backups copy its rows."""
+    """Part of a LanceDB table. Backups copy the table's rows."""
     KEPT = "kept"
-    """Nothing else holds it: backups copy the file."""
+    """The only copy. Backups copy the file."""
     DERIVED = "derived"
-    """A run, a session or a library makes it again."""
+    """A run, a session or a library can make it again."""
 
 
 _STATE = {
@@ -41,7 +41,7 @@ _STATE = {
     "untold.json": Care.KEPT,
     "visit.json": Care.KEPT,
 }
-"""What belongs to a tenant's state, wherever that lies; everything else stays on the machine on which it was made."""
+"""Names in a tenant's state, wherever it is stored. All other files stay on the machine that wrote them."""
 _CARE = {
     f"{PINNED}/*": Care.DERIVED,
     "vectors/*": Care.TABLE,
@@ -68,41 +68,41 @@ _CARE = {
     "tana/sync.sqlite3-*": Care.DERIVED,
     **_STATE,
 }
-"""Pattern of a path below the folder -> its care; the first that fits holds, and `*` fits a slash too.
+"""Path pattern, relative to the folder -> care. The first match counts; `*` also matches a slash.
 
-Of the catalog, `schema.UNDERIVED` names the tables that backups copy.
+Backups also copy the tables of the catalog that `schema.UNDERIVED` names.
 """
 
 FOLDERS = tuple(sorted({pattern.partition("/")[0] for pattern in _CARE if "/" in pattern and not pattern.startswith("*")}))
-"""The folders that a tenant's folder holds."""
+"""Subfolders of a tenant's folder."""
 
 
 def care_of(relative: str) -> Care | None:
-    """The care of a file by its path below the tenant's folder; None for a file that nobody listed."""
+    """Return the care of a file, by its path relative to the tenant's folder; None if the path is not listed."""
     return next((care for pattern, care in _CARE.items() if fnmatchcase(relative, pattern)), None)
 
 
 def files_of(folder: Path) -> Iterator[tuple[str, Care | None]]:
-    """The files below a tenant's folder by relative path, in order, with the care of each."""
+    """Yield the relative path and the care of every file below a tenant's folder, sorted."""
     for path in regular_files(folder):
         relative = path.relative_to(folder).as_posix()
         yield relative, care_of(relative)
 
 
 def entries_of(state: TenantState, folder: Path) -> Iterator[tuple[str, Care | None]]:
-    """The files below a tenant's folder and the values of its state, with the care of each."""
+    """Yield the name and the care of every file below a tenant's folder and of every value of its state."""
     yield from files_of(folder)
     if not isinstance(state, FileState):
         yield from ((entry.name, care_of(entry.name)) for entry in state.list())
 
 
 def read_entry(state: TenantState, folder: Path, relative: str) -> bytes | None:
-    """What one of `entries_of` holds; None if it is gone."""
+    """Return the content of an entry; None if it is gone."""
     return (state if _is_state(relative) else FileState(folder)).get(relative)
 
 
 def write_entry(state: TenantState, folder: Path, relative: str, content: bytes | None) -> None:
-    """Replace what one of `entries_of` holds; None removes it."""
+    """Replace the content of an entry; None removes it."""
     (state if _is_state(relative) else FileState(folder)).put(relative, content)
 
 
@@ -111,33 +111,33 @@ def _is_state(relative: str) -> bool:
 
 
 def regular_files(folder: Path) -> list[Path]:
-    """The regular files below a folder, in order. Upkeep may remove files and folders meanwhile: those are left out."""
+    """Return the regular files below a folder, sorted. Files and folders that upkeep removes meanwhile are left out."""
 
-    def refuse(error: OSError) -> None:
+    def raise_unless_gone(error: OSError) -> None:
         if not isinstance(error, FileNotFoundError):
             raise error
 
-    found = (Path(parent, name) for parent, _, names in os.walk(folder, onerror=refuse) for name in names)
+    found = (Path(parent, name) for parent, _, names in os.walk(folder, onerror=raise_unless_gone) for name in names)
     return sorted(path for path in found if path.is_file() and not path.is_symlink())
 
 
 def kept_entries(state: TenantState, folder: Path) -> list[str]:
-    """The files and values that a backup copies as they are."""
+    """Return the names of the entries that a backup copies unchanged."""
     return [relative for relative, care in entries_of(state, folder) if care is Care.KEPT]
 
 
 def unlisted_files(folder: Path) -> list[str]:
-    """The files of no known care: no backup holds them."""
+    """Return the files that are not listed here; no backup holds them."""
     return [relative for relative, care in files_of(folder) if care is None]
 
 
 def moves_file(folder: Path) -> Path:
-    """Which canonical memory each silo memory became when it was curated, so that it lives on under the same id."""
+    """Return the path of the file that maps each curated silo memory to the canonical memory that continues it, with the same id."""
     return folder / "learn" / "moves.json"
 
 
 def read_moves(folder: Path) -> Mapping[str, str]:
-    """Source key of a silo memory -> source key of the canonical one; none before anything was curated. DamagedError if unreadable."""
+    """Return source key of a silo memory -> source key of its canonical memory; empty at first. DamagedError if it cannot be read."""
     path = moves_file(folder)
     try:
         return dict(json.loads(path.read_text(encoding="utf-8")))
@@ -145,14 +145,14 @@ def read_moves(folder: Path) -> Mapping[str, str]:
         return {}
     except (OSError, ValueError, TypeError) as error:
         raise DamagedError(
-            f"{path} cannot be read ({error}); the next `memory learn apply` writes it anew from its journal."
+            f"{path} cannot be read ({error}); the next `memory learn apply` rewrites it from its journal."
         ) from error
 
 
 def read_known_names(state: TenantState) -> Mapping[str, str]:
-    """Projects and people -> their entity type, as a tenant's graph knew them when it was built last; none before.
+    """Return project or person -> entity type, as of the last build of the tenant's graph; empty before the first.
 
-    The analyzer finds them in any casing. A new name does not change its name, so texts that are analysed stay as they are.
+    The analyzer finds these names in any casing. Its name does not include them, so no text is analysed again.
     """
     try:
         names = json.loads(state.get("known_names.json") or b"{}")
@@ -162,7 +162,7 @@ def read_known_names(state: TenantState) -> Mapping[str, str]:
 
 
 def write_known_names(state: TenantState, names: Mapping[str, str]) -> bool:
-    """Write the names down if they changed. Returns whether they did."""
+    """Write the names if they changed; return whether they did."""
     if names == read_known_names(state):
         return False
     state.put("known_names.json", f"{json.dumps(names, ensure_ascii=False, indent=1, sort_keys=True)}\n".encode())

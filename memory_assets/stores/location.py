@@ -1,4 +1,4 @@
-"""Where LanceDB tables lie: a folder, or a prefix in object storage with the options that open it."""
+"""Location of LanceDB tables: a folder, or a prefix in object storage with the options that open it."""
 
 import os
 import shutil
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 _MANIFEST = ".manifest"
 _LAST_MANIFEST = 2**64 - 1
 _INVERTED_DIGITS = 20
-"""LanceDB names a manifest by its version, or by 2^64 - 1 less the version, so that the newest is listed first."""
+"""LanceDB names a manifest by its version, or by 2^64 - 1 minus the version, so that the newest is listed first."""
 
 
 @dataclass(frozen=True)
 class Location:
-    """A folder, or a prefix of a bucket. If it holds a tenant's tables, `state` has the id of the tenant's store.
+    """A folder, or a prefix of a bucket. If it holds a tenant's tables, `state` knows the id of the tenant's store.
 
-    In object storage the id is part of the path: what a deleted tenant's last writers leave is never part of another store.
+    In object storage the id is part of the path, so late commits to a deleted tenant never reach another store.
     """
 
     base: str
@@ -45,7 +45,6 @@ class Location:
 
     @property
     def path(self) -> Path:
-        """The folder."""
         return Path(self.base)
 
     @property
@@ -55,35 +54,35 @@ class Location:
         return self.of_store(self.state.look() or "none").base
 
     def of_store(self, store_id: str) -> "Location":
-        """Where the tables of a tenant whose store has this id lie in object storage."""
+        """Return the location in object storage of the tables of the store with this id."""
         return Location(f"{self.base}-{store_id}", self.options)
 
     @property
     def exists(self) -> bool:
-        """Whether it may hold a table; of object storage nothing is asked."""
+        """Whether it may hold a table. Sends no request to object storage."""
         return self.path.is_dir() if self.is_folder else self.state is None or self.state.look() is not None
 
     @property
     def is_gone(self) -> bool:
-        """Whether the tenant was deleted since it was first seen."""
+        """Whether the tenant was deleted after this object first saw it."""
         return not self.path.is_dir() if self.is_folder else self.state is not None and not self.state.is_current
 
     def connect(self, freshness: timedelta | None, session: "Session") -> "DBConnection":
-        """A connection; if `freshness` is None, its tables stay at the version at which they were opened."""
+        """Connect. If `freshness` is None, tables stay at the version at which they were opened."""
         return _connect(self.uri, self.options, read_consistency_interval=freshness, session=session)
 
     def open(self, table: str, session: "Session") -> "Table":
-        """Open a table in object storage, without the LIST that a connection to its prefix costs. ValueError if there is none."""
+        """Open a table in object storage without the LIST request that a connection to its prefix costs. ValueError if it is missing."""
         root = _connected(self.base.rsplit("/", 2)[0], tuple(sorted(self.options.items())), session, os.getpid())
         return import_lancedb().table.LanceTable.open(root, table, location=f"{self.uri}/{table}.lance")
 
     def version(self, table: str) -> int:
-        """The newest version of a table in a folder, without LanceDB; 0 if there is none."""
+        """Return the newest version of a table in a folder, without LanceDB; 0 if there is none."""
         names = (path.stem for path in self._versions(table).glob(f"[0-9]*{_MANIFEST}"))
         return max((_LAST_MANIFEST - int(each) if len(each) == _INVERTED_DIGITS else int(each) for each in names), default=0)
 
     def manifests(self, table: str, version: int) -> tuple[Path, Path]:
-        """Where the manifest of a version lies in a folder, and that of the next one will."""
+        """Return the paths of the manifests of a version and of the next version, in a folder."""
         versions = self._versions(table)
         if (plain := versions / f"{version}{_MANIFEST}").exists():
             return plain, versions / f"{version + 1}{_MANIFEST}"
@@ -95,11 +94,7 @@ class Location:
 
     @contextmanager
     def creating(self) -> Iterator[None]:
-        """Make tables in this block.
-
-        Raises:
-            StoreError: the tenant was deleted since it was first seen; nothing was made.
-        """
+        """Let the block create tables. StoreError if the tenant was deleted after this object first saw it; nothing was created."""
         with self.state.held() if self.state else nullcontext():
             if self.is_folder:
                 self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -107,9 +102,9 @@ class Location:
 
     @contextmanager
     def closed_to_writers(self) -> Iterator[None]:
-        """Wait until no commit is under way, and let nobody begin one meanwhile.
+        """Wait for running commits, and block new ones during the block.
 
-        Object storage has no such lock: there each commit checks afterwards that its store is still the tenant's.
+        Object storage has no such lock. There each commit checks afterwards that the store still belongs to the tenant.
         """
         with ExitStack() as locks:
             for table in sorted(self.path.glob("*.lance")) if self.is_folder else ():
@@ -118,7 +113,6 @@ class Location:
             yield
 
     def remove(self) -> None:
-        """Remove everything that lies here."""
         if self.is_folder:
             shutil.rmtree(self.path, ignore_errors=True)
             with suppress(OSError):
@@ -132,15 +126,9 @@ class Location:
 
 
 def s3_options(endpoint: str | None, region: str | None, key: str | None, secret: str | None) -> dict[str, str]:
-    """Arguments of `pyarrow.fs.S3FileSystem`; what is not given is left to it."""
+    """Return arguments for `pyarrow.fs.S3FileSystem`; it finds missing ones by itself."""
     scheme, _, host = (endpoint or "").rpartition("://")
-    given = {
-        "endpoint_override": host.rstrip("/"),
-        "scheme": scheme,
-        "region": region,
-        "access_key": key,
-        "secret_key": secret,
-    }
+    given = {"endpoint_override": host.rstrip("/"), "scheme": scheme, "region": region, "access_key": key, "secret_key": secret}
     return {name: value for name, value in given.items() if value}
 
 
@@ -152,5 +140,5 @@ def _connected(uri: str, options: tuple[tuple[str, str], ...], session: "Session
 def _connect(uri: str, options: Mapping[str, str], **how: Any) -> "DBConnection":
     try:
         return import_lancedb().connect(uri, storage_options=dict(options) or None, **how)
-    except ValueError as error:  # so LanceDB says that an object storage does not answer
+    except ValueError as error:  # LanceDB raises it if an object storage does not answer
         raise OSError(first_line(error)) from error

@@ -1,7 +1,7 @@
-"""Locks on folders: a commit holds a shared one on its table's, a deletion or a rewriting an exclusive one.
+"""Locks on folders. A commit holds a shared lock on its table's folder; a deletion or a rewrite holds an exclusive one.
 
-`flock` only needs the folder opened for reading, so a kill leaves nothing behind. Object storage has none: there a commit checks
-afterwards that its store is still the tenant's.
+`flock` needs only an open folder, so a killed process leaves nothing behind. Object storage has no locks: there a commit checks
+afterwards that the store still belongs to the tenant.
 """
 
 import fcntl
@@ -23,53 +23,53 @@ if TYPE_CHECKING:
 
 SHARED = fcntl.LOCK_SH
 HOOK_PATIENCE_SECONDS = 1.0
-"""What a hook waits for a lock: the session waits for the hook."""
+"""How long a hook waits for a lock, because the session waits for the hook."""
 _PAUSE_SECONDS = 0.02
-_held: ContextVar[frozenset[Path]] = ContextVar("held", default=frozenset())
-"""Folders that this context has locked exclusively, in which it may lock and commit."""
+_locked_folders: ContextVar[frozenset[Path]] = ContextVar("held", default=frozenset())
+"""Folders that this context has locked exclusively, so it may lock them again and commit there."""
 _commits: "WeakKeyDictionary[Table, Commits]" = WeakKeyDictionary()
 _uris: "WeakKeyDictionary[Table, str]" = WeakKeyDictionary()
-"""Asking a table for its URI takes half a millisecond."""
+"""Cache, because LanceDB takes half a millisecond to return a URI."""
 
 
 class Commits:
-    """The commits to a tenant's tables, as its state counts them: while no other process commits, object storage is not asked."""
+    """Commit counter in the tenant's state. While no other process commits, no request goes to object storage."""
 
     def __init__(self, state: "TenantState") -> None:
         self.state = state
         self.seen: int | None = None
-        """Up to which commit the table is open."""
+        """The newest commit that the open table includes."""
 
     def follow(self, table: "Table") -> None:
-        """Bring a table to the newest commit that was noted, whoever made it."""
+        """Check out the newest commit, whichever process made it."""
         newest = self.state.count_commits()
         if newest is None or newest != self.seen:
             table.checkout_latest()
             self.seen = newest
 
     def note(self) -> None:
-        """Note a commit to the table; refuse it with StoreError if the tenant was deleted."""
+        """Count a commit to the table. Raises StoreError if the tenant was deleted."""
         newest = self.state.note_commit()
         if newest is not None and self.seen == newest - 1:
             self.seen = newest
 
 
-def guard(table: "Table", commits: Commits | None) -> None:
-    """Let commits to a table be noted, which checks that its store is still the tenant's."""
+def register_commits(table: "Table", commits: Commits | None) -> None:
+    """Register a table, so that its commits are counted and fail once the tenant is deleted."""
     if commits is not None:
         _commits[table] = commits
 
 
-def bring_up(table: "Table") -> None:
-    """Bring a table to its newest version."""
+def checkout_newest(table: "Table") -> None:
+    """Check out the newest version of a table."""
     if (commits := _commits.get(table)) and "://" in _uri(table):
         commits.follow(table)
     else:
         table.checkout_latest()
 
 
-def refuse_deleted(table: "Table") -> None:
-    """Refuse to commit to a table whose tenant was deleted, with StoreError."""
+def raise_if_deleted(table: "Table") -> None:
+    """Raise StoreError if the table's tenant was deleted."""
     if (commits := _commits.get(table)) and not commits.state.is_current:
         raise commits.state.deleted()
 
@@ -80,12 +80,9 @@ def _uri(table: "Table") -> str:
 
 @contextmanager
 def shared_lock(table: "Table") -> Iterator[None]:
-    """Let nobody delete a table meanwhile; Lance would write the rest of a commit into a new folder of the old name.
+    """Keep a table from being deleted during the block; otherwise Lance would finish a commit in a new folder of the old name.
 
-    In object storage, or if the id of the store lies elsewhere, what was committed is refused afterwards if the tenant was deleted.
-
-    Raises:
-        StoreError: the table, or its tenant, was deleted.
+    In object storage, a commit is checked afterwards and refused if the tenant was deleted.
     """
     uri = _uri(table)
     if "://" in uri:
@@ -101,29 +98,29 @@ def shared_lock(table: "Table") -> Iterator[None]:
 
 @contextmanager
 def locked(folder: Path, kind: int = fcntl.LOCK_EX, patience_seconds: float | None = None) -> Iterator[bool]:
-    """Hold a lock on a folder; False if the folder is gone by then. What this context has locked exclusively it may lock again.
+    """Hold a lock on a folder. Yields False if the folder is gone. A context may lock again what it has locked exclusively.
 
     Raises:
-        BlockingIOError: others held it for longer than `patience_seconds`.
+        BlockingIOError: another process held the lock for longer than `patience_seconds`.
     """
-    if folder in _held.get():
+    if folder in _locked_folders.get():
         yield folder.exists()
         return
     try:
-        held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     except FileNotFoundError:
         yield False
         return
     before = None
     try:
-        _lock(held, kind, patience_seconds)
+        _lock(descriptor, kind, patience_seconds)
         if kind & fcntl.LOCK_EX:
-            before = _held.set(_held.get() | {folder})
-        yield folder.exists() and os.path.samestat(os.fstat(held), folder.stat())
+            before = _locked_folders.set(_locked_folders.get() | {folder})
+        yield folder.exists() and os.path.samestat(os.fstat(descriptor), folder.stat())
     finally:
         if before is not None:
-            _held.reset(before)
-        os.close(held)
+            _locked_folders.reset(before)
+        os.close(descriptor)
 
 
 def _lock(descriptor: int, kind: int, patience_seconds: float | None) -> None:

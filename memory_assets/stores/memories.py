@@ -1,4 +1,4 @@
-"""The `memories` table: what is remembered, one row a memory, one commit a change."""
+"""The `memories` table: one row a memory, one commit a change."""
 
 import math
 import re
@@ -36,11 +36,11 @@ if TYPE_CHECKING:
     from memory_assets.stores.resident.snapshot import Snapshot
 
 SUPERSEDABLE = (State.ACTIVE, State.ARCHIVED, State.VANISHED)
-"""States of a memory whose source says something else now; what a person forgot stays forgotten."""
-_AT_ONCE = 200
-_FEWEST_MEASURED = 64
-"""Candidates whose meanings are compared."""
-_MISSING_SECONDS = 60.0
+"""States that a new version can supersede. A memory that a person forgot stays forgotten."""
+_BATCH_ROWS = 200
+_MIN_MEASURED = 64
+"""Fewest candidates whose meanings are compared."""
+_MISSING_COUNT_SECONDS = 60.0
 _NONE_NEAR = pa.table(
     {"id": pa.array([], pa.int64()), "similarity": pa.array([], pa.float32()), "_rowid": pa.array([], pa.uint64())}
 )
@@ -62,10 +62,10 @@ DEFINITION = TableDefinition("memories", SCHEMA, _indices)
 
 
 class MemoryStore(TableStore):
-    """One tenant's memories. Cheap to keep open; sees what other processes commit.
+    """One tenant's memories. Cheap to keep open; sees commits of other processes.
 
-    Every writing is one commit. If it raises StoreError, nothing was written. Where it takes `read_at`, the `updated_at` with which
-    memories were read, it leaves alone a memory that somebody changed since.
+    Every write is one commit; after StoreError, nothing was written. Writes that take `read_at`, the `updated_at` of the memories when they
+    were read, skip memories that changed since.
     """
 
     def __init__(self, place: "str | Location", freshness: float = 0.0, data_dir: "Path | None" = None) -> None:
@@ -74,8 +74,8 @@ class MemoryStore(TableStore):
         self.upkeep = Upkeep(self.stored, lambda: columns.live)
         self._disk = DiskSearch(self.stored)
         self._resident: ResidentMemories | None = None
-        self._missing: tuple[str, float, int] | None = None
-        """The live column, when its rows without a vector were counted, and how many there were."""
+        self._missing_count: tuple[str, float, int] | None = None
+        """The live column, when its rows without a vector were counted, and their number."""
 
     @property
     def uri(self) -> str:
@@ -90,7 +90,7 @@ class MemoryStore(TableStore):
         return self.stored.exists
 
     def keep_resident(self, allowance: "Allowance", folder: "Path") -> None:
-        """Answer searches from memory once `tend_resident` has copied the table to `folder`, if the allowance grants it."""
+        """Answer searches from memory once `maintain_resident` has copied the table to `folder`, if the allowance permits it."""
         from memory_assets.stores.resident.memories import ResidentMemories
 
         self._resident = ResidentMemories(self.stored, allowance, folder)
@@ -100,33 +100,33 @@ class MemoryStore(TableStore):
         return self._resident is not None and self._resident.loaded
 
     @property
-    def needs_tending(self) -> bool:
-        return self._resident is not None and self._resident.needs_tending
+    def needs_maintenance(self) -> bool:
+        return self._resident is not None and self._resident.needs_maintenance
 
-    def tend_resident(self) -> None:
-        """Copy the table, or what was added, or use what another process copied. Slow: call it in the background after commits."""
+    def maintain_resident(self) -> None:
+        """Copy the table or new rows to memory, or use another process's copy. Slow: call it in the background after commits."""
         if self._resident is not None:
             was_resident = self.is_resident
-            self._resident.tend(self.columns.live)
+            self._resident.maintain(self.columns.live)
             if self.is_resident and not was_resident:
-                self.stored.forget_files()  # for no more searches
+                self.stored.forget_files()  # searches no longer read them
 
-    def reach(self, version: int) -> None:
-        """See at least a version of the table, which somebody else made. One that is in a folder is seen anyway."""
+    def ensure_version(self, version: int) -> None:
+        """Make at least this version visible, which another process committed. In a folder it is visible anyway."""
         if self.stored.newest_version < version:
-            self._changed()
+            self._invalidate()
 
-    def _changed(self) -> None:
-        """Let the next reading see a commit that was no append."""
+    def _invalidate(self) -> None:
+        """Make a commit that was no append visible to the next read."""
         if self._resident:
-            self._resident.changed()
+            self._resident.invalidate()
         with suppress(RuntimeError, OSError, StoreError):
             self.stored.look()
 
     # Writing
 
     def add(self, memories: Sequence[Memory], embeddings: TextVectors | Floats, embedder: str) -> None:
-        """Append memories whose ids are new, from `new_id`, in a commit that never waits for other writers."""
+        """Append memories with new ids from `new_id`; the commit never waits for other writers."""
         rows, commit = self.columns.fill(to_arrow(memories), embeddings, embedder), partial(lance.append, self.stored.writing)
         if self._resident:
             self._resident.append(rows, commit)
@@ -134,9 +134,9 @@ class MemoryStore(TableStore):
             commit(rows)
 
     def insert(self, memories: Sequence[Memory], embeddings: TextVectors | Floats, embedder: str) -> None:
-        """Insert memories whose ids are not taken; what has one of the ids already stays as it is."""
+        """Insert memories whose ids are not taken; existing memories are kept."""
         lance.insert(self.stored.writing, self.columns.fill(to_arrow(memories), embeddings, embedder))
-        self._changed()
+        self._invalidate()
 
     def put(
         self,
@@ -145,9 +145,9 @@ class MemoryStore(TableStore):
         embedder: str,
         read_at: Sequence[datetime] | None = None,
     ) -> None:
-        """Insert or replace memories with their embeddings, for `columns.fill`.
+        """Insert or replace memories with their embeddings, as `columns.fill` takes them.
 
-        A replaced row gets the present as its `updated_at`: readers of the change feed would miss an older one.
+        A replaced row gets the current time as its `updated_at`; readers of the change feed would miss an older one.
         """
         if not memories:
             return
@@ -156,16 +156,16 @@ class MemoryStore(TableStore):
         memories = [replace(memory, updated_at=now) if memory.id in there else memory for memory in memories]
         rows = self.columns.fill(to_arrow(memories), embeddings, embedder)
         lance.upsert(self.stored.writing, rows, None if read_at is None else lance.unchanged(read_at))
-        self._changed()
+        self._invalidate()
 
     def insert_superseding(self, rows: pa.Table, replaced: Mapping[int, int], read_at: Sequence[datetime] | None = None) -> int:
-        """Insert `rows`, made by `columns.fill`, and in the same commit mark what they replace as superseded. Returns how many those are.
+        """Insert `rows` from `columns.fill` and mark the memories that they replace as superseded, in one commit; return how many.
 
-        `replaced` maps the id of an older memory to that of the new one. What somebody forgot, or changes meanwhile, stays;
-        `read_at` is when the older ones were changed last, where the new ones are made of them.
+        `replaced` maps the id of an older memory to the id of the new one. Memories that are forgotten, or that another writer changes
+        meanwhile, are kept. `read_at` is the `updated_at` of the older memories, if the new ones are derived from them.
         """
         table = self.stored.writing
-        with self.stored.explained():
+        with self.stored.explaining_errors():
             rows = lance.aligned(rows, table.schema)
         where = f"{lance.ids_in(replaced)} AND state IN {lance.quoted(SUPERSEDABLE)}"
         old = self.scan(rows.column_names, where if read_at is None else f"{where} AND {lance.unchanged(read_at, '')}")
@@ -174,21 +174,21 @@ class MemoryStore(TableStore):
         new_ids = [replaced[number] for number in ids]
         old = lance.with_columns(old, rows_of(id=ids, state=[State.SUPERSEDED] * len(ids), superseded_by=new_ids))
         written = lance.upsert(table, pa.concat_tables([rows, lance.aligned(old, rows.schema)]), guard)
-        self._changed()
+        self._invalidate()
         return written.num_updated_rows
 
     def update(self, rows: pa.Table, read_at: Sequence[datetime]) -> int:
-        """Set some columns of memories: `rows` holds `id`, `updated_at` and the columns to set. Returns how many were set."""
+        """Set some columns of memories: `rows` has `id`, `updated_at` and the columns to set. Returns how many were set."""
         if not rows.num_rows:
             return 0
         changed = lance.change(self.stored.writing, rows, partial(lance.unchanged, read_at))
-        self._changed()
+        self._invalidate()
         return changed
 
     def change_together(self, rows: pa.Table, read_at: Sequence[datetime]) -> bool:
-        """As `update`, of a few memories: set all, or none if one was changed since it was read. Returns whether they were set."""
+        """Update a few memories: all of them, or none if one changed since it was read. Returns whether they were set."""
         done = lance.change_together(self.stored.writing, rows, read_at)
-        self._changed()
+        self._invalidate()
         return done
 
     def transition(
@@ -200,9 +200,9 @@ class MemoryStore(TableStore):
         superseded_by: Sequence[int | None] | None = None,
         read_at: Sequence[datetime] | None = None,
     ) -> list[int]:
-        """Move memories from one of the states `sources` into `target`: the only way in which a state changes.
+        """Move memories from one of the states `sources` to `target`; nothing else changes a state. Returns the ids of the moved memories.
 
-        `superseded_by` says what superseded each of them; by default it stays. Returns the ids of the memories that were moved.
+        `superseded_by` gives the new version of each memory; by default the column is not changed.
         """
         if not ids or not self.exists:
             return []
@@ -213,20 +213,20 @@ class MemoryStore(TableStore):
             return f"{row}state IN {lance.quoted(tuple(sources))}{as_read}"
 
         moved = lance.change(self.stored.writing, rows, where)
-        self._changed()
+        self._invalidate()
         if moved in (0, len(ids)):
             return list(ids) if moved else []
         now = rows["updated_at"].to_pylist()[:1]
         return self.scan(("id",), f"{lance.ids_in(ids)} AND {lance.unchanged(now, '')}")["id"].to_pylist()
 
     def delete(self, ids: Sequence[int], read_at: Sequence[datetime] | None = None) -> None:
-        """Remove memories for good; unknown ids are passed over."""
+        """Delete memories; unknown ids are ignored."""
         if not ids or not self.exists:
             return
         table = self.stored.writing
         where = lance.ids_in(ids) if read_at is None else f"{lance.ids_in(ids)} AND {lance.unchanged(read_at, '')}"
         lance.commit(table, lambda: table.delete(where), f"{len(ids)} memories in {self.uri} could not be deleted")
-        self._changed()
+        self._invalidate()
 
     # Reading
 
@@ -236,23 +236,23 @@ class MemoryStore(TableStore):
 
     @reading
     def count_embedded(self) -> int:
-        """How many active memories have a vector. Stored ones do; the vectors are read once a minute for those that lack one."""
+        """Return how many active memories have a vector; those without one are counted once a minute, because that reads the vectors."""
         live, now = self.columns.live, monotonic()
         if live is None:
             return 0
-        if self._missing is None or self._missing[0] != live or now - self._missing[1] > _MISSING_SECONDS:
-            self._missing = live, now, self.table.count_rows(f"{Filters().sql()} AND {live} IS NULL")
-        return self.count(Filters()) - self._missing[2]
+        if self._missing_count is None or self._missing_count[0] != live or now - self._missing_count[1] > _MISSING_COUNT_SECONDS:
+            self._missing_count = live, now, self.table.count_rows(f"{Filters().sql()} AND {live} IS NULL")
+        return self.count(Filters()) - self._missing_count[2]
 
     @reading
     def count_missing(self, within: timedelta) -> int:
-        """How many memories that were written lately have no live vector."""
+        """Return how many recently written memories have no live vector."""
         since = lance.timestamp(datetime.now(UTC) - within)
         return self.table.count_rows(f"updated_at > {since} AND {self.columns.live} IS NULL") if self.columns.live else 0
 
     @reading
     def oldest(self) -> datetime | None:
-        """When the oldest active memory was created. Each step asks the index for one that is older still."""
+        """Return when the oldest active memory was created. Each step asks the index for an older one."""
         found, where = None, Filters().sql()
         while rows := self.table.search().where(where).select(["created_at"]).limit(1).to_arrow()["created_at"].to_pylist():
             found = rows[0].astimezone(UTC)
@@ -268,7 +268,7 @@ class MemoryStore(TableStore):
 
     @reading
     def take(self, ids: Sequence[int], row_ids: Sequence[int]) -> dict[int, Memory]:
-        """Memories by id, read at the `_rowid` that a search has just given (-1 is unknown): half the time of `get`."""
+        """Return id -> memory, read at the `_rowid` that a search has just returned (-1 is unknown), in half the time of `get`."""
         rows = self._search().take(ids, row_ids, COLUMNS)
         wanted = set(ids)
         found = {memory.id: memory for memory in from_arrow(rows) if memory.id in wanted}
@@ -276,9 +276,9 @@ class MemoryStore(TableStore):
         return found | {memory.id: memory for memory in self.get(missing)} if missing else found
 
     def resolve(self, reference: str) -> Memory:
-        """The memory that `reference` names: an id, or the first digits of exactly one.
+        """Return the memory that `reference` names: an id, or the first digits of exactly one id.
 
-        Raises InvalidInputError if it is no digits or fits several memories, NotFoundError if it fits none.
+        Raises InvalidInputError if `reference` is not digits or fits several memories, NotFoundError if it fits none.
         """
         if not re.fullmatch("[0-9]{1,16}", reference):
             raise InvalidInputError(f"{reference!r} is not a memory's id; give its digits as `memory recent` prints them.")
@@ -294,39 +294,32 @@ class MemoryStore(TableStore):
 
     @reading
     def recent(self, limit: int, filters: Filters) -> list[Memory]:
-        """The newest memories by creation, newest first."""
+        """Return the newest memories by creation time, newest first."""
         return from_arrow(self._search().newest(limit, filters, COLUMNS))
 
     @reading
     def scan(self, columns: Sequence[str], where: str = "true", limit: int | None = None, *, row_ids: bool = False) -> pa.Table:
-        """The given columns of all rows that pass `where`, with LanceDB's `_rowid` if asked for."""
+        """Return the given columns of all rows that satisfy `where`, with LanceDB's `_rowid` on request."""
         query = self.table.search().where(where).select(list(columns)).with_row_id(row_ids)
         return query.limit(limit).to_arrow() if limit else query.to_arrow()
 
     def batches(self) -> Iterator[list[Memory]]:
-        """All memories, in no order, a few at a time: what is in memory does not grow with the store."""
-        with self.stored.explained():
-            for batch in self.table.search().select(list(COLUMNS)).to_batches(_AT_ONCE):
+        """Yield all memories in batches, in no order, so that memory use does not grow with the store."""
+        with self.stored.explaining_errors():
+            for batch in self.table.search().select(list(COLUMNS)).to_batches(_BATCH_ROWS):
                 yield from_arrow(pa.Table.from_batches([batch]))
 
     @reading
     def changes(self, since: Position | None, known: Known, columns: Sequence[str]) -> Changes:
-        """What changed since a position, as `read_changes` says; read on disk, rows come with LanceDB's `_rowid`."""
+        """Return the changes since a position, as `read_changes` does; rows read from disk include LanceDB's `_rowid`."""
         held = self._resident.search() if self._resident else None
         return read_changes(held if held is not None else TableRows(self.table, row_ids=True), since, known, columns)
 
     @reading
-    def nearest(
-        self,
-        vector: Floats,
-        embedder: str,
-        limit: int,
-        filters: Filters,
-        columns: Sequence[str] = (),
-    ) -> pa.Table:
-        """At most `limit` memories nearest to a unit vector that `embedder` made: exact in a small table, else by the vector index.
+    def nearest(self, vector: Floats, embedder: str, limit: int, filters: Filters, columns: Sequence[str] = ()) -> pa.Table:
+        """Return at most `limit` memories nearest to a unit vector of `embedder`: exact in a small table, else by the vector index.
 
-        Returns columns `id`, `similarity` (cosine, -1 to 1), `_rowid` and those asked for, best first. StoreError if the live vectors are
+        The columns are `id`, `similarity` (cosine, -1 to 1), `_rowid` and those asked for, best first. StoreError if the live vectors are
         another embedder's.
         """
         column = self.columns.searched(embedder, len(vector))
@@ -336,23 +329,18 @@ class MemoryStore(TableStore):
 
     @reading
     def alike(
-        self,
-        meaning: Floats,
-        limit: int,
-        filters: Filters,
-        least: float = -math.inf,
-        crowded: float = math.inf,
+        self, meaning: Floats, limit: int, filters: Filters, least: float = -math.inf, crowded: float = math.inf
     ) -> pa.Table:
-        """The memories near to a unit vector of the live embedder, found by the searched column and measured by `columns.meaning`.
+        """Return memories similar to a unit vector of the live embedder, found by the searched column and measured by `columns.meaning`.
 
-        Returns columns `id`, `similarity` (cosine) and `_rowid` of at most `limit` above the cosine `least`, best first; empty while
-        the vectors of texts alone are not made. So many may lie beyond the cosine `crowded` that they hide the others: at most
-        `limit` of those are added.
+        The columns are `id`, `similarity` (cosine) and `_rowid`, of at most `limit` memories above the cosine `least`, best first; empty
+        until vectors of texts alone exist. Memories at or above the cosine `crowded` could hide all others: at most `limit` of those are
+        added.
         """
         searched, measured = self.columns.live, self.columns.meaning
         if searched is None or measured is None:
             return _NONE_NEAR
-        search, wanted = self._search(searched), max(_FEWEST_MEASURED, 4 * limit)
+        search, wanted = self._search(searched), max(_MIN_MEASURED, 4 * limit)
         while True:
             found = search.nearest(meaning, searched, wanted, filters, ())
             cosines = search.cosines(found, measured, meaning)
@@ -368,13 +356,13 @@ class MemoryStore(TableStore):
 
     @reading
     def matching(self, text: str, limit: int, filters: Filters, columns: Sequence[str] = ()) -> pa.Table:
-        """The memories that match a text best by BM25.
+        """Return the memories that match a text best by BM25.
 
-        Returns columns `id`, `score` (0 upwards), `_rowid` and those asked for, best first.
+        The columns are `id`, `score` (0 upwards), `_rowid` and those asked for, best first.
         """
         return self._search().matching(text, limit, filters, columns)
 
     def _search(self, column: str | None = None) -> "DiskSearch | Snapshot":
-        """What answers a search now; `column` is the vector column that it asks."""
+        """Return the search to use now; `column` is the vector column that it needs."""
         resident = self._resident.search(column) if self._resident else None
         return self._disk if resident is None else resident

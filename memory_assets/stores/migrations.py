@@ -1,6 +1,6 @@
-"""Migrations: how the catalog of an earlier release gets the schema of this one, in small named steps that each run once.
+"""Migrations of the catalog from earlier releases to this schema, in small named steps that each run once.
 
-Each step is a transaction of its own, which counts up the number in `schema_version`.
+Each step is one transaction, which also increments the number in `schema_version`.
 """
 
 from contextlib import contextmanager
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class CatalogMigration:
-    """One step of the catalog."""
+    """A migration step of the catalog."""
 
     name: str
     adds: tuple[str, ...]
-    """Tables, and columns as `table.column`, in the shape that the registry gives them; a table that is there is replaced."""
+    """Tables, and columns as `table.column`, to add as the registry defines them; an existing table is replaced."""
     then: str = ""
-    """SQL."""
+    """SQL that runs afterwards."""
 
     def run(self, connection: "DuckDBPyConnection") -> None:
         for added in self.adds:
@@ -50,14 +50,14 @@ CATALOG_MIGRATIONS = (
     CatalogMigration("texts-of-entries", ("entry_keys",), "INSERT INTO entry_keys SELECT key, content_hash FROM memory_entries"),
     CatalogMigration("machines-of-files", ("source_files.machine",)),
 )
-"""In the order in which they run. A new one is appended; none is changed or removed as long as stores may wait for it."""
+"""Steps in order. New ones are appended; no step is changed or removed while a store may still need it."""
 _OLDEST = 10
-"""The version of the first release, where the first step begins; earlier ones were never released."""
+"""Schema version of the first release; earlier ones were never released."""
 _VERSION = _OLDEST + len(CATALOG_MIGRATIONS)
 
 
 def waiting_migrations(connection: "DuckDBPyConnection", catalog: object) -> "Sequence[CatalogMigration] | None":
-    """The steps that a catalog still has to go through; None for one without any table of this project."""
+    """Return the pending steps of a catalog; None for a catalog without any table of this project."""
     import duckdb
 
     try:
@@ -67,12 +67,12 @@ def waiting_migrations(connection: "DuckDBPyConnection", catalog: object) -> "Se
     if version > _VERSION:
         raise StoreError(f"{catalog} has schema version {version} and this release knows {_VERSION}; upgrade memory_assets.")
     if version < _OLDEST:
-        raise StoreError(f"{catalog} is older than the first release; move it away and run `memory run`, which derives it anew.")
+        raise StoreError(f"{catalog} is older than the first release; move it away and run `memory run`, which rebuilds it.")
     return CATALOG_MIGRATIONS[version - _OLDEST :]
 
 
 def migrate_catalog(connection: "DuckDBPyConnection", catalog: object) -> None:
-    """Bring a catalog to the registered schema, a transaction a step. After a kill the next writing goes on with the step that waits."""
+    """Bring a catalog to the registered schema, one transaction a step. After a kill, the next write continues with the pending step."""
     waiting = waiting_migrations(connection, catalog)
     if waiting is None:
         with _transaction(connection, _VERSION):
@@ -91,7 +91,7 @@ def create_tables(connection: "DuckDBPyConnection") -> None:
 
 @contextmanager
 def _transaction(connection: "DuckDBPyConnection", version: int) -> "Iterator[None]":
-    """Whatever brings the catalog to a version."""
+    """Run the block in a transaction that ends with setting the schema version."""
     connection.begin()
     try:
         yield

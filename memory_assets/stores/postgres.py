@@ -1,7 +1,7 @@
-"""The tenants' states in one PostgreSQL database, for services and runs on several machines.
+"""The states of all tenants in one PostgreSQL database, for services and runs on several machines.
 
-Every value belongs to a store by its random id, which the row of the tenant names. Deleting that row deletes them all, and whoever still
-writes to them fails: nothing of a deleted tenant comes back, and nothing goes to a new tenant of the same name.
+Every value belongs to a store, by its random id; the tenant's row names that store. Deleting the row deletes all values, and later writes
+fail: nothing of a deleted tenant comes back, and nothing reaches a new tenant of the same name.
 """
 
 import os
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from psycopg_pool import ConnectionPool
 
 _MOST_CONNECTIONS = 16
-"""Of one process."""
+"""Connections of one process."""
 _CONNECT_SECONDS = 10
-_STRAGGLERS = "1 hour"
-"""After which nobody commits any more to a store whose tenant was deleted."""
+_LATE_COMMITS = "1 hour"
+"""Time after a tenant's deletion during which late commits to its store may arrive."""
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS memory_tenants (
     name text PRIMARY KEY, store text NOT NULL UNIQUE, commits bigint NOT NULL DEFAULT 0
@@ -41,14 +41,14 @@ CREATE TABLE IF NOT EXISTS memory_records (
 );
 """
 _SCHEMA_LOCK = 6_271_301
-"""Of PostgreSQL's advisory locks: several processes may make the tables at once."""
+"""Number of the advisory lock for creating the tables, which several processes may do at once."""
 _NEW = "INSERT INTO memory_tenants (name, store) VALUES (%(tenant)s, %(number)s) ON CONFLICT DO NOTHING"
-_OWN = "coalesce(%(store)s, (SELECT store FROM memory_tenants WHERE name = %(tenant)s))"
+_STORE_ID = "coalesce(%(store)s, (SELECT store FROM memory_tenants WHERE name = %(tenant)s))"
 _GET = f"""
     SELECT v.content || coalesce((
         SELECT string_agg(r.content, '' ORDER BY r.start) FROM memory_records r
         WHERE r.store = v.store AND r.name = v.name AND r.start >= %(start)s
-    ), '') FROM memory_values v WHERE v.store = {_OWN} AND v.name = %(name)s
+    ), '') FROM memory_values v WHERE v.store = {_STORE_ID} AND v.name = %(name)s
 """
 _APPEND = """
     WITH log AS (
@@ -60,27 +60,23 @@ _REPLACE = """
     INSERT INTO memory_values VALUES (%(store)s, %(name)s, length(%(content)s::bytea), %(content)s)
     ON CONFLICT (store, name) DO UPDATE SET size = excluded.size, content = excluded.content
 """
-_EXCHANGE = """
+_REPLACE_EXPECTED = """
     UPDATE memory_values SET size = length(%(content)s::bytea), content = %(content)s
     WHERE store = %(store)s AND name = %(name)s AND content = %(expected)s
 """
 
 
 class Database:
-    """A PostgreSQL database; connections are opened when they are needed."""
+    """A PostgreSQL database. Connections are opened on demand."""
 
     def __init__(self, uri: str, patience: float) -> None:
-        """Name the database; `patience` is how many seconds a connection or a lock is waited for."""
+        """Refer to a database; `patience` is the timeout in seconds for a connection or a lock."""
         self._uri = uri
         self._patience = patience
 
     @contextmanager
     def connection(self) -> "Iterator[Connection[Any]]":
-        """A connection whose transaction is committed at the end of the block.
-
-        Raises:
-            StoreError: the database does not answer, or refuses; nothing was written.
-        """
+        """Open a connection that commits at the end of the block. StoreError if the database does not answer or refuses."""
         try:
             import psycopg
             from psycopg_pool import PoolTimeout
@@ -95,23 +91,19 @@ class Database:
             if isinstance(error, psycopg.errors.ForeignKeyViolation):
                 raise
             raise StoreError(
-                f"PostgreSQL ({self._uri}) does not do what was asked ({first_line(error)}); see to MEMORY_STATE_URI and PGPASSWORD, "
+                f"PostgreSQL ({self._uri}) failed ({first_line(error)}); check MEMORY_STATE_URI and PGPASSWORD, "
                 "and run the command again."
             ) from error
 
     def execute(self, statement: str, **given: object) -> list[tuple[Any, ...]]:
-        """The rows of one statement, in a transaction of its own."""
+        """Execute a statement in its own transaction; return its rows."""
         with self.connection() as connection:
             cursor = connection.execute(statement, given)  # pyright: ignore[reportArgumentType, reportCallIssue]
             return cursor.fetchall() if cursor.description else [()] * cursor.rowcount
 
     @contextmanager
     def locked(self, name: str, what: str, patience: float) -> "Iterator[Connection[Any]]":
-        """Hold a lock for all machines; PostgreSQL frees it when this process dies.
-
-        Raises:
-            StoreBusyError: another process holds it for longer than `patience` seconds.
-        """
+        """Hold a lock across machines, released if this process dies. StoreBusyError after `patience` seconds."""
         import psycopg
 
         with self.connection() as connection:
@@ -127,7 +119,7 @@ class Database:
 
 @cache
 def _pool(uri: str, patience: float, _process: int) -> "ConnectionPool[Connection[Any]]":
-    """The connections of this process: a forked one must not use those of its parent."""
+    """Return the connection pool of this process; a forked process must not use its parent's."""
     import atexit
 
     import psycopg
@@ -153,48 +145,48 @@ def _pool(uri: str, patience: float, _process: int) -> "ConnectionPool[Connectio
 
 
 class PostgresState(TenantState):
-    """The values and logs of a tenant in a database."""
+    """Values and logs of a tenant in a database."""
 
     def __init__(self, database: Database, tenant: str) -> None:
         self._database = database
         self.tenant = tenant
 
-    def _rows(self, statement: str, **given: object) -> list[tuple[Any, ...]]:
+    def _execute(self, statement: str, **given: object) -> list[tuple[Any, ...]]:
         return self._database.execute(statement, tenant=self.tenant, **{"store": self.store_id, **given})
 
-    def _written(self, statement: str, **given: object) -> int:
+    def _write(self, statement: str, **given: object) -> int:
         from psycopg.errors import ForeignKeyViolation
 
         if self.store_id is None:
             self.claim()
         try:
-            return len(self._rows(statement, **given))
+            return len(self._execute(statement, **given))
         except ForeignKeyViolation:
             raise self.deleted() from None
 
     def get(self, name: str, start: int = 0) -> bytes | None:
-        rows = self._rows(_GET, name=name, start=start)
+        rows = self._execute(_GET, name=name, start=start)
         return bytes(rows[0][0]) if rows else None
 
     def put(self, name: str, content: bytes | None, expected: bytes | EllipsisType | None = ...) -> bool:
         if content is None:
             condition = "" if expected is ... else " AND content = %(expected)s"
-            statement = f"DELETE FROM memory_values WHERE store = {_OWN} AND name = %(name)s{condition}"
-            removed = len(self._rows(statement, name=name, expected=expected if isinstance(expected, bytes) else b""))
+            statement = f"DELETE FROM memory_values WHERE store = {_STORE_ID} AND name = %(name)s{condition}"
+            removed = len(self._execute(statement, name=name, expected=expected if isinstance(expected, bytes) else b""))
             return bool(removed) or not isinstance(expected, bytes)
         if expected is ...:
-            return bool(self._written(_REPLACE, name=name, content=content))
+            return bool(self._write(_REPLACE, name=name, content=content))
         if expected is None:
             insert = _REPLACE.partition("ON CONFLICT")[0] + "ON CONFLICT DO NOTHING"
-            return bool(self._written(insert, name=name, content=content))
-        return bool(self._written(_EXCHANGE, name=name, content=content, expected=expected))
+            return bool(self._write(insert, name=name, content=content))
+        return bool(self._write(_REPLACE_EXPECTED, name=name, content=content, expected=expected))
 
     def append(self, name: str, record: bytes) -> None:
-        self._written(_APPEND, name=name, content=record, size=len(record))
+        self._write(_APPEND, name=name, content=record, size=len(record))
 
     def list(self, prefix: str = "") -> list[Entry]:
-        found = self._rows(
-            f"SELECT name, size FROM memory_values WHERE store = {_OWN} AND starts_with(name, %(prefix)s) ORDER BY name",
+        found = self._execute(
+            f"SELECT name, size FROM memory_values WHERE store = {_STORE_ID} AND starts_with(name, %(prefix)s) ORDER BY name",
             prefix=prefix,
         )
         return [Entry(*row) for row in found]
@@ -203,24 +195,24 @@ class PostgresState(TenantState):
         return f"{name} of the tenant {self.tenant!r} in PostgreSQL"
 
     def read_id(self) -> str | None:
-        rows = self._rows("SELECT store FROM memory_tenants WHERE name = %(tenant)s")
+        rows = self._execute("SELECT store FROM memory_tenants WHERE name = %(tenant)s")
         return rows[0][0] if rows else None
 
     def create_id(self, *, anew: bool = False) -> str:
-        self._rows(_NEW, number=secrets.token_hex(8))
+        self._execute(_NEW, number=secrets.token_hex(8))
         if anew:
-            self._rows("UPDATE memory_tenants SET commits = commits + 1 WHERE name = %(tenant)s")
+            self._execute("UPDATE memory_tenants SET commits = commits + 1 WHERE name = %(tenant)s")
         self.store_id = self.read_id()
         if self.store_id is None:
             raise self.deleted()
         return self.store_id
 
     def count_commits(self) -> int | None:
-        rows = self._rows("SELECT commits FROM memory_tenants WHERE name = %(tenant)s AND store = %(store)s")
+        rows = self._execute("SELECT commits FROM memory_tenants WHERE name = %(tenant)s AND store = %(store)s")
         return rows[0][0] if rows else None
 
     def note_commit(self) -> int:
-        rows = self._rows(
+        rows = self._execute(
             "UPDATE memory_tenants SET commits = commits + 1 WHERE name = %(tenant)s AND store = %(store)s RETURNING commits"
         )
         if not rows:
@@ -234,13 +226,13 @@ class PostgresState(TenantState):
     @contextmanager
     def creating(self) -> Iterator[None]:
         number = secrets.token_hex(8)
-        if not self._rows(_NEW, number=number):
+        if not self._execute(_NEW, number=number):
             raise ConflictError(f"The tenant {self.tenant!r} exists already; `memory tenant list` shows all.")
         self.store_id = number
         yield
 
     def delete(self) -> None:
-        self._rows(
+        self._execute(
             """
             WITH gone AS (DELETE FROM memory_tenants WHERE name = %(tenant)s AND store = %(store)s RETURNING store, name)
             INSERT INTO memory_deleted (store, name) SELECT store, name FROM gone
@@ -265,9 +257,9 @@ class PostgresStates(TenantStates):
         return [DeletedTenant(name, store, f"the store {store} of the tenant {name!r}", swept) for name, store, swept in found]
 
     def sweep(self, left: DeletedTenant) -> None:
-        """As above. It is kept for an hour: what a writer still commits to the store is removed by the next sweeping."""
+        """Remove the remains of a deleted tenant; the record stays for an hour, so that the next sweep also removes late commits."""
         self._database.execute("UPDATE memory_deleted SET swept = true WHERE store = %(store)s", store=left.store_id)
-        late = f"DELETE FROM memory_deleted WHERE store = %(store)s AND at < now() - interval '{_STRAGGLERS}'"
+        late = f"DELETE FROM memory_deleted WHERE store = %(store)s AND at < now() - interval '{_LATE_COMMITS}'"
         self._database.execute(late, store=left.store_id)
 
     def stamps(self) -> dict[str, str] | None:

@@ -1,6 +1,6 @@
-"""Dagster's records, which are SQLite files: in which folder they are, whether they can be used, and how they are made and set aside.
+"""Dagster's records, which are SQLite files: find, check, create and set them aside.
 
-Imports no Dagster; what reads and writes the records is in `memory_assets.defs`.
+Imports no Dagster; `memory_assets.defs` reads and writes the records.
 """
 
 import os
@@ -15,19 +15,19 @@ from memory_assets.stores.files import find_disk_error, mend_of
 from memory_assets.stores.locks import locked
 
 OURS = "# memory_assets:"
-"""How the configuration of a folder begins that this project set up."""
-_FILES = {"history": ("runs.db", "runs/index.db"), "schedules": ("schedules.db",)}
-"""By folder, the files without which Dagster does not start. `history/runs` also has a file for each run."""
-_NEW = "new"
-"""The folder in which records are made; a kill leaves it behind, and the next process empties it."""
-_MADE = "SELECT 1 FROM secondary_indexes"
-"""What Dagster writes into each of those files last."""
+"""First words of `dagster.yaml` in a folder that this project set up."""
+_NEEDED_FILES = {"history": ("runs.db", "runs/index.db"), "schedules": ("schedules.db",)}
+"""Folder -> files without which Dagster does not start. `history/runs` also has a file for each run."""
+_DRAFT_FOLDER = "new"
+"""Folder in which new records are created. A kill leaves it behind; the next process empties it."""
+_LAST_TABLE_QUERY = "SELECT 1 FROM secondary_indexes"
+"""Query of the table that Dagster writes last into each of those files."""
 
 
 def instance_home(settings: Settings) -> Path:
-    """`DAGSTER_HOME` where it is set up by this project or still empty, else the folder `dagster` in the data folder.
+    """Return `DAGSTER_HOME` if this project set it up or it is empty, else the folder `dagster` in the data folder.
 
-    So the instance of another project is left alone; `open_instance` says so.
+    The instance of another project is not touched; `open_instance` reports it.
     """
     named = os.environ.get("DAGSTER_HOME")
     if named and (home := Path(named)).is_absolute():
@@ -40,14 +40,14 @@ def instance_home(settings: Settings) -> Path:
 
 
 def prepare_records(home: Path, make: Callable[[Path], object]) -> list[str]:
-    """Set damaged records aside, and let `make` make what is missing: it gets a new folder, from which whole folders are renamed.
+    """Set damaged records aside and create missing ones: `make` fills a new folder, and its subfolders are renamed into place.
 
     Returns a sentence for each folder that was set aside.
     """
     with locked(home):
         sentences = set_aside_damaged(home)
-        if missing := [name for name in _FILES if not (home / name).exists()]:
-            new = home / _NEW
+        if missing := [name for name in _NEEDED_FILES if not (home / name).exists()]:
+            new = home / _DRAFT_FOLDER
             shutil.rmtree(new, ignore_errors=True)
             new.mkdir(mode=0o700)
             make(new)
@@ -72,46 +72,47 @@ def set_aside_damaged(home: Path, *, thorough: bool = False) -> list[str]:
 
 
 def find_damage(home: Path, *, thorough: bool = False) -> dict[str, str]:
-    """What makes records unusable, by their folder. `thorough` reads every page, also of the files of single runs.
+    """Return folder -> what is damaged in it. `thorough` reads every page, and the files of single runs as well.
 
-    Raises:
-        sqlite3.OperationalError: a file cannot be opened, because of the disk, its permissions or another process.
+    Raises sqlite3.OperationalError if a file cannot be opened, because of the disk, its permissions or another process.
     """
     found: dict[str, str] = {}
-    for name, needed in _FILES.items():
+    for name, needed in _NEEDED_FILES.items():
         folder = home / name
         if folder.exists():
-            damages = [_damage(folder / file, thorough=thorough) for file in needed]
-            damages += [_damage(file, thorough=True, of_run=True) for file in sorted(folder.glob("runs/*.db")) if thorough]
+            damages = [_find_file_damage(folder / file, thorough=thorough) for file in needed]
+            damages += [
+                _find_file_damage(file, thorough=True, of_run=True) for file in sorted(folder.glob("runs/*.db")) if thorough
+            ]
             if damage := next(filter(None, damages), ""):
                 found[name] = damage
     return found
 
 
-def _damage(file: Path, *, thorough: bool, of_run: bool = False) -> str:
+def _find_file_damage(file: Path, *, thorough: bool, of_run: bool = False) -> str:
     if not file.exists():
         return f"{file.name} is missing"
     try:
         with closing(sqlite3.connect(f"{file.as_uri()}?mode=rw", uri=True)) as connection:
-            if thorough and (told := str(connection.execute("PRAGMA quick_check(1)").fetchone()[0])) != "ok":
-                return f"{file.name}: {' '.join(told.split())}"
-            if of_run or connection.execute(_MADE).fetchone():
+            if thorough and (result := str(connection.execute("PRAGMA quick_check(1)").fetchone()[0])) != "ok":
+                return f"{file.name}: {' '.join(result.split())}"
+            if of_run or connection.execute(_LAST_TABLE_QUERY).fetchone():
                 return ""
     except sqlite3.DatabaseError as error:
         if is_damage(error):
             return f"{file.name}: {error}"
         raise
-    return f"{file.name} is half made"
+    return f"{file.name} is incomplete"
 
 
 def is_damage(error: BaseException | None) -> bool:
-    """Whether SQLite complains of what a file holds, and not of the disk, permissions or another process."""
+    """Return whether SQLite's error means a damaged file, not a problem with the disk, permissions or another process."""
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_OK) & 0xFF
     return code in (sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
 def explain_failure(home: Path, error: BaseException | None) -> str:
-    """Why a database refused Dagster's records, and what mends it: one sentence."""
+    """Return why Dagster's records could not be written and what to do about it, as one sentence."""
     if is_damage(error):
         return f"Dagster's records in {home} are damaged ({error}); run `memory doctor --mend`, and run the command again."
     name = getattr(error, "sqlite_errorname", "")

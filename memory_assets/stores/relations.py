@@ -1,4 +1,4 @@
-"""The `relations` table: how memories relate, as people and agents stated it. One row a statement, one commit a change."""
+"""The `relations` table: relations between memories, stated by people and agents. One row a statement, one commit a change."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -22,7 +22,7 @@ DEFINITION = TableDefinition("relations", SCHEMA)
 
 @dataclass(frozen=True, slots=True)
 class StatedRelation:
-    """One typed edge between two memories, as somebody stated it."""
+    """A typed edge between two memories that somebody stated."""
 
     source_id: int
     target_id: int
@@ -33,11 +33,11 @@ class StatedRelation:
 
     @property
     def id(self) -> int:
-        """The same for the same two memories and type."""
+        """Derived from the memories and the type, so equal statements have one id."""
         return derived_id(f"{self.source_id}>{self.target_id}", self.type)
 
     def check(self) -> None:
-        """Refuse a relation of a memory with itself, or a confidence outside of 0..1, with InvalidInputError."""
+        """Raise InvalidInputError for a relation of a memory to itself or a confidence outside 0..1."""
         if self.source_id == self.target_id:
             raise InvalidInputError("A memory cannot relate to itself; give two different ids.")
         if not 0.0 <= self.confidence <= 1.0:
@@ -45,7 +45,7 @@ class StatedRelation:
 
 
 class RelationStore(TableStore):
-    """One tenant's stated relations. Every writing is one commit; if it raises StoreError, nothing was written."""
+    """One tenant's stated relations. Every write is one commit; after StoreError, nothing was written."""
 
     def __init__(self, place: str | Location, freshness: float = 0.0, data_dir: Path | None = None) -> None:
         super().__init__(place, DEFINITION, freshness, data_dir)
@@ -62,7 +62,7 @@ class RelationStore(TableStore):
         lance.commit(table, lambda: table.delete(f"id = {number}"), f"The relation {number} could not be removed")
 
     def insert(self, relations: Mapping[StatedRelation, datetime]) -> None:
-        """Record relations that were stated elsewhere at a time; those that are there stay."""
+        """Insert relations that were stated elsewhere, with their times; existing ones are kept."""
         there = set(self.scan()["id"].to_pylist()) if relations else set()
         rows = [{"id": each.id, **asdict(each), "created_at": at} for each, at in relations.items() if each.id not in there]
         if rows:
@@ -74,5 +74,5 @@ class RelationStore(TableStore):
 
     @reading
     def of(self, number: int) -> pa.Table:
-        """What was stated from and to a memory."""
+        """Return the relations from and to a memory."""
         return self.stored.reading.search().where(f"source_id = {number} OR target_id = {number}").to_arrow()

@@ -1,4 +1,4 @@
-"""Searches of the `memories` table on disk. `resident.snapshot` answers the same ones from memory."""
+"""Searches of the `memories` table on disk. `resident.snapshot` answers the same searches from memory."""
 
 import math
 from collections.abc import Sequence
@@ -23,47 +23,40 @@ if TYPE_CHECKING:
 
 
 UNMEASURED = -2.0
-"""Stands for the cosine of what has no vector; below every cosine."""
+"""Value for the cosine of a memory without a vector; below every cosine."""
 _SPANS = (timedelta(hours=1), timedelta(days=1), timedelta(days=20), timedelta(days=400), None)
-"""How far back the newest memories are looked for, until there are enough."""
+"""Time spans that are searched for the newest memories, one after another, until there are enough."""
 
 
 class DiskSearch:
-    """Answers by the table's indices. Every answer is a table of the columns asked for and those that the method names."""
+    """Searches that use the table's indices. Every result is a table of the requested columns and those that the method names."""
 
     def __init__(self, stored: StoredTable) -> None:
         self._stored = stored
-        self._counted = -math.inf, 0
-        """When the rows were last counted, and how many there were."""
+        self._last_count = -math.inf, 0
+        """When the rows were last counted, and their number."""
 
-    def nearest(
-        self,
-        vector: Floats,
-        column: str,
-        limit: int,
-        filters: Filters,
-        columns: Sequence[str],
-    ) -> pa.Table:
-        """`id`, `similarity` and `_rowid` of the memories whose vectors in `column` are nearest, best first.
+    def nearest(self, vector: Floats, column: str, limit: int, filters: Filters, columns: Sequence[str]) -> pa.Table:
+        """Return `id`, `similarity` and `_rowid` of the memories with the nearest vectors in `column`, best first.
 
         A small table is searched exactly, a large one by the vector index.
         """
         query = cast("LanceVectorQueryBuilder", self._stored.reading.search(vector, vector_column_name=column))
-        query = query.distance_type("cosine").nprobes(probes(self._rows()))
-        found = _bounded(query, ["id", *columns, "_distance"], limit, filters)
+        query = query.distance_type("cosine").nprobes(probes(self._count_rows()))
+        found = _run_query(query, ["id", *columns, "_distance"], limit, filters)
         similarity = pa.array(1.0 - found["_distance"].to_numpy())
         return found.drop_columns("_distance").append_column("similarity", similarity)
 
-    def _rows(self) -> int:
-        """About how many rows there are: counted anew when the table's freshness has passed."""
-        if monotonic() - self._counted[0] > self._stored.freshness:
-            self._counted = monotonic(), self._stored.reading.count_rows()
-        return self._counted[1]
+    def _count_rows(self) -> int:
+        """Return about how many rows there are: counted again after the table's freshness has passed."""
+        if monotonic() - self._last_count[0] > self._stored.freshness:
+            self._last_count = monotonic(), self._stored.reading.count_rows()
+        return self._last_count[1]
 
     def cosines(self, found: pa.Table, column: str, vector: Floats) -> Floats:
-        """Of the memories that a search found, with another unit vector in `column`; `UNMEASURED` where they have none.
+        """Return the cosines of found memories with another unit vector in `column`; `UNMEASURED` without a vector.
 
-        They are read at their `_rowid`; a row that was moved since is looked up by its id.
+        Rows are read at their `_rowid`; a row that was moved since is looked up by id.
         """
         known = dict.fromkeys(found["id"].to_pylist(), UNMEASURED)
         if places := [number for number in found["_rowid"].to_pylist() if number >= 0]:
@@ -73,22 +66,22 @@ class DiskSearch:
         return np.array([known[number] for number in found["id"].to_pylist()], np.float32)
 
     def matching(self, text: str, limit: int, filters: Filters, columns: Sequence[str]) -> pa.Table:
-        """`id`, `score` and `_rowid` of the memories that match a text best by BM25, best first."""
+        """Return `id`, `score` and `_rowid` of the memories that match a text best by BM25, best first."""
         asked = import_lancedb().query.MatchQuery(text, "indexed_text")  # pyright: ignore[reportCallIssue]
         query = self._stored.reading.search(asked, query_type="fts")
-        return _bounded(query, ["id", *columns, "_score"], limit, filters).rename_columns({"_score": "score"})
+        return _run_query(query, ["id", *columns, "_score"], limit, filters).rename_columns({"_score": "score"})
 
     def take(self, ids: Sequence[int], row_ids: Sequence[int], columns: Sequence[str]) -> pa.Table:  # noqa: ARG002
-        """The memories at the row ids that a search has just given (-1 is unknown), in any order."""
+        """Return the memories at the row ids that a search has just returned (-1 is unknown), in any order."""
         known = [number for number in row_ids if number >= 0]
         if not known:
             return MEMORIES.arrow(*columns).empty_table()
         return self._stored.reading.take_row_ids(known).select(list(columns)).to_arrow()
 
     def newest(self, limit: int, filters: Filters, columns: Sequence[str]) -> pa.Table:
-        """The memories that were created last, newest first, then by falling id.
+        """Return the memories that were created last, newest first, then by descending id.
 
-        Ever longer spans of time are searched, so that the index is read no further than needed.
+        Time spans of growing length are searched, so that no more of the index is read than needed.
         """
         ordering = import_lancedb().query.ColumnOrdering
         order = [ordering(column_name=name, ascending=False) for name in ("created_at", "id")]
@@ -108,15 +101,15 @@ class DiskSearch:
         return self._stored.reading.search().where(where).select(list(columns)).to_arrow()
 
 
-def _bounded(query: "LanceQueryBuilder", columns: list[str], limit: int, filters: Filters) -> pa.Table:
-    """Run a query for some columns of the best rows; filters that pass everything cost nothing."""
+def _run_query(query: "LanceQueryBuilder", columns: list[str], limit: int, filters: Filters) -> pa.Table:
+    """Run a query for the best rows; filters that pass everything cost nothing."""
     if filters != Filters(states=()):
         query = query.where(filters.sql(), prefilter=True)
     return query.select(columns).with_row_id(True).limit(limit).to_arrow()
 
 
 def cosines(rows: pa.Table, column: str, vector: Floats) -> dict[int, float]:
-    """Cosines with a unit vector by id, of those rows that have a vector in `column`."""
+    """Return id -> cosine with a unit vector, for rows that have a vector in `column`."""
     rows = rows.filter(rows[column].is_valid())
     vectors = rows[column].combine_chunks().flatten().to_numpy().reshape(rows.num_rows, len(vector))
     return dict(zip(rows["id"].to_pylist(), (vectors @ vector).tolist(), strict=True))

@@ -1,7 +1,7 @@
-"""What belongs to a tenant besides its tables and its catalog: small named values and logs, and the random id of its store.
+"""State of a tenant besides its tables and catalog: small named values and logs, and the random id of its store.
 
-A name is a path such as `keys/0123456789ab.json`; `stores/layout.py` lists them. They lie in the tenant's folder, or for all tenants in
-one PostgreSQL database (`stores/postgres.py`). Nothing above this module knows which.
+A name is a path such as `keys/0123456789ab.json`; `stores/layout.py` lists them. They are stored in the tenant's folder, or for all
+tenants in one PostgreSQL database (`stores/postgres.py`). No module above this one knows which.
 """
 
 import json
@@ -23,15 +23,15 @@ from memory_assets.stores.locks import SHARED, locked
 
 ID = "store.json"
 PARTS = ("vectors", "catalog.duckdb", "keys", ID)
-"""A tenant's folder holds at least one of them."""
+"""Parts of a tenant's folder; it holds at least one of them."""
 
 _DELETED = re.compile(r"\.deleted-(?P<tenant>[a-z][a-z0-9_-]*)-[0-9a-f]{8}")
-"""The name of a deleted tenant's folder until it is removed."""
+"""Name of a deleted tenant's folder until it is removed."""
 _ATTEMPTS = 20
 
 
 class Entry(NamedTuple):
-    """One value or log."""
+    """A value or a log."""
 
     name: str
     size: int
@@ -39,87 +39,79 @@ class Entry(NamedTuple):
 
 
 class TenantState(ABC):
-    """One tenant's values and logs. Any thread may use it."""
+    """Values and logs of one tenant. Thread-safe."""
 
     tenant: str
     store_id: str | None = None
-    """The id of the store as this object saw it first; what has another one now is another tenant of the same name."""
+    """The id of the store that this object first saw. If the id differs later, another tenant has the name."""
 
     @abstractmethod
     def get(self, name: str, start: int = 0) -> bytes | None:
-        """A value, or a log from a byte on; None if there is none."""
+        """Return a value, or a log from byte `start` on; None if there is none."""
 
     @abstractmethod
     def put(self, name: str, content: bytes | None, expected: bytes | EllipsisType | None = ...) -> bool:
-        """Replace a value whole, or remove it (None), if it is what is `expected`: `...` is whatever is there. Returns whether it was.
-
-        Raises:
-            StoreError: the tenant was deleted meanwhile; nothing was written.
-        """
+        """Replace a value atomically, or remove it (None), if it equals `expected` (`...` accepts any). Returns whether it did."""
 
     @abstractmethod
     def append(self, name: str, record: bytes) -> None:
-        """Add a record to the end of a log; records of several processes never mix."""
+        """Append a record to a log; records of several processes never mix."""
 
     @abstractmethod
     def list(self, prefix: str = "") -> list[Entry]:
-        """The values and logs whose names begin so, by name."""
+        """Return the values and logs whose names begin with `prefix`, sorted by name."""
 
     @abstractmethod
     def where(self, name: str) -> str:
-        """How a message names a value."""
+        """Return a value's name for messages."""
 
     @abstractmethod
     def read_id(self) -> str | None:
-        """The id of the tenant's store as it is now; None before the first writing."""
+        """Return the current id of the tenant's store; None before the first write."""
 
     def stamp(self) -> str:
-        """What differs from the tenant's earlier stores; empty before the first writing."""
+        """Return a string that identifies the tenant's current store; empty before the first write."""
         return self.read_id() or ""
 
     @abstractmethod
     def create_id(self, *, anew: bool = False) -> str:
-        """Give the store a random id, unless it has one and none is wanted `anew`; returns the id that it has then."""
+        """Give the store a random id if it has none, or a new one if `anew`. Returns the id."""
 
     def count_commits(self) -> int | None:
-        """How many commits to the tables were noted; None if they are not counted, or the tenant was deleted."""
+        """Return how many commits to the tables were counted; None if they are not counted, or the tenant was deleted."""
         return None
 
     @abstractmethod
     def note_commit(self) -> int | None:
-        """Note that the tables have changed; returns `count_commits` then.
-
-        Raises:
-            StoreError: the store is not the tenant's any more that this object saw first.
-        """
+        """Count a commit to the tables; return the new `count_commits`. StoreError if the tenant was deleted or recreated."""
 
     @property
     @abstractmethod
     def exists(self) -> bool:
-        """Whether anything is kept of the tenant here."""
+        """Whether any state of the tenant exists."""
 
     @abstractmethod
     @contextmanager
     def creating(self) -> Iterator[None]:
-        """Make the tenant in this block; of several who do so at once one does, the others get ConflictError."""
+        """Create the tenant in this block. Of several processes, one succeeds; the others get ConflictError."""
 
     @contextmanager
     def closed_to_writers(self) -> Iterator[None]:
-        """Let nobody begin to write in this block, where the place of the state can prevent it."""
+        """Block new writers during the block, if the storage can do so."""
         yield
 
     @abstractmethod
     def delete(self) -> None:
-        """Remove everything of the tenant that is kept here, its id first; `TenantStates.deleted` names it until it is swept."""
+        """Remove the tenant's state, its id first; `TenantStates.deleted` lists the tenant until it is swept."""
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Let nobody delete the tenant in this block, where the place of the state can prevent it; `claim` comes first."""
+        """Call `claim`, and keep the tenant from being deleted during the block, if the storage can do so."""
         self.claim()
         yield
 
     def update(self, name: str, change: "Callable[[bytes | None], bytes | None]") -> None:
-        """Replace a value with what `change` makes of it; again if another process was faster."""
+        """Replace a value with `change(value)`; retry if another process changed it meanwhile."""
         for _ in range(_ATTEMPTS):
             held = self.get(name)
             changed = change(held)
@@ -132,11 +124,7 @@ class TenantState(ABC):
             self.put(name, None)
 
     def claim(self) -> str:
-        """The id of the store, which from now on has one.
-
-        Raises:
-            StoreError: the tenant was deleted, or made anew, since this object first saw it; nothing was written.
-        """
+        """Return the id of the store, created if necessary. StoreError if the tenant was deleted or recreated; nothing was written."""
         now = self.read_id()
         if self.store_id is None:
             self.store_id = now or self.create_id()
@@ -145,14 +133,14 @@ class TenantState(ABC):
         return self.store_id
 
     def look(self) -> str | None:
-        """The id of the store; None before the first writing."""
+        """Return the id of the store; None before the first write."""
         if self.store_id is None:
             self.store_id = self.read_id()
         return self.store_id
 
     @property
     def is_current(self) -> bool:
-        """Whether the store that this object saw first is still the tenant's."""
+        """Whether the store that this object first saw still belongs to the tenant."""
         return self.read_id() == self.store_id
 
     def deleted(self) -> StoreError:
@@ -160,13 +148,13 @@ class TenantState(ABC):
 
 
 class FileState(TenantState):
-    """The values and logs in a tenant's folder, a file each."""
+    """Values and logs in a tenant's folder, one file each."""
 
-    def __init__(self, folder: Path, tenant: str = "") -> None:
+    def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.tenant = tenant or folder.name
-        self._found = folder.is_dir()
-        """Whether the folder was ever there; one that is gone since then belonged to a tenant that was deleted."""
+        self.tenant = folder.name
+        self._was_seen = folder.is_dir()
+        """Whether the folder has existed. If it is gone later, the tenant was deleted."""
 
     def get(self, name: str, start: int = 0) -> bytes | None:
         try:
@@ -182,7 +170,7 @@ class FileState(TenantState):
             return expected is None or expected is ...
         from memory_assets.stores.files import replace_file
 
-        self._make()
+        self._make_folder()
         with locked(self.folder) as there:
             if not there:
                 raise self.deleted()
@@ -195,7 +183,7 @@ class FileState(TenantState):
         return True
 
     def append(self, name: str, record: bytes) -> None:
-        self._make()
+        self._make_folder()
         path = self.folder / name
         path.parent.mkdir(exist_ok=True, mode=0o700)
         with open(path, "ab", buffering=0, opener=partial(os.open, mode=0o600)) as file:
@@ -225,14 +213,14 @@ class FileState(TenantState):
             raise DamagedError(f"{self.where(ID)} cannot be read ({error}); `memory doctor` says what mends it.") from error
 
     def stamp(self) -> str:
-        """As above; a folder that was put back from a copy is another store, whose id is the same."""
+        """Return a string for the current store. A folder restored from a copy counts as another store, although its id is the same."""
         try:
             return f"{self.read_id()}-{(self.folder / ID).stat().st_ino:x}"
         except FileNotFoundError:
             return ""
 
     def create_id(self, *, anew: bool = False) -> str:
-        self._make()
+        self._make_folder()
         while True:
             number = secrets.token_hex(8)
             if self.put(ID, json.dumps({"id": number}).encode(), ... if anew else None):
@@ -258,7 +246,7 @@ class FileState(TenantState):
                 raise StoreError(f"The tenant {self.tenant!r} is just being deleted; try again.")
             if self.exists:
                 raise ConflictError(f"The tenant {self.tenant!r} exists already; `memory tenant list` shows all.")
-            self._found = True
+            self._was_seen = True
             yield
 
     @contextmanager
@@ -279,52 +267,52 @@ class FileState(TenantState):
             if there:
                 self.folder.rename(self.folder.with_name(f".deleted-{self.tenant}-{secrets.token_hex(4)}"))
 
-    def _make(self) -> None:
-        """Make the folder, unless it was there and is gone."""
+    def _make_folder(self) -> None:
+        """Create the folder; raise StoreError if it existed before."""
         if not self.folder.is_dir():
-            if self._found:
+            if self._was_seen:
                 raise self.deleted()
             self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self._found = True
+        self._was_seen = True
 
 
 class DeletedTenant(NamedTuple):
-    """What is left of a tenant that was deleted."""
+    """Remains of a deleted tenant."""
 
     tenant: str
     store_id: str | None
     where: str
-    """For a person."""
+    """The place, for messages."""
     is_swept: bool = False
-    """Whether it was removed already; it may be kept for writers that were late."""
+    """Whether it was swept already; a record may be kept for late writers."""
 
 
 class TenantStates(ABC):
-    """Where the states of all tenants lie."""
+    """Storage of the states of all tenants."""
 
     @abstractmethod
     def open(self, tenant: str) -> TenantState:
-        """The state of one tenant; nothing is made."""
+        """Return the state of a tenant; creates nothing."""
 
     @abstractmethod
     def names(self) -> Iterable[str]:
-        """Names of the tenants of which something is kept."""
+        """Return the names of tenants with any state."""
 
     @abstractmethod
     def deleted(self) -> list[DeletedTenant]:
-        """Tenants whose deletion is under way, or was killed."""
+        """Return tenants whose deletion is running or was killed."""
 
     @abstractmethod
     def sweep(self, left: DeletedTenant) -> None:
-        """Remove what a deleted tenant left here; the last step of a deletion. Several processes may do so at once."""
+        """Remove the remains of a deleted tenant, the last step of a deletion. Several processes may do so at once."""
 
     def stamps(self) -> dict[str, str] | None:
-        """Tenant -> what every commit to its tables changes; None if that is not noted here."""
+        """Return tenant -> a string that every commit to its tables changes; None if commits are not counted."""
         return None
 
 
 class FileStates(TenantStates):
-    """A folder for each tenant in the data folder."""
+    """One folder in the data folder for each tenant."""
 
     def __init__(self, data_dir: Path) -> None:
         self._data_dir = data_dir

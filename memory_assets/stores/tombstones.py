@@ -1,4 +1,4 @@
-"""Tombstones: keyed digests of texts that were erased for good, so that no source brings one back unless a person lets it."""
+"""Tombstones: keyed digests of erased texts, so that no source brings one back unless a person allows it."""
 
 import secrets
 from collections.abc import Callable, Iterable, Mapping
@@ -19,7 +19,7 @@ from memory_assets.stores.state import TenantState
 Result = TypeVar("Result")
 FILE = "erased.json"
 ERASED = "[erased]"
-"""What stands where an erased text stood."""
+"""Text that replaces an erased text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,25 +30,25 @@ class Tombstone:
     erased_at: str
     """ISO 8601, UTC."""
     digests: tuple[str, ...]
-    """Of its text, and of the parts that a source may bring by themselves."""
+    """Digests of its text, and of the parts that a source may contain separately."""
     finished: bool = False
-    """Whether nothing of it is left; a kill leaves it False, and the next erasure goes on."""
+    """Whether the erasure is complete; a kill leaves it False, and the next erasure continues."""
     allowed: bool = False
-    """Whether it may come back; what another machine erased does not erase it again."""
+    """Whether the text may come back; an erasure on another machine then does not erase it again."""
 
 
 _JSON = TypeAdapter(dict[str, tuple[Tombstone, ...]])
 
 
 class Tombstones:
-    """The tombstones of one tenant, or of several together."""
+    """The tombstones of one tenant, or of several combined."""
 
     def __init__(self, state: TenantState) -> None:
-        """Read those of a tenant; there may be none. DamagedError if they cannot be read."""
-        self._held = state.get(FILE)
-        """What was read."""
+        """Read a tenant's tombstones, if there are any. DamagedError if they cannot be read."""
+        self._content = state.get(FILE)
+        """The content that was read."""
         try:
-            self._replace({} if self._held is None else _JSON.validate_json(self._held))
+            self._replace({} if self._content is None else _JSON.validate_json(self._content))
         except ValueError as error:
             raise DamagedError(
                 f"{state.where(FILE)} cannot be read ({first_line(error)}); restore it from a backup, or remove it."
@@ -56,45 +56,42 @@ class Tombstones:
 
     @classmethod
     def change(cls, state: TenantState, change: "Callable[[Tombstones], Result]") -> tuple["Tombstones", Result]:
-        """Change those of a tenant; again if another process was faster. Returns what is there then, and what `change` returned."""
+        """Change a tenant's tombstones; retry on conflicts. Returns the new tombstones and the result of `change`."""
         while True:
             stones = cls(state)
             result = change(stones)
-            if stones.save(state, stones._held):
+            if stones.save(state, stones._content):
                 return stones, result
 
     def _replace(self, by_key: dict[str, tuple[Tombstone, ...]]) -> None:
         self._by_key = by_key
-        self._found = {key: {digest: each for each in stones for digest in each.digests} for key, stones in by_key.items()}
+        self._by_digest = {key: {digest: each for each in stones for digest in each.digests} for key, stones in by_key.items()}
 
     def __bool__(self) -> bool:
         return any(self._by_key.values())
 
     @property
     def all(self) -> list[Tombstone]:
-        """Those that hold, the oldest first."""
+        """The tombstones in force, oldest first."""
         stones = chain.from_iterable(self._by_key.values())
         return sorted((each for each in stones if not each.allowed), key=lambda each: each.erased_at)
 
     @property
     def allowed(self) -> set[int]:
-        """The ids of erased memories that may come back."""
         return {each.id for each in chain.from_iterable(self._by_key.values()) if each.allowed} - {each.id for each in self.all}
 
     def find(self, *texts: str) -> Tombstone | None:
-        """The tombstone of the first of some texts that was erased."""
-        for key, digests in self._found.items():
+        """Return the tombstone of the first text that was erased."""
+        for key, digests in self._by_digest.items():
             for text in filter(str.strip, texts) if digests else ():
                 if found := digests.get(_digest(key, text)):
                     return found
         return None
 
     def replaced(self, text: str) -> str:
-        """A text, or `ERASED` in its place."""
         return ERASED if self.find(text) else text
 
     def without(self, rows: pa.Table) -> pa.Table:
-        """Rows of memories without those that were erased, by id or text."""
         if not self:
             return rows
         erased, pairs = {each.id for each in self.all}, zip(rows["id"].to_pylist(), rows["content"].to_pylist(), strict=True)
@@ -109,7 +106,7 @@ class Tombstones:
         return self
 
     def add(self, texts: Mapping[int, Iterable[str]], *, finished: bool = False) -> None:
-        """Note that memories are being erased: id -> the texts that must not come back."""
+        """Add tombstones: id -> the texts that must not come back."""
         key = next(iter(self._by_key), None) or secrets.token_hex(32)
         now = datetime.now(UTC).isoformat(timespec="seconds")
         stones = tuple(
@@ -122,7 +119,7 @@ class Tombstones:
         self._replace({key: tuple(replace(each, finished=True) for each in stones) for key, stones in self._by_key.items()})
 
     def lift(self, ids: Iterable[int]) -> list[Tombstone]:
-        """Let the texts of some erased memories come back; return those that were lifted."""
+        """Allow the texts of erased memories to come back; return the tombstones that were lifted."""
         wanted = set(ids)
         lifted = [each for each in self.all if each.id in wanted]
         self._replace(
@@ -134,7 +131,7 @@ class Tombstones:
         return lifted
 
     def save(self, state: TenantState, expected: bytes | EllipsisType | None = ...) -> bool:
-        """Write them to a tenant's state, if there are any or were any, and it still has what is `expected`."""
+        """Write the tombstones to a tenant's state, if there are any and the state still equals `expected`; return False on a conflict."""
         if not self._by_key:
             return True
         return state.put(FILE, _JSON.dump_json(self._by_key, indent=1) + b"\n", expected)
@@ -144,18 +141,18 @@ MEND = "let it come back with `memory erase {} --allow-again`"
 
 
 def refusal_of(stone: Tombstone) -> str:
-    """Why a text is not taken in again."""
+    """Return why a text is refused."""
     return f"it was erased on {stone.erased_at[:10]} as memory {stone.id}"
 
 
 def without_erased(scan: Scan, tombstones: Tombstones) -> Scan:
-    """What was read from a source, without what was erased: that is refused by name."""
+    """Return a scan without erased texts; they are added to its refusals."""
     if not tombstones:
         return scan
-    return replace(scan, changed=tuple(_without_erased(file, tombstones) for file in scan.changed))
+    return replace(scan, changed=tuple(_refuse_erased(file, tombstones) for file in scan.changed))
 
 
-def _without_erased(file: FileScan, tombstones: Tombstones) -> FileScan:
+def _refuse_erased(file: FileScan, tombstones: Tombstones) -> FileScan:
     stones = {
         item.key: stone for item in file.items if (stone := tombstones.find(item.body if item.body.strip() else item.description))
     }
@@ -177,5 +174,5 @@ def _digest(key: str, text: str) -> str:
 
 
 def folded(text: str) -> str:
-    """A text with blanks and line breaks folded: they differ between sources."""
+    """Return a text with whitespace collapsed, because it differs between sources."""
     return " ".join(text.split())

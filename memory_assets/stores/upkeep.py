@@ -1,8 +1,8 @@
-"""Upkeep of a table's files: small ones merged into large ones, new rows taken into the indices, or all written anew.
+"""Upkeep of a table's files: merge small files, index new rows, or rewrite all rows.
 
-The vector index follows the size of the table. An exact scan serves up to some twenty thousand rows. Above, IVF with 8-bit scalar
-quantisation answers as fast as HNSW, finds as much, and is built ten times as fast (384 dimensions; docs/decisions). A table that has grown
-fourfold gets new partitions.
+The vector index depends on the size of the table. Up to some twenty thousand rows, an exact scan is enough. Above that, IVF with 8-bit
+scalar quantisation answers as fast and finds as much as HNSW, and is built ten times as fast (384 dimensions; docs/decisions). A
+table that has grown fourfold gets new partitions.
 """
 
 import logging
@@ -25,16 +25,16 @@ if TYPE_CHECKING:
     from lancedb.table import Table
 
 _log = logging.getLogger(__name__)
-_KEPT = timedelta(minutes=10)
-"""How long versions are kept for readers; every compaction looks at all of them."""
+_VERSION_LIFETIME = timedelta(minutes=10)
+"""How long versions are kept for readers; every compaction reads all of them."""
 _WORTH_MERGING = 50
-"""Unmerged fragments after which compaction pays (LanceDB's own rule of thumb)."""
+"""Number of unmerged fragments from which compaction pays (LanceDB's own rule of thumb)."""
 SMALLEST = 20_000
-"""Rows below which every search scans all vectors."""
+"""Number of rows below which every search scans all vectors."""
 TRAINED_FACT = "memory_assets:vector_index_rows"
-_GROWTH = 4
+_REBUILD_FACTOR = 4
 _MOST_SEGMENTS = 12
-"""Each indexing of new rows adds a segment, which every search looks into, and which keeps their files from being merged."""
+"""Most segments of a vector index. Each indexing of new rows adds one, which slows every search and keeps files from being merged."""
 _SAMPLE_RATE = 64
 _ITERATIONS = 15
 """K-means rounds and samples per partition: a quarter of LanceDB's defaults, at no measurable loss."""
@@ -46,13 +46,13 @@ class Upkeep:
     def __init__(self, stored: StoredTable, vector_column: Callable[[], str | None]) -> None:
         self.stored = stored
         self._vector_column = vector_column
-        self._left_small = 0
-        """Small fragments that the last merge left: the vector index has them in several segments."""
+        self._unmergeable_fragments = 0
+        """Small fragments that the last merge could not merge, because they are in several segments of the vector index."""
 
     @reading
     def is_due(self) -> bool:
-        """Whether the table has gathered enough small fragments or unindexed rows, or has outgrown its vector index."""
-        if self._small_fragments() - self._left_small >= _WORTH_MERGING:
+        """Return whether the table has enough small fragments or unindexed rows, or has outgrown its vector index."""
+        if self._small_fragments() - self._unmergeable_fragments >= _WORTH_MERGING:
             return True
         table = self.stored.reading
         index = table.index_stats("indexed_text_idx")
@@ -61,26 +61,26 @@ class Upkeep:
         return needs_vector_index(table, self._vector_column(), table.count_rows())
 
     def optimize(self) -> bool:
-        """Merge if that pays, and drop old versions; takes seconds in a large table. Returns whether anything was done."""
+        """Merge files and drop old versions if that pays; takes seconds in a large table. Returns whether it did."""
         if not self.is_due():
             return False
         table = self.stored.writing
         with shared_lock(table):
             try:
-                table.optimize(cleanup_older_than=_KEPT)
+                table.optimize(cleanup_older_than=_VERSION_LIFETIME)
             except (RuntimeError, OSError) as error:
                 if lance.is_conflict(error):
                     return False
-                advice = lance.mend(error) or "run the command again"
+                advice = lance.advice_for(error) or "run the command again"
                 raise StoreError(f"The table in {self.stored.uri} cannot be compacted ({error}): {advice}.") from error
             rows, column = table.count_rows(), self._vector_column()
             if column and needs_vector_index(table, column, rows):
                 build_vector_index(table, column, rows)
-        self._left_small = self._small_fragments()
+        self._unmergeable_fragments = self._small_fragments()
         return True
 
     def after_commit(self) -> None:
-        """Do the same behind a commit, which nobody must take for failed: where it cannot be done, the log says so."""
+        """Call `optimize` after a commit. A failure is only logged, because the commit succeeded."""
         try:
             self.optimize()
         except StoreError as error:
@@ -91,27 +91,27 @@ class Upkeep:
 
 
 def partitions(rows: int) -> int:
-    """Partitions for a table of so many rows: 250 at 100,000 and 800 at 1,000,000."""
+    """Return the number of partitions for a table: 250 for 100,000 rows and 800 for 1,000,000."""
     return max(1, round(0.8 * math.sqrt(rows)))
 
 
 def probes(rows: int) -> int:
-    """Partitions that a search looks into."""
+    """Return the number of partitions that a search reads."""
     return max(20, partitions(rows) // 20)
 
 
 def needs_vector_index(table: "Table", column: str | None, rows: int) -> bool:
-    """Whether the vector column needs an index, or one with more partitions."""
+    """Return whether the vector column needs an index, or one with more partitions."""
     if column is None or rows < SMALLEST:
         return False
     index = next((index for index in table.list_indices() if index.columns == [column]), None)
     if index is None or (index.num_segments or 1) > _MOST_SEGMENTS:
         return True
-    return rows >= _GROWTH * int(lance.facts_of(table.schema).get(TRAINED_FACT, "0"))
+    return rows >= _REBUILD_FACTOR * int(lance.facts_of(table.schema).get(TRAINED_FACT, "0"))
 
 
 def build_vector_index(table: "Table", column: str, rows: int) -> None:
-    """Build the index of a vector column anew; searches use the old one, or none, until it is there."""
+    """Rebuild the index of a vector column. Until it is complete, searches use the old index, or none."""
     index = import_lancedb().index.IvfSq
     config = index(distance_type="cosine", num_partitions=partitions(rows), max_iterations=_ITERATIONS, sample_rate=_SAMPLE_RATE)
     try:
@@ -125,27 +125,27 @@ def build_vector_index(table: "Table", column: str, rows: int) -> None:
 
 
 def rewrite(stored: StoredTable, change: Callable[[pa.Table], pa.Table]) -> None:
-    """Put `change` of all rows, in all columns, in place of a table's rows, build its indices anew and drop every older version.
+    """Replace a table's rows (all columns) with `change(rows)`, rebuild its indices and drop all older versions.
 
-    So none of its files keeps what its rows no longer say: LanceDB never changes a file, so an updated or deleted row stays in the old one.
-    A row that somebody changes meanwhile stays as they left it, and is read again. Nobody commits to a folder meanwhile. Readers of an
-    older version have to read again. It takes as long as copying the table. After a failure either the old rows or the new ones are there;
-    doing it again ends it. In object storage the files of commits that were killed stay until LanceDB removes them, after seven days:
-    they may be those of a commit that is under way.
+    No file of the table then holds removed values: LanceDB never changes a file, so updated and deleted rows stay in the old ones. A row
+    that another writer changes meanwhile is kept as changed and read again. Commits to a folder are blocked meanwhile. Readers of an
+    older version must read again. This takes as long as copying the table. After a failure the table holds either the old rows or the
+    new ones, and a repeated call completes it. In object storage, files of killed commits stay until LanceDB removes them after seven
+    days, because they may belong to a running commit.
     """
-    table, failure = stored.writing, f"The table {stored.definition.name!r} in {stored.uri} cannot be written anew"
+    table, failure = stored.writing, f"The table {stored.definition.name!r} in {stored.uri} cannot be rewritten"
     with stored.location.closed_to_writers():
         while not lance.commit(table, lambda: _replace_rows(table, change), failure):
             pass
         lance.ensure_indices(table, stored.definition.indices(), anew=True)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # that others may be reading older versions: see above
+            warnings.simplefilter("ignore", UserWarning)  # LanceDB warns of readers of older versions
             options = {"cleanup_older_than": timedelta(0), "delete_unverified": stored.location.is_folder}
             lance.commit(table, lambda: table.optimize(**options), failure)
 
 
 def _replace_rows(table: "Table", change: Callable[[pa.Table], pa.Table]) -> bool:
-    """Write every row into a new file, and delete those that `change` leaves out; whether nobody changed one meanwhile."""
+    """Write all rows to new files and delete those that `change` omits. Returns whether no other writer changed a row meanwhile."""
     before = table.to_arrow()
     rows = lance.aligned(change(before), table.schema)
     gone = sorted(set(before["id"].to_pylist()) - set(rows["id"].to_pylist()))

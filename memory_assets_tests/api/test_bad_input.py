@@ -122,6 +122,20 @@ def test_an_erasure_of_nothing_is_answered_with_the_fields_and_no_options(client
     assert answer.status_code == 400
     assert "--" not in answer.text
     assert all(field in answer.text for field in ("ids", "matching", "source", "before"))
+    given = client.http.get(f"{client.service.url}/openapi.json").json()["components"]["schemas"]["EraseRequest"]["properties"]
+    assert all(field.get("description") for field in given.values())
+
+
+@pytest.mark.parametrize("wrong", ["abc", 0, 1.5, True, None, 1 << 60, -1, 1e400])
+def test_an_erasure_says_plainly_which_id_is_none(client: TenantClient, wrong: object) -> None:
+    body = json.dumps({"ids": [1, wrong]})
+    answer = client.http.post("/erase", content=body, headers=JSON)
+    assert (answer.status_code, answer.json()["error"]) == (400, "ids.1: is not an id; give all its digits as a number")
+
+
+def test_an_erasure_says_plainly_that_ids_are_a_list(client: TenantClient) -> None:
+    assert client.post("/erase", {"ids": "12"}).json()["error"] == "ids: is not a list"
+    assert client.post("/search", {"tags": "12"}).json()["error"] == "tags: is not a list"
 
 
 def test_a_text_is_no_id_even_if_it_begins_one(client: TenantClient) -> None:
@@ -134,7 +148,10 @@ def test_a_text_is_no_id_even_if_it_begins_one(client: TenantClient) -> None:
             (client.post("/relations", {**related, "source_id": text}), "source_id"),
             (client.post("/relations", {**related, "target_id": text}), "target_id"),
         ):
-            assert (answer.status_code, answer.json()["error"]) == (400, f"{field}: Input should be a valid integer")
+            assert (answer.status_code, answer.json()["error"]) == (
+                400,
+                f"{field}: is not an id; give all its digits as a number",
+            )
     assert client.http.get("/conflicts", params={"memory_id": f"{first}x"}).status_code == 400
     assert client.http.get("/conflicts", params={"memory_id": long}).status_code == 400
     assert client.http.get("/conflicts", params={"memory_id": str(new)}).status_code == 200

@@ -4,6 +4,7 @@ import socket
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from select import select
 from urllib.parse import urlsplit
 
 import pytest
@@ -45,6 +46,17 @@ def test_a_body_that_does_not_arrive_is_answered_with_408(narrow: Service) -> No
     client = narrow.new_tenant("slow")
     head = f"POST /api/v1/slow/store HTTP/1.1\r\nHost: localhost\r\nX-API-Key: {client.key}\r\nContent-Length: 100\r\n\r\n"
     assert answer(connect(narrow, head.encode() + b"{")).startswith(b"HTTP/1.1 408 ")
+
+
+def test_a_body_that_drips_is_answered_with_408(narrow: Service) -> None:
+    client = narrow.new_tenant("dripping")
+    head = f"POST /api/v1/dripping/store HTTP/1.1\r\nHost: localhost\r\nX-API-Key: {client.key}\r\nContent-Length: 100\r\n\r\n"
+    connection = connect(narrow, head.encode())
+    for _ in range(99):
+        if select([connection], [], [], 0.3)[0]:
+            break
+        connection.sendall(b" ")
+    assert answer(connection).startswith(b"HTTP/1.1 408 ")
 
 
 def test_more_connections_than_the_setting_allows_are_answered_with_503(narrow: Service) -> None:

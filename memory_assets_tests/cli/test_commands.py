@@ -35,11 +35,12 @@ def memory(*arguments: str) -> subprocess.CompletedProcess[str]:
     return zygote.shared().memory(*arguments)
 
 
-def in_terminal(columns: int, command: list[str]) -> str:
-    """What a terminal of that width shows, without its colours."""
+def in_terminal(columns: int, command: list[str], **variables: str) -> str:
+    """What a terminal of that width shows, without its colours unless `variables` of the environment choose them."""
     ours, theirs = os.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     environment = {name: value for name, value in os.environ.items() if name not in {"COLUMNS", "NO_COLOR"}} | {"TERM": "xterm"}
+    environment |= variables
     started = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment)
     os.close(theirs)
     said = b""
@@ -50,7 +51,8 @@ def in_terminal(columns: int, command: list[str]) -> str:
         pass
     os.close(ours)
     started.wait()
-    return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", said.decode()).replace("\r\n", "\n")
+    shown = said.decode().replace("\r\n", "\n")
+    return shown if variables else re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown)
 
 
 def invoke(*arguments: str) -> Result:
@@ -303,6 +305,21 @@ def test_lines_fill_the_terminal_and_begin_below_each_other(columns: int) -> Non
     assert " ".join(" ".join(found).split()).endswith("Run `memory run` or `memory store TEXT`.")
 
 
+def test_a_terminal_that_wants_no_colours_gets_no_escapes() -> None:
+    invoke("store", "Priya owns the export.")
+    assert "\x1b" in in_terminal(80, [*MEMORY, "recent"], TERM="xterm")
+    assert "\x1b" not in in_terminal(80, [*MEMORY, "recent"], NO_COLOR="1")
+
+
+def test_the_demo_has_no_escapes_where_it_is_no_terminal() -> None:
+    begin = "".join(re.findall(r"^(?:BOLD=|if |step\(|run\().*\n", Path("tools/demo.sh").read_text(), re.MULTILINE))
+    script = f"memory() {{ :; }}\n{begin}step one; run two"
+    said = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=True).stdout
+    assert said == "\none\n$ memory two\n"
+    assert in_terminal(80, ["sh", "-c", script], NO_COLOR="1") == said
+    assert in_terminal(80, ["sh", "-c", script], TERM="xterm").count("\x1b") == 4
+
+
 def test_a_run_counts_what_it_does_where_somebody_watches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lines = tmp_path / "lines.jsonl"
     lines.write_text("".join(json.dumps({"content": f"note {number}", "id": f"n{number}"}) + "\n" for number in range(3)))
@@ -474,6 +491,12 @@ main()
         done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
         assert (done.returncode, done.stderr) == (0, "")
         assert done.stdout.startswith("memory")
+
+
+@pytest.mark.parametrize("project", ["a" * 300, "~nobody.at.all/atlas"])
+def test_a_session_of_a_project_that_can_be_no_folder_is_shown(project: str) -> None:
+    invoke("store", "Priya owns the export.")
+    assert invoke_json("session", project)["project"] == project
 
 
 def test_names_the_timeline_and_a_session_are_shown_and_decided_on() -> None:

@@ -14,6 +14,7 @@ from click.testing import CliRunner
 from memory_assets.cli.keep import export as command
 from memory_assets.errors import InvalidInputError, StoreError
 from memory_assets.models import Kind, Memory, Source
+from memory_assets.operations.erase import erase
 from memory_assets.stores.memories import MemoryStore
 from memory_assets.stores.rows import new_id
 from memory_assets.tenants import Tenant
@@ -59,6 +60,26 @@ def test_an_export_that_fails_midway_leaves_the_old_file(tenant: Tenant, tmp_pat
     assert done.exit_code
     assert file.read_text() == "old"
     assert [each.name for each in tmp_path.iterdir() if each.is_file()] == ["all.jsonl"]
+
+
+def test_an_export_counts_what_it_wrote_beside_an_erasure(
+    tenant: Tenant, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(tenant, 3)
+    (number, *_) = tenant.memories.scan(("id",))["id"].to_pylist()
+    whole = MemoryStore.batches
+
+    def erased_meanwhile(store: MemoryStore):
+        yield from whole(store)
+        erase(Tenant(tenant.settings), [number], confirm=True)
+
+    file = tmp_path / "all.jsonl"
+    with monkeypatch.context() as patched:
+        patched.setattr(MemoryStore, "batches", erased_meanwhile)
+        done = CliRunner().invoke(command, [str(file), "--json"])
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    assert json.loads(done.output)["memories"] == sum("content" in line for line in lines) == 3
+    assert sum("erased_at" in line for line in lines) == 1
 
 
 def test_an_export_goes_into_a_pipe_and_through_a_link_and_replaces_neither(tenant: Tenant, tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 import json
 import os
+import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -27,13 +29,33 @@ def test_help_is_a_word_too() -> None:
     assert invoke("help", "store").output == invoke("store", "--help").output
 
 
-def test_what_an_answer_advises_can_be_pasted() -> None:
-    invoke("store", "Tomasz owns the export of invoices.")
-    advised = [
-        each.partition(": memory ")[2] for each in invoke("store", "Tomasz owns the export of invoices.").output.splitlines()
-    ]
-    (undo,) = filter(None, advised)
+@pytest.mark.parametrize("tenant", [(), ("--tenant", "work")])
+def test_what_an_answer_advises_can_be_pasted(tenant: tuple[str, ...]) -> None:
+    invoke(*tenant, "store", "Tomasz owns the export of invoices.", "--create")
+    again = invoke(*tenant, "store", "Tomasz owns the export of invoices.").output
+    (undo,) = filter(None, (each.partition(": memory ")[2] for each in again.splitlines()))
     assert invoke(*undo.split()).output.startswith("Undone: store")
+
+
+def test_what_an_error_advises_can_be_pasted(tmp_path: Path) -> None:
+    invoke("store", "Priya owns the export.")
+    invoke("tenant", "create", "work")
+    place = str(tmp_path / "my backups")
+    listed = re.findall("`memory (.*?)`", invoke("backup", "list", place).output)
+    errors = [
+        ("tenant", "delete", "nope"),
+        ("backup", "verify", place, "--tenant", "work"),
+        ("key", "revoke", "3f9c0a1b2d4e", "--tenant", "work"),
+    ]
+    for advised in (*listed, *(each for words in errors for each in re.findall("`memory (.*?)`", memory(*words).stderr))):
+        done = memory(*shlex.split(advised))
+        assert not done.returncode, (advised, done.stderr)
+    empty = memory("restore", str(tmp_path)).stderr
+    assert "holds no backups; name the place to which `memory backup` wrote them." in empty
+
+
+def test_an_address_of_another_machine_is_named_as_one() -> None:
+    assert "set MEMORY_HOST or --host to an address of this machine" in memory("serve", "--host", "8.8.8.8").stderr
 
 
 def test_a_search_without_words_says_what_it_does() -> None:
@@ -103,6 +125,15 @@ def test_a_closed_output_and_little_memory_end_in_no_traceback(error: str) -> No
     code = f"from memory_assets.cli import main\ndef fail(**_): raise {error}\nmain.cli = fail\nmain.main()"
     little = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (little.returncode, little.stderr.count("\n"), "memory" in little.stderr) == (1, 1, True)
+
+
+@pytest.mark.parametrize("command", ["export", "recent", "search billing", "show", "timeline", "--help"])
+def test_whoever_has_read_enough_of_an_output_gets_no_error(command: str) -> None:
+    stored = invoke_json("store", "Priya owns the billing export.")
+    command += f" {stored['id']}" if command == "show" else ""
+    line = f"{{ {' '.join(MEMORY)} {command}; echo $? >&2; }} | true"
+    ended = subprocess.run(["sh", "-c", line], capture_output=True, text=True, check=False)
+    assert ended.stderr == "0\n"
 
 
 def test_what_a_kill_left_beside_the_users_settings_goes_with_the_next_change(tmp_path: Path) -> None:

@@ -177,7 +177,7 @@ def test_vectors_that_were_made_in_another_way_answer_until_they_are_made_anew(
     texts = ["Marta moved to Lisbon in the spring.", "In spring Marta moved to Lisbon with her cat.", "Tea", "ok"]
     columns, given = tenant.memories.columns, [NewMemory(content=text, source=Source.CLI) for text in texts]
     with monkeypatch.context() as earlier:
-        earlier.setattr(embedding_columns, "_MAKING", 1)
+        earlier.setattr(embedding_columns, "_VECTORS_VERSION", 1)
         remember(tenant, given[0])
         tenant.memories.table.drop_columns([str(columns.meaning)])
     assert [remember(tenant, each).splash for each in given[1:]] == [[], [], []]

@@ -480,7 +480,7 @@ def test_a_first_import_is_guessed_to_be_of_its_files_and_never_listed_as_recent
     for resident in (False, True):
         if resident:
             tenant.memories.keep_resident(Allowance(1 << 20), tenant.folder / "cache")
-            tenant.memories.tend_resident()
+            tenant.memories.maintain_resident()
             assert tenant.memories.is_resident
         assert [memory.title for memory in init(tenant).recent_memories] == ["written"]
         assert [memory.title for memory in recent(tenant, hours=24).memories] == ["written"]

@@ -17,7 +17,7 @@ from click.testing import CliRunner
 
 from memory_assets.cli.main import cli
 from memory_assets.errors import ConflictError, DamagedError, InvalidInputError, SettingsError, StoreError
-from memory_assets.keeping.copying import kept_of, prune, take_backup
+from memory_assets.keeping.copying import prune, select_kept, take_backup
 from memory_assets.keeping.encryption import Cipher
 from memory_assets.keeping.repository import Repository, Snapshot
 from memory_assets.keeping.restoring import find_damage, restore_backup
@@ -293,7 +293,7 @@ def test_encrypted_backups_hold_no_text_and_need_the_identity(used: Tenant, tmp_
 def test_retention_keeps_days_weeks_and_months_and_all_that_they_need(tenant: Tenant, repository: Repository):
     start = datetime(2026, 1, 1, 12, tzinfo=UTC)
     days = [Snapshot(tenant="main", taken_at=start + timedelta(hours=12 * half), program="") for half in range(2 * 400)]
-    kept = kept_of(days, (7, 4, 12), ZoneInfo("UTC"))
+    kept = select_kept(days, (7, 4, 12), ZoneInfo("UTC"))
     assert kept[-1] == days[-1]
     assert len(kept) <= 7 + 4 + 12
     assert len({each.taken_at.date() for each in kept[-7:]}) == 7
@@ -375,7 +375,7 @@ def test_a_damaged_list_of_places_stops_no_backup(used: Tenant, tmp_path: Path, 
 
 def test_a_folder_that_vanishes_before_it_is_locked_is_said(repository: Repository, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(Path, "mkdir", lambda *_, **__: None)
-    with pytest.raises(StoreError, match="No such file or directory"), repository.alone():
+    with pytest.raises(StoreError, match="No such file or directory"), repository.locked():
         pytest.fail("nothing is locked")
 
 

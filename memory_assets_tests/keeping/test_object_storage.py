@@ -116,7 +116,7 @@ def test_a_service_that_does_not_answer_is_named_and_no_manifest_is_called_damag
     away = repository_of(place)
     for read in (
         lambda: away.require("main"),
-        lambda: away._manifest(f"snapshots/{snapshot.name}.json"),
+        lambda: away._read_manifest(f"snapshots/{snapshot.name}.json"),
         lambda: take_backup(tenant, away),
     ):
         with pytest.raises(StoreError, match=r"cannot be (read|listed)") as error:

@@ -71,6 +71,7 @@ def test_tags_are_trimmed_and_kept_once_in_order():
         (["x" * 201], "tags[0] has 201 characters"),
         (["a\ud800"], "tags[0] has a lone surrogate"),
         (["a\x00"], "tags[0] has a control character"),
+        (map(str, range(1_001)), "tags has 1,001 tags, and at most 1,000 are stored"),
     ],
 )
 def test_a_bad_tag_is_refused_by_its_place(tags: object, said: str):

@@ -250,3 +250,25 @@ def test_a_kill_between_storing_and_settling_stores_nothing_twice(
     assert len(tenant.memories) == 1
     assert CliRunner().invoke(cli, ["noted", "--store"]).exit_code == 0
     assert len(Tenant(tenant.settings).memories) == 3
+
+
+@pytest.mark.parametrize("damage", ['{"noted": [', "[" * 100_000, '{"noted": [{"text": 1, "other": 2}], "settled": []}'])
+def test_a_damaged_file_is_named_and_not_replaced_and_the_session_waits(
+    transcript: Path, tenant: Tenant, monkeypatch: pytest.MonkeyPatch, damage: str
+) -> None:
+    monkeypatch.setattr("memory_assets.cli.session._take_in_later", lambda tenant: None)
+    path = tenant.folder / "noted.json"
+    path.write_text(damage)
+    end(transcript, hook_event_name="SessionEnd")
+    take_in(tenant)
+    for given in ("{}", '{"source": "compact", "session_id": "s1"}'):
+        begun = CliRunner().invoke(cli, ["session-start"], input=given)
+        assert (begun.exit_code, begun.output) == (0, "")
+    for command in (["noted"], ["noted", "--drop", "3f"], ["doctor"]):
+        asked = CliRunner().invoke(cli, command)
+        assert asked.exit_code == 1
+        assert f"{path} cannot be read" in asked.output + str(asked.exception)
+    assert path.read_text() == damage
+    path.unlink()
+    take_in(tenant)
+    assert len(read_noted(tenant.folder)) == 3

@@ -52,7 +52,7 @@ def test_a_cleaning_says_what_would_go_asks_where_that_is_much_and_archives_it(a
     assert aged.memories.count(Filters()) == 3
     done = forget(aged, however_many=True)
     assert (done.held_back, len(done.archived), done.deleted, done.file) == (False, 2, (), None)
-    assert "memory forget ID --restore" in done.text(LOCAL)
+    assert f"`forget {done.archived[0].id} --restore` brings one back" in done.text(LOCAL)
     states = {memory.id: memory.state for memory in aged.memories.get([each.id for each in done.archived])}
     assert set(states.values()) == {State.ARCHIVED}
 

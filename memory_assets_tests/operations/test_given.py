@@ -1,3 +1,7 @@
+import pytest
+from click.testing import CliRunner
+
+from memory_assets.cli.main import cli
 from memory_assets.graph.edges import refresh_graph
 from memory_assets.models import NewMemory, Source
 from memory_assets.operations.given import Narrowing
@@ -42,3 +46,31 @@ def test_a_project_is_found_by_its_folder_or_its_last_part_though_a_silo_names_i
     assert found_in("/home/mira/my.work/atlas/") == {silo}
     assert other in found_in("borealis-atlas")
     assert found_in("work") == set()
+
+
+@pytest.mark.parametrize("form", ["#{}", "memory://{}", "(id {})", "id {}", "{}.", "{},", " {:.6}… "])
+def test_an_id_is_known_in_the_forms_that_outputs_show(tenant: Tenant, form: str) -> None:
+    first, second = (str(store(tenant, NewMemory(text, Source.CLI)).id) for text in ("Priya owns it.", "Mira sails on Sundays."))
+    shown, newer = form.format(first), form.format(second)
+    for command in (
+        ["show", shown],
+        ["tag", shown, "billing"],
+        ["conflicts", shown],
+        ["session", "--off", shown],
+        ["relate", shown, "LEADS_TO", newer],
+        ["forget", shown],
+        ["forget", shown, "--restore"],
+        ["edit", shown, "Tomasz owns it."],
+        ["undo", shown],
+        ["supersede", shown, newer],
+        ["erase", shown, "--yes"],
+    ):
+        done = CliRunner().invoke(cli, command)
+        assert done.exit_code == 0, (command, done.output, done.exception)
+    assert CliRunner().invoke(cli, ["erase", "--allow-again", form.format(first) if "…" not in form else first]).exit_code == 0
+
+
+@pytest.mark.parametrize("reference", ["", "#", "12 13", "1.5", "12-13", "-5", "id", "ids 5", "753abc"])
+def test_what_is_no_id_is_told(tenant: Tenant, reference: str) -> None:
+    store(tenant, NewMemory("Priya owns it.", Source.CLI))
+    assert "is not a memory's id" in str(CliRunner().invoke(cli, ["show", "--", reference]).exception)

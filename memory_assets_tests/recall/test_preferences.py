@@ -112,7 +112,7 @@ def test_filters_hold_for_wishes_too(tenant: Tenant, wish: Memory) -> None:
 def test_wishes_are_the_same_on_disk_and_in_memory(tenant: Tenant, wish: Memory) -> None:
     resident = MemoryStore(tenant.memories.uri)
     resident.keep_resident(Allowance(64 << 20), tenant.folder / "cache")
-    resident.tend_resident()
+    resident.maintain_resident()
     assert resident.is_resident
     vector = tenant.embedder.embed([REQUEST], "query")[0]
     for store in (tenant.memories, resident):

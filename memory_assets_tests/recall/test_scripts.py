@@ -42,7 +42,7 @@ def said(remember: Callable[..., Memory]) -> dict[str, Memory]:
 def test_a_question_finds_what_says_its_words_on_disk_and_in_memory(tenant: Tenant, said: dict[str, Memory]) -> None:
     resident = MemoryStore(tenant.memories.uri)
     resident.keep_resident(Allowance(64 << 20), tenant.folder / "cache")
-    resident.tend_resident()
+    resident.maintain_resident()
     assert resident.is_resident
     for question, memory in said.items():
         for store in (tenant.memories, resident):

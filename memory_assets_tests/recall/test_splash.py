@@ -49,7 +49,7 @@ def crowd(tenant: Tenant) -> Stored:
 def test_what_is_near_is_found_behind_thousands_of_equal_texts(tenant: Tenant, crowd: Stored, resident: bool) -> None:
     if resident:
         tenant.memories.keep_resident(Allowance(1 << 30), tenant.folder / "cache")
-        tenant.memories.tend_resident()
+        tenant.memories.maintain_resident()
         assert tenant.memories.is_resident
     answer = with_splash(tenant, crowd)
     assert [ripple.id for ripple in answer.splash] == [_EQUAL + 3, _EQUAL + 2, _EQUAL + 1]

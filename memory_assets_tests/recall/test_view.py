@@ -109,7 +109,7 @@ def test_a_timeline_that_follows_the_feed_is_the_one_that_is_read_at_once(tmp_pa
             made = Memory(number, "text", Kind.NOTE, Source.CLI, "", created, moment, session=session, author=f"author {minute}")
             writer.put([made], vector, "test")
         if in_memory:
-            store.tend_resident()
+            store.maintain_resident()
         followed = read_timeline(store, followed)
     assert contents(followed) == contents(read_timeline(elsewhere, None))
     assert read_timeline(store, followed) is followed

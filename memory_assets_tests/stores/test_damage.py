@@ -77,7 +77,7 @@ def test_lost_indices_are_rebuilt_by_the_search_that_misses_them(
     lose_indices(table)
     store = MemoryStore(tenant.memories.uri)
     assert store.matching("locks", 50, Filters()).num_rows == 31
-    assert "built anew" in caplog.text
+    assert "rebuilt" in caplog.text
     assert store.nearest(QUESTION, "test", 50, Filters()).num_rows == len(store.recent(50, Filters())) == 31
     assert not store.stored.lost_indices()
     store.transition([store.recent(1, Filters())[0].id], (State.ACTIVE,), State.FORGOTTEN)

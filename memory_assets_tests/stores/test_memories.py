@@ -270,7 +270,7 @@ def test_a_store_that_loses_its_files_while_it_is_open_is_named(store: MemorySto
     store.put([memory()], unit(0), "test")
     if resident:
         store.keep_resident(Allowance(1 << 20), Path(store.uri) / "cache")
-        store.tend_resident()
+        store.maintain_resident()
     shutil.rmtree(Path(store.uri) / "memories.lance")
     for read in (len, lambda store: store.scan(("content",)), lambda store: store.matching("text", 5, Filters())):
         with pytest.raises(StoreError, match=r"cannot be read.*backup"):

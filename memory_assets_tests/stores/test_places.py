@@ -380,7 +380,7 @@ def test_no_request_lists_the_bucket(elsewhere: Settings, servers: tuple[ObjectS
     late = Tenant(elsewhere, freshness=0.5, embedders=first._embedders)
     assert len(late.memories) == 2
     store(first, NewMemory("Priya owns the attic.", Source.CLI))
-    assert requests_of(lambda: late.memories.reach(first.memories.version)) == 0
+    assert requests_of(lambda: late.memories.ensure_version(first.memories.version)) == 0
     assert len(late.memories) == 3, "a commit of another process is seen"
 
 
@@ -458,5 +458,5 @@ def test_a_new_catalog_has_tables_in_postgresql_for_the_rows_that_it_has(elsewhe
     with tenant.catalog.write() as connection:
         connection.execute("INSERT INTO graph_builds VALUES (1, 2, 3)")
     assert count_inlined() == at_first + 1
-    tenant.catalog.begin_again()
+    tenant.catalog.recreate()
     assert count_inlined() < len(CATALOG_TABLES) // 2

@@ -54,7 +54,7 @@ def memory(text: str = "something", hours: float = 0.0, **fields: object) -> Mem
 def resident(uri: Path, allowance: Allowance | None = None) -> MemoryStore:
     store = MemoryStore(str(uri))
     store.keep_resident(allowance or Allowance(64 << 20), uri / "cache")
-    store.tend_resident()
+    store.maintain_resident()
     return store
 
 
@@ -274,7 +274,7 @@ def test_merging_in_the_background_changes_no_answer(tmp_path: Path) -> None:
     store.transition([each.id for each in store.recent(10, Filters())], State, State.ARCHIVED)
     before = store.matching("batch1 item7", 20, Filters())["id"].to_pylist()
     assert store.is_resident
-    store.tend_resident()
+    store.maintain_resident()
     assert store.matching("batch1 item7", 20, Filters())["id"].to_pylist()[0] == before[0]
     ids = store.scan(("id",), Filters().sql())["id"].to_pylist()
     assert {each.id for each in store.recent(10_000, Filters())} == set(ids)
@@ -290,7 +290,7 @@ def test_a_store_that_is_committed_is_done_whatever_happens_in_memory(
         broken.setattr(Segment, "of", breaking)
         _adds(store)
     assert not store.is_resident
-    store.tend_resident()
+    store.maintain_resident()
     assert len(store) == 41
     assert_same_answers(store)
 
@@ -303,7 +303,7 @@ def test_what_searches_on_disk_left_in_memory_is_given_back_once_they_are_answer
     before = tables.session("memories")
     kept = before.approx_num_items
     store.keep_resident(Allowance(64 << 20), tmp_path / "cache")
-    store.tend_resident()
+    store.maintain_resident()
     assert store.is_resident
     kept_while_loading = before.approx_num_items
     store.count(Filters(kinds=(Kind.NOTE,)))
@@ -336,7 +336,7 @@ def test_long_memories_take_more_of_the_allowance_than_as_many_short_ones(tmp_pa
 def test_what_is_taken_is_estimated_from_some_rows_and_then_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     texts = [" ".join(f"w{n * k % 977}x" for k in range(5 + n // 20)) for n in range(1_500)]
     MemoryStore(str(tmp_path)).put([memory(text, n) for n, text in enumerate(texts)], vectors(1_500), "test")
-    monkeypatch.setattr("memory_assets.stores.resident.memories._SAMPLED", 100)
+    monkeypatch.setattr("memory_assets.stores.resident.memories._SAMPLE_ROWS", 100)
     allowance, asked = Allowance(64 << 20), []
     grant = allowance.grant
     monkeypatch.setattr(allowance, "grant", lambda asking, nbytes: (asked.append(nbytes), grant(asking, nbytes))[1])
@@ -359,7 +359,7 @@ def test_a_table_that_outgrows_the_allowance_is_let_go(tmp_path: Path) -> None:
     store = resident(tmp_path, allowance)
     assert store.is_resident
     store.add([memory("long " * 1_000, 60 + n) for n in range(50)], vectors(50), "test")
-    store.tend_resident()
+    store.maintain_resident()
     assert not store.is_resident
     assert allowance.taken == 0
     assert len(store.recent(100, ACTIVE)) == 100
@@ -367,12 +367,12 @@ def test_a_table_that_outgrows_the_allowance_is_let_go(tmp_path: Path) -> None:
 
 def test_a_table_that_was_estimated_too_small_is_not_loaded_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     MemoryStore(str(tmp_path)).add([memory("short"), *(memory("long " * 1_000) for _ in range(50))], vectors(51), "test")
-    monkeypatch.setattr("memory_assets.stores.resident.memories._SAMPLED", 1)
+    monkeypatch.setattr("memory_assets.stores.resident.memories._SAMPLE_ROWS", 1)
     allowance, asked = Allowance(200_000), []
     grant = allowance.grant
     monkeypatch.setattr(allowance, "grant", lambda asking, nbytes: (asked.append(nbytes), grant(asking, nbytes))[1])
     store = resident(tmp_path, allowance)
-    store.tend_resident()
+    store.maintain_resident()
     assert not store.is_resident
     estimated, counted, estimated_again = asked
     assert estimated < allowance.nbytes < counted <= estimated_again
@@ -384,8 +384,8 @@ def test_another_live_embedder_is_loaded_anew(store: MemoryStore) -> None:
     forgotten = other.recent(1, ACTIVE)[0].id
     other.transition([forgotten], State, State.FORGOTTEN)
     assert forgotten not in [each.id for each in store.recent(50, ACTIVE)]
-    assert store.needs_tending
-    store.tend_resident()
+    assert store.needs_maintenance
+    store.maintain_resident()
     assert store.is_resident
     assert not store.nearest(np.eye(3, dtype=np.float32)[0], "other", 5, ACTIVE).num_rows
     assert len(store.recent(50, ACTIVE)) == 39
@@ -428,14 +428,14 @@ def test_rewritten_rows_are_given_back(tmp_path: Path) -> None:
     memories = [memory(f"note {n}", n) for n in range(1_200)]
     disk.put(memories, vectors(1_200), "test")
     store = resident(tmp_path)
-    assert not store.needs_tending
+    assert not store.needs_maintenance
     for day in range(3):
         later = START + timedelta(days=60 + day)
         disk.put([replace(each, updated_at=later) for each in memories], vectors(1_200), "test")
         assert len(store.recent(2_000, ACTIVE)) == 1_200
-    assert store.needs_tending
-    store.tend_resident()
-    assert not store.needs_tending
+    assert store.needs_maintenance
+    store.maintain_resident()
+    assert not store.needs_maintenance
     assert len(store.recent(2_000, ACTIVE)) == 1_200
 
 
@@ -487,11 +487,11 @@ def test_another_process_uses_the_copy_and_reads_only_what_came_since(tmp_path: 
     assert_same_answers(second)
     read.clear()
     second.add([memory(f"more {n}", 500 + n) for n in range(1_100)], vectors(1_100, seed=6), "test")
-    second.tend_resident()
-    assert first.needs_tending
+    second.maintain_resident()
+    assert first.needs_maintenance
     read.clear()
-    first.tend_resident()
-    assert not first.needs_tending
+    first.maintain_resident()
+    assert not first.needs_maintenance
     assert sum(read) == 0
     assert {each.id for each in first.recent(2_000, ACTIVE)} == set(first.scan(("id",), ACTIVE.sql())["id"].to_pylist())
 
@@ -509,7 +509,7 @@ def test_what_was_erased_is_in_no_file_of_a_copy_again(tmp_path: Path) -> None:
     assert not copies.exists()
     assert_same_answers(store)
     store.add([memory(f"more {n}", 500 + n) for n in range(1_100)], vectors(1_100, seed=6), "test")
-    store.tend_resident()
+    store.maintain_resident()
     assert _holding(copies, b"heron28")
     assert not _holding(copies, b"heron29")
     assert not _holding(copies, b"heron100")

@@ -79,7 +79,7 @@ def as_they_are(words: Sequence[str]) -> list[str | None]:
 def test_texts_that_are_counted_a_few_at_once_are_indexed_as_all_together(texts: list[str], at_once: int) -> None:
     together = Words.of(pa.array(texts, pa.string()), as_they_are)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(words, "_AT_ONCE", at_once)
+        patch.setattr(words, "_BATCH_TEXTS", at_once)
         apart = Words.of(pa.array(texts, pa.string()), as_they_are)
     assert apart.length == together.length == sum(len(text.split()) for text in texts)
     assert set(apart.terms.to_pylist()) == set(together.terms.to_pylist()) == {word for text in texts for word in text.split()}

@@ -115,7 +115,7 @@ def test_what_a_row_was_given_while_it_moves_is_kept(
 
 @pytest.mark.parametrize("few", [0, 2_000])
 def test_few_rows_and_many_change_alike(store: MemoryStore, one: Memory, monkeypatch: pytest.MonkeyPatch, few: int) -> None:
-    monkeypatch.setattr(lance, "_FEW", few)
+    monkeypatch.setattr(lance, "_MAX_ROWS_READ_WHOLE", few)
     before = store.get([one.id])[0]
     assert store.transition([one.id, 7], (State.ACTIVE,), State.VANISHED) == [one.id]
     after = store.get([one.id])[0]

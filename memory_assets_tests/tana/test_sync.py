@@ -244,6 +244,8 @@ def test_a_wrong_option_is_refused_as_one(workspace: StandIn, tenant: Tenant, se
     for options, sentence in (
         (["--workspace", "nowhere"], "Tana has no workspace 'nowhere', only main; correct --workspace"),
         (["--seed-path", str(tmp_path / "none.json")], f"There is no file {tmp_path / 'none.json'}"),
+        (["--seed-path", "a" * 5_000], "There is no file aaa"),
+        (["--seed-path", "~nobody.at.all/seed.json"], "There is no file ~nobody"),
     ):
         said = CliRunner().invoke(cli, ["pai", "sync", *options])
         assert isinstance(said.exception, InvalidInputError) and sentence in str(said.exception)

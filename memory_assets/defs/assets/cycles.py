@@ -136,7 +136,7 @@ def archived_memories(context: dg.AssetExecutionContext, memory: MemoryResource,
             f"{verb}deleted": len(outcome.deleted),
             f"{verb}archived_because": _table_of(outcome.archived),
             "file": str(outcome.file or "none"),
-            "shown_by": "memory search --archived" if acted else "memory consolidate forget --dry-run",
+            "shown_by": "memory search '' --archived" if acted else "memory consolidate forget --dry-run",
         },
         check_results=[
             dg.AssetCheckResult(

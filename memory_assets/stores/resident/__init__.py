@@ -1,1 +1,1 @@
-"""A copy of the `memories` table in the memory of a long-running process. The table on disk stays the truth."""
+"""Copies of the `memories` table in the memory of a long-running process. The table on disk remains authoritative."""

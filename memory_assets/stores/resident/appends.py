@@ -1,8 +1,9 @@
-"""Appends of all processes of a service to one table: committed together, and handed to the other processes in files.
+"""Appends of all processes of a service to one table: committed in batches, and passed to the other processes in files.
 
-A commit costs nearly the same for one row as for many, and LanceDB's writers stand in each other's way. So a process that finds another one
-committing leaves its rows in a file and waits for the lock; whoever holds it next commits all that wait. The rows of each commit stay for a
-while in a file that bears its version, so that no other process reads them from the table. An erasure removes all of it.
+A commit costs nearly the same for one row as for many, and LanceDB's writers block each other. So if another process is committing, a
+process puts its rows in a file and waits for the lock; the next holder of the lock commits all waiting rows. The rows of each commit
+remain for a while in a file named by the commit's version, so that no other process has to read them from the table. An erasure
+removes all these files.
 """
 
 import fcntl
@@ -19,33 +20,33 @@ import pyarrow as pa
 
 from memory_assets.errors import MemoryAssetsError
 
-_KEPT = 256
-"""Commits whose rows are kept."""
-_MOST_WAITING = 64
-"""Processes whose rows are committed with one's own."""
+_KEPT_COMMITS = 256
+"""Number of commits whose rows are kept."""
+_MAX_BATCH = 64
+"""Most processes whose rows are committed together with one's own."""
 _WAITING = "waiting-"
 _DONE = "done-"
 _BEGUN = "begun"
 
 
 class Appends:
-    """The appends to one table, in a folder that is made with the first."""
+    """Appends to one table, in a folder that is created with the first."""
 
     def __init__(self, folder: Path, is_committed: Callable[[Collection[int]], bool]) -> None:
-        """`is_committed`, a method of what keeps these appends, tells whether the table has rows of these ids."""
+        """`is_committed`, a method of the owner, tells whether the table has rows with these ids."""
         self._folder = folder
         self._is_committed = WeakMethod(is_committed)
 
     def commit(self, rows: pa.Table, append: Callable[[pa.Table], int]) -> tuple[pa.Table | None, int]:
-        """Commit rows with new ids by `append`, which returns the version, together with those that wait.
+        """Commit rows with new ids, together with waiting ones, by `append`, which returns the version.
 
-        Returns what was committed here, or None if another process did it, and the version; 0 if that is not known.
+        Returns the committed rows, or None if another process committed them, and the version; 0 if it is unknown.
         """
         try:
             self._folder.parent.mkdir(mode=0o700, exist_ok=True)
             self._folder.mkdir(mode=0o700, exist_ok=True)
             folder = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY)
-        except OSError:  # the tenant was deleted, or the disk takes no more: the commit will say so
+        except OSError:  # the tenant was deleted, or the disk is full: the commit reports it
             return rows, append(rows)
         mine: tuple[str, BinaryIO] | None = None
         try:
@@ -63,70 +64,75 @@ class Appends:
             os.close(folder)
 
     def rows_of(self, versions: range) -> list[pa.Table] | None:
-        """The rows of some commits; None if one of them was no such append, or is not kept."""
-        if len(versions) > _KEPT:
+        """Return the rows of some commits; None if one of them was no such append, or its file is gone."""
+        if len(versions) > _KEPT_COMMITS:
             return None
         try:
-            return [_read(self._folder / _file_of(version)) for version in versions]
+            return [_read(self._folder / _name_file(version)) for version in versions]
         except (OSError, pa.ArrowInvalid):
             return None
 
     def _commit(
         self, folder: int, mine: str | None, rows: pa.Table, append: Callable[[pa.Table], int]
     ) -> tuple[pa.Table | None, int]:
-        if (self._folder / _BEGUN).exists():  # by a process that was killed before it said what it committed
-            self._mark(folder, [each for each in _waiting(folder) if (held := self._joined([each])) and self._has(held)])
-        # An erasure removes what says that it is done.
-        if mine and (_remove(folder, _DONE + mine) or (not _remove(folder, _WAITING + mine) and self._has(rows))):
+        if (self._folder / _BEGUN).exists():  # a process was killed before it marked what it committed
+            self._mark_done(
+                folder, [each for each in _list_waiting(folder) if (held := self._join([each])) and self._has_committed(held)]
+            )
+        # An erasure also removes the done mark.
+        if mine and (_remove(folder, _DONE + mine) or (not _remove(folder, _WAITING + mine) and self._has_committed(rows))):
             return None, 0
         names = os.listdir(folder)
         abandoned = {each for each in names if each.startswith((_WAITING, _DONE)) and _is_abandoned(folder, each)}
-        waiting = [each for each in _waiting(folder) if each not in abandoned][:_MOST_WAITING]
-        together = self._joined(waiting, rows) if waiting else None
+        waiting = [each for each in _list_waiting(folder) if each not in abandoned][:_MAX_BATCH]
+        together = self._join(waiting, rows) if waiting else None
         if together is None:
             version = append(rows)
         else:
             os.close(os.open(_BEGUN, os.O_CREAT, 0o600, dir_fd=folder))
             try:
                 version, rows = append(together), together
-                self._mark(folder, waiting)
-            except MemoryAssetsError:  # nothing was committed: each tries alone
+                self._mark_done(folder, waiting)
+            except MemoryAssetsError:  # nothing was committed: each process commits its own rows
                 _remove(folder, _BEGUN)
                 version = append(rows)
         if version:
             with suppress(OSError):  # the commit is done
-                _write(folder, _file_of(version), rows).close()
-        old = {each for each in names if each.partition(".")[0].isdecimal() and int(each.partition(".")[0]) <= version - _KEPT}
+                _write(folder, _name_file(version), rows).close()
+        old = {
+            each
+            for each in names
+            if each.partition(".")[0].isdecimal() and int(each.partition(".")[0]) <= version - _KEPT_COMMITS
+        }
         for each in old | abandoned:
             _remove(folder, each)
         return rows, version
 
-    def _joined(self, waiting: Sequence[str], *rows: pa.Table) -> pa.Table | None:
-        """Rows with those that wait; None if they cannot be read, or committed together."""
+    def _join(self, waiting: Sequence[str], *rows: pa.Table) -> pa.Table | None:
+        """Return rows with the waiting ones; None if these cannot be read, or not be committed together."""
         try:
             return pa.concat_tables([*rows, *(_read(self._folder / each) for each in waiting)])
         except (OSError, pa.ArrowInvalid):
             return None
 
-    def _mark(self, folder: int, waiting: Sequence[str]) -> None:
-        """Say that rows that waited are committed."""
+    def _mark_done(self, folder: int, waiting: Sequence[str]) -> None:
         for each in waiting:
             with suppress(OSError):
                 os.rename(each, _DONE + each.removeprefix(_WAITING), src_dir_fd=folder, dst_dir_fd=folder)
         _remove(folder, _BEGUN)
 
-    def _has(self, rows: pa.Table) -> bool:
+    def _has_committed(self, rows: pa.Table) -> bool:
         is_committed = self._is_committed()
         assert is_committed
         return is_committed(rows["id"].to_pylist())
 
 
-def _waiting(folder: int) -> list[str]:
+def _list_waiting(folder: int) -> list[str]:
     return sorted(each for each in os.listdir(folder) if each.startswith(_WAITING))
 
 
 def _is_abandoned(folder: int, name: str) -> bool:
-    """Whether the process is gone that left this file."""
+    """Return whether the process that wrote this file is gone."""
     try:
         file = os.open(name, os.O_RDONLY, dir_fd=folder)
     except FileNotFoundError:
@@ -140,7 +146,7 @@ def _is_abandoned(folder: int, name: str) -> bool:
     return True
 
 
-def _file_of(version: int) -> str:
+def _name_file(version: int) -> str:
     return f"{version}.arrow"
 
 
@@ -149,7 +155,7 @@ def _read(path: Path) -> pa.Table:
 
 
 def _write(folder: int, name: str, rows: pa.Table, *, locked: bool = False) -> BinaryIO:
-    """Write a file that appears whole; in a folder that was removed meanwhile none appears, and OSError says so."""
+    """Write a file atomically. OSError if the folder was removed meanwhile."""
     draft = f"draft-{secrets.token_hex(4)}-{name}"
     sink = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, rows.schema) as file:
@@ -163,7 +169,6 @@ def _write(folder: int, name: str, rows: pa.Table, *, locked: bool = False) -> B
 
 
 def _remove(folder: int, name: str) -> bool:
-    """Remove a file. Returns whether it was there."""
     try:
         os.unlink(name, dir_fd=folder)
     except FileNotFoundError:

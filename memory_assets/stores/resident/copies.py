@@ -1,7 +1,7 @@
-"""Segments of one table in files that all processes of a service map. Nothing is lost with them; an erasure or a deletion removes them.
+"""Segments of one table in files that all processes of a service map. They can always be rebuilt; an erasure or a deletion removes them.
 
-Whoever writes holds the lock of their folder. What it writes appears whole: a segment by the renaming of its folder, the list of the
-segments that make up the newest copy by the replacement of one file. A segment is never changed.
+Writers hold the lock of the folder and publish atomically: a segment by renaming its folder, the list of segments of the newest copy
+by replacing one file. A segment never changes.
 """
 
 import fcntl
@@ -27,27 +27,23 @@ _LIST = "copy.json"
 _DRAFT = "draft-"
 _SEGMENT = "segment-"
 _ATTEMPTS = 100
-"""How often a folder is emptied in which somebody writes."""
+"""How often removing a folder is tried while another process writes to it."""
 
 
 class Copies:
-    """The copies of one table in a folder, which is made when the first is written."""
+    """Copies of one table, in a folder that is created with the first."""
 
     def __init__(self, folder: Path, run: str) -> None:
-        """Of one run of a service and one store: what another left is never read."""
+        """Use copies of this `run` of a service and store; copies of any other are never read."""
         self._folder = folder
         self._run = run
-        self._seen: tuple[int, int] | None = None
+        self._seen_stamp: tuple[int, int] | None = None
 
     @contextmanager
     def writing(self) -> Iterator[Path]:
-        """Let no other process write, and give a folder for a draft, made before anything is read.
+        """Block other writers and yield a draft folder, which exists before the table is read.
 
-        An erasure that comes later removes it, so that nothing which was read before is kept.
-
-        Raises:
-            BlockingIOError: another process writes.
-            OSError: the folder cannot be written.
+        A later erasure removes the draft, so nothing that was read before it is kept.
         """
         self._folder.mkdir(mode=0o700, exist_ok=True)
         with locked(self._folder, fcntl.LOCK_EX | fcntl.LOCK_NB) as is_there:
@@ -63,11 +59,10 @@ class Copies:
                 shutil.rmtree(draft, ignore_errors=True)
 
     def has(self, segment: Segment) -> bool:
-        """Whether a segment's files are there."""
         return bool(segment.file) and (self._folder / segment.file).is_dir()
 
     def save(self, segment: Segment, draft: Path) -> Segment:
-        """All rows of a segment, mapped from files; an empty one as it is."""
+        """Return a segment with all its rows, mapped from files; an empty one unchanged."""
         if not len(segment):
             return segment
         part = draft / secrets.token_hex(8)
@@ -76,14 +71,14 @@ class Copies:
         return Segment.open(part.rename(self._folder / f"{_SEGMENT}{part.name}"))
 
     def publish(self, snapshot: Snapshot) -> None:
-        """Let all processes use a snapshot, whose segments are saved; files that it does not need are removed."""
+        """Publish a snapshot of saved segments to all processes; files that it does not need are removed."""
         segments = [
             {"file": each.file, "gone": np.flatnonzero(~each.current).tolist()} for each in snapshot.segments if each.file
         ]
         position = {"version": snapshot.position.version, "read_at": snapshot.position.read_at.isoformat()}
         listed = {"run": self._run, "column": snapshot.column, "position": position, "segments": segments}
         replace_file(self._folder / _LIST, json.dumps(listed))
-        self._seen = self._stamp()
+        self._seen_stamp = self._stamp()
         kept = {each["file"] for each in segments}
         for left in self._folder.glob(f"{_SEGMENT}*"):
             if left.name not in kept:
@@ -91,22 +86,22 @@ class Copies:
 
     @property
     def has_unseen(self) -> bool:
-        """Whether another process published a copy."""
-        return self._stamp() not in (None, self._seen)
+        """Whether another process has published a copy."""
+        return self._stamp() not in (None, self._seen_stamp)
 
     def read(self, terms: Stem) -> Snapshot | None:
-        """The newest snapshot of another process of this run; None if there is none."""
-        self._seen = self._stamp()
+        """Return the newest snapshot of another process of this run; None if there is none."""
+        self._seen_stamp = self._stamp()
         try:
             listed = json.loads((self._folder / _LIST).read_bytes())
             if listed["run"] != self._run:
                 return None
             position = Position(listed["position"]["version"], datetime.fromisoformat(listed["position"]["read_at"]))
-            return Snapshot(position, listed["column"], tuple(self._opened(**each) for each in listed["segments"]), terms)
-        except (OSError, ValueError, KeyError):  # it was removed, or replaced, this moment
+            return Snapshot(position, listed["column"], tuple(self._open(**each) for each in listed["segments"]), terms)
+        except (OSError, ValueError, KeyError):  # another process has just removed or replaced it
             return None
 
-    def _opened(self, file: str, gone: Sequence[int]) -> Segment:
+    def _open(self, file: str, gone: Sequence[int]) -> Segment:
         segment = Segment.open(self._folder / file)
         segment.current[list(gone)] = False
         return segment
@@ -119,7 +114,7 @@ class Copies:
 
 
 def remove_copies(folder: Path) -> None:
-    """Remove all copies. A process that is writing one finds its draft gone, and gives it up."""
+    """Remove all copies. A process that is writing one finds its draft gone and stops."""
     for _ in range(_ATTEMPTS):
         shutil.rmtree(folder, ignore_errors=True)
         if not folder.exists():

@@ -1,6 +1,6 @@
-"""Keeps the memories of one table for searches, in immutable segments that are merged as they grow (a log-structured merge tree).
+"""The memories of one table in memory for searches, in immutable segments that are merged as they grow (a log-structured merge tree).
 
-Appends of this process are handed over as they are committed. Other changes come from the table's change feed.
+Appends of this process are added as they are committed. Other changes come from the table's change feed.
 """
 
 import logging
@@ -35,46 +35,46 @@ if TYPE_CHECKING:
 
 
 _log = logging.getLogger(__name__)
-_INLINE = 2_000
-"""Rows up to which segments are merged as they come; larger ones wait for `tend`."""
-_OUTSIDE = 0.1
-"""Share of the rows outside of the largest segment, or no longer current, from which all are merged."""
+_MAX_INLINE_ROWS = 2_000
+"""Most rows of segments that are merged at once; larger ones wait for `maintain`."""
+_MERGE_SHARE = 0.1
+"""Share of rows outside the largest segment or no longer current, from which all large segments are merged."""
 _MOST_SEGMENTS = 8
-"""Large segments from which all but the largest are merged."""
-_MOST_CHANGED = 20_000
-"""Changed rows from which it is cheaper to read everything anew."""
-_READ_AT_ONCE = 16_384
-"""Rows that are copied at once. Many small pieces would fragment the heap."""
-_SAMPLED = 1_000
-"""Rows from which it is estimated what all take."""
-_COMPARED_AGAIN_SECONDS = 30.0
-"""After this time the table is compared even if its version says that nobody else has written."""
+"""Number of large segments from which all but the largest are merged."""
+_MAX_CHANGED_ROWS = 20_000
+"""Number of changed rows from which reloading everything is cheaper."""
+_BATCH_ROWS = 16_384
+"""Rows of a batch. Many small arrays would fragment the heap."""
+_SAMPLE_ROWS = 1_000
+"""Rows that are sampled to estimate the memory of all."""
+_COMPARE_SECONDS = 30.0
+"""Time after which the table is compared even if its version says that no other process has written."""
 
 
-def _worth_merging(snapshot: Snapshot) -> list[Segment]:
+def _find_mergeable(snapshot: Snapshot) -> list[Segment]:
     large = list(filter(_is_large, snapshot.segments))
     if not large:
         return []
     largest = max(large, key=len)
     rows = sum(map(len, large))
-    if rows - largest.count > _OUTSIDE * rows:
+    if rows - largest.count > _MERGE_SHARE * rows:
         return large
     return [each for each in large if each is not largest] if len(large) > _MOST_SEGMENTS else []
 
 
 def _is_large(segment: Segment) -> bool:
-    return len(segment) > _INLINE // 2
+    return len(segment) > _MAX_INLINE_ROWS // 2
 
 
 class Allowance:
-    """How many bytes the resident memories of this process may take, over all tables."""
+    """Limit of the memory for all resident tables of this process."""
 
     def __init__(self, nbytes: int, *, is_shared: bool = False) -> None:
-        """`is_shared` says that several processes append, which forked from one that made this."""
+        """Limit to `nbytes`; `is_shared` if several processes that forked from this one append."""
         self.nbytes = nbytes
         self.is_shared = is_shared
         self.run = secrets.token_hex(8)
-        """Names the run of the service, whose processes trust each other's copies."""
+        """Id of the service's run, whose processes trust each other's copies."""
         self._taken: WeakKeyDictionary[ResidentMemories, int] = WeakKeyDictionary()
 
     @property
@@ -82,7 +82,7 @@ class Allowance:
         return sum(self._taken.values())
 
     def grant(self, asking: "ResidentMemories", nbytes: int) -> bool:
-        """Whether one table may take `nbytes` in place of what it had; first come, first served."""
+        """Return whether a table may use `nbytes` instead of its former share; first come, first served."""
         self._taken.pop(asking, None)
         if self.taken + nbytes > self.nbytes:
             return False
@@ -91,26 +91,26 @@ class Allowance:
 
 
 class ResidentMemories:
-    """The rows of a `memories` table in memory. Any thread may ask for the newest version.
+    """The rows of a `memories` table in memory. Thread-safe.
 
-    Large segments are mapped from files, which all processes of a service share; a small one of what came since is this process's own.
+    Large segments are mapped from files that all processes of a service share; a small one with newer rows belongs to this process.
     """
 
     def __init__(self, stored: StoredTable, allowance: Allowance, folder: Path) -> None:
-        """Keep nothing yet; later no more than `allowance` grants, with copies in `folder`."""
+        """Load nothing yet; later load no more than `allowance` grants, with copies in `folder`."""
         self._stored = stored
         self._allowance = allowance
         location = stored.location
         store_id = location.state.look() if location.state else ""
-        if not location.is_folder:  # else it is gone if the tenant was deleted
-            with suppress(OSError):  # the copies will say so
+        if not location.is_folder:  # a folder is missing only if the tenant was deleted
+            with suppress(OSError):  # writing the copies reports it
                 folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._copies = Copies(folder, f"{allowance.run} {store_id}")
         self._appends = Appends(folder / "appends", self._is_committed) if allowance.is_shared else None
         self._snapshot: Snapshot | None = None
-        self._writing = threading.Lock()
-        self._looked_at = self._compared_at = 0.0
-        self._stale = False
+        self._lock = threading.Lock()
+        self._refreshed_at = self._compared_at = 0.0
+        self._is_stale = False
         self._row_nbytes = 0.0
         self._terms = Terms(stored)
 
@@ -119,11 +119,11 @@ class ResidentMemories:
         return self._snapshot is not None
 
     def search(self, column: str | None = None) -> Snapshot | None:
-        """The newest version in memory; None while it is not loaded, or `column` is not its vector column."""
-        if self._snapshot is not None and self._is_due(self._snapshot):
-            with self._writing:
-                if self._snapshot is not None and self._is_due(self._snapshot):
-                    self._look(self._snapshot)
+        """Return the newest version in memory; None if none is loaded, or `column` is not its vector column."""
+        if self._snapshot is not None and self._needs_refresh(self._snapshot):
+            with self._lock:
+                if self._snapshot is not None and self._needs_refresh(self._snapshot):
+                    self._refresh(self._snapshot)
         snapshot = self._snapshot
         return snapshot if snapshot is not None and column in (None, snapshot.column) else None
 
@@ -133,78 +133,78 @@ class ResidentMemories:
 
     # Keeping up with the table
 
-    def tend(self, column: str | None) -> None:
-        """Use what another process copied, or copy the live vector column's table or what was added. Slow: call it in the background."""
+    def maintain(self, column: str | None) -> None:
+        """Use another process's copy, or copy the live column's table or its new rows. Slow: call it in the background."""
         snapshot = self._snapshot
         if snapshot is not None and (snapshot.column != column or not self._allowance.grant(self, snapshot.nbytes)):
             self._snapshot = None
         self._adopt(column)
-        if not self._must_copy:
+        if not self._needs_copy:
             return
         try:
             with self._copies.writing() as draft:
                 self._adopt(column)
                 if self._snapshot is None:
                     self._load(column, draft)
-                elif self._must_copy:
+                elif self._needs_copy:
                     self._merge(draft)
         except BlockingIOError:
-            return  # another process does
+            return  # another process is copying
         except OSError as error:
             _log.warning("the memories of %s cannot be copied: %s", self.table.name, error)
             if self._snapshot is None:
                 self._load(column, None)
 
     def _adopt(self, column: str | None) -> None:
-        """Use the copy of another process, if there is one that was not seen yet, and what was committed since."""
+        """Use a copy that another process has published since the last look, and the commits after it."""
         snapshot = self._copies.read(self._terms) if self._copies.has_unseen else None
         if snapshot is None or snapshot.column != column or not self._allowance.grant(self, snapshot.nbytes):
             return
-        with self._writing:
+        with self._lock:
             self._snapshot = snapshot
-            self._look(snapshot)
+            self._refresh(snapshot)
 
     @property
-    def _must_copy(self) -> bool:
+    def _needs_copy(self) -> bool:
         snapshot = self._snapshot
-        return snapshot is None or bool(_worth_merging(snapshot)) or any(map(_is_large, self._own(snapshot)))
+        return snapshot is None or bool(_find_mergeable(snapshot)) or any(map(_is_large, self._find_unsaved(snapshot)))
 
-    def _own(self, snapshot: Snapshot) -> list[Segment]:
-        """What is in no file: new, or an erasure removed the file."""
+    def _find_unsaved(self, snapshot: Snapshot) -> list[Segment]:
+        """Return segments without a file, because they are new or an erasure removed the file."""
         return [each for each in snapshot.segments if not self._copies.has(each)]
 
-    def _saved(self, segment: Segment, draft: Path) -> Segment:
-        """The current rows of a segment from files."""
+    def _save(self, segment: Segment, draft: Path) -> Segment:
+        """Return the current rows of a segment, mapped from files."""
         if self._copies.has(segment):
             return segment
-        return self._copies.save(segment if segment.current.all() else self._joined([segment]), draft)
+        return self._copies.save(segment if segment.current.all() else self._join([segment]), draft)
 
     def append(self, rows: pa.Table, commit: Callable[[pa.Table], int]) -> None:
-        """Append rows with new ids, whose last column is the searched one, by `commit`, which returns the table's version or 0.
+        """Append rows with new ids by `commit`, which returns the table's version or 0; their last column is the searched one.
 
         Never fails after the commit. If another commit came before, the next search reads both.
         """
         committed, version = self._appends.commit(rows, commit) if self._appends else (rows, commit(rows))
         if committed is None:
             return
-        with self._writing:
+        with self._lock:
             snapshot = self._snapshot
             if snapshot is None or version != snapshot.version + 1:
-                self._stale = True
+                self._is_stale = True
                 return
             try:
-                self._snapshot = self._grown(snapshot, [committed])
-            except Exception as error:  # noqa: BLE001  whatever is wrong here must not look like a store that failed
+                self._snapshot = self._apply_appends(snapshot, [committed])
+            except Exception as error:  # noqa: BLE001  an error here must not look like a failed commit
                 self._snapshot = None
-                _log.warning("the memories of %s are loaded anew: %s", self.table.name, format_trace(error))
+                _log.warning("the memories of %s are reloaded: %s", self.table.name, format_trace(error))
 
     def _is_committed(self, ids: Collection[int]) -> bool:
-        with self._stored.explained():
+        with self._stored.explaining_errors():
             self.table.checkout_latest()
             return self.table.count_rows(lance.ids_in(ids)) > 0
 
-    def _grown(self, snapshot: Snapshot, appends: Sequence[pa.Table]) -> Snapshot | None:
-        """The snapshot after the next appends; None if they are of another column."""
+    def _apply_appends(self, snapshot: Snapshot, appends: Sequence[pa.Table]) -> Snapshot | None:
+        """Return the snapshot with more appends; None if they use another vector column."""
         if any(each.column_names[-1] != snapshot.column for each in appends):
             return None
         rows = pa.concat_tables(appends)
@@ -215,17 +215,17 @@ class ResidentMemories:
             return snapshot
         rows = rows.append_column(ROW_ID, pa.nulls(rows.num_rows, ROW_ID.type))
         added = Segment.of(rows.to_batches(), rows.schema, snapshot.column, self._terms, snapshot.mean_length)
-        return replace(snapshot, segments=self._with(snapshot.segments, added))
+        return replace(snapshot, segments=self._add_segment(snapshot.segments, added))
 
-    def changed(self) -> None:
-        """Compare with the table before the next answer: this process changed it, and not by appending."""
-        self._stale = True
+    def invalidate(self) -> None:
+        """Compare with the table before the next search, because this process changed it other than by appending."""
+        self._is_stale = True
 
     def _load(self, column: str | None, draft: Path | None) -> None:
-        """Read the whole table, into files below `draft` if there can be any."""
-        with self._writing:
+        """Read the whole table, into files below `draft` if it is given."""
+        with self._lock:
             self._snapshot = None
-            self._looked_at, self._stale = monotonic(), False
+            self._refreshed_at, self._is_stale = monotonic(), False
             here = Position(self.table.version, datetime.now(UTC))
             if column is None or not self._allowance.grant(self, self._estimate(column)):
                 return
@@ -239,78 +239,78 @@ class ResidentMemories:
             self._snapshot = snapshot
 
     def _estimate(self, column: str) -> int:
-        """Bytes of memory that the whole table would take, by an even sample of its rows, or at least what it took before.
+        """Estimate the memory of the whole table in bytes from an even sample of its rows; at least what it used before.
 
         The number of distinct terms grows with the square root of the number of rows (Heaps' law).
         """
         count = self.table.count_rows()
         if not count:
             return 0
-        offsets = np.unique(np.linspace(0, count - 1, _SAMPLED, dtype=np.int64)).tolist()
+        offsets = np.unique(np.linspace(0, count - 1, _SAMPLE_ROWS, dtype=np.int64)).tolist()
         batches = self.table.take_offsets(offsets).select(self._columns(column)).to_batches()
         sample = Segment.of(batches, batches.schema, column, self._terms)
         times = count / len(offsets)
         estimate = times * sample.nbytes_of_rows + math.sqrt(times) * sample.words.vocabulary_nbytes
         return math.ceil(max(estimate, count * self._row_nbytes))
 
-    def _look(self, known: Snapshot) -> None:
-        self._looked_at, self._stale = monotonic(), False
+    def _refresh(self, known: Snapshot) -> None:
+        self._refreshed_at, self._is_stale = monotonic(), False
         try:
             self._stored.look()
             version = self.table.version
             appends = self._appends.rows_of(range(known.version + 1, version + 1)) if self._appends else None
-            if monotonic() - self._compared_at < _COMPARED_AGAIN_SECONDS and (appends or version == known.version):
-                grown = self._grown(known, appends) if appends else known
-                self._snapshot = grown and replace(grown, position=replace(known.position, version=version), appends=0)
+            if monotonic() - self._compared_at < _COMPARE_SECONDS and (appends or version == known.version):
+                refreshed = self._apply_appends(known, appends) if appends else known
+                self._snapshot = refreshed and replace(refreshed, position=replace(known.position, version=version), appends=0)
             elif version > known.position.version:
                 self._compared_at = monotonic()
-                self._snapshot = self._compared(known)
-        except Exception as error:  # noqa: BLE001  whatever is wrong here, the table on disk can be asked
+                self._snapshot = self._apply_changes(known)
+        except Exception as error:  # noqa: BLE001  after any error, searches can use the table on disk
             self._snapshot = None
-            _log.warning("the memories of %s are loaded anew: %s", self.table.name, format_trace(error))
+            _log.warning("the memories of %s are reloaded: %s", self.table.name, format_trace(error))
 
-    def _is_due(self, known: Snapshot) -> bool:
-        is_old = monotonic() - self._looked_at > self._stored.freshness
-        return self._stale or is_old or self._stored.newest_version != known.version
+    def _needs_refresh(self, known: Snapshot) -> bool:
+        is_old = monotonic() - self._refreshed_at > self._stored.freshness
+        return self._is_stale or is_old or self._stored.newest_version != known.version
 
-    def _compared(self, known: Snapshot) -> Snapshot | None:
-        """The snapshot after the commits until now; None if so much has changed that loading anew is cheaper."""
+    def _apply_changes(self, known: Snapshot) -> Snapshot | None:
+        """Return the snapshot with all commits until now; None if so much has changed that reloading is cheaper."""
         changes = read_changes(feed.TableRows(self.table), known.position, known, ("id",))
         missing = changes.rows["id"].to_numpy()
-        if len(missing) > _MOST_CHANGED:
+        if len(missing) > _MAX_CHANGED_ROWS:
             return None
         segments = tuple(each.without(changes.gone) for each in known.segments)
         if len(missing):
             added = self._read(known.column, lance.ids_in(missing.tolist()), known.mean_length)
-            segments = self._with(segments, added)
+            segments = self._add_segment(segments, added)
         return Snapshot(changes.position, known.column, segments, self._terms)
 
-    def _with(self, segments: Sequence[Segment], added: Segment) -> tuple[Segment, ...]:
-        """The segments with another one; small ones are merged. If both have a row, the new one counts."""
+    def _add_segment(self, segments: Sequence[Segment], added: Segment) -> tuple[Segment, ...]:
+        """Return the segments with another one, small ones merged. Rows of `added` replace rows with the same id."""
         changed = [*(each.without(added.ids) for each in segments), added]
         while len(changed) > 1:
             last, before = len(changed[-1]), len(changed[-2])
-            if 2 * last <= before or last + before > _INLINE:
+            if 2 * last <= before or last + before > _MAX_INLINE_ROWS:
                 break
-            changed[-2:] = [self._joined(changed[-2:])]
+            changed[-2:] = [self._join(changed[-2:])]
         return tuple(changed)
 
     @property
-    def needs_tending(self) -> bool:
-        return self._must_copy or self._copies.has_unseen
+    def needs_maintenance(self) -> bool:
+        return self._needs_copy or self._copies.has_unseen
 
     def _merge(self, draft: Path) -> None:
-        """Copy what was added, with large segments merged if that pays, while answers and appends go on."""
-        with self._writing:
+        """Copy new rows, and merge large segments if that pays, while searches and appends continue."""
+        with self._lock:
             if self._snapshot is None:
                 return
-            self._look(self._snapshot)  # after the draft was made: what is erased later removes the draft, too
+            self._refresh(self._snapshot)  # after the draft exists: a later erasure removes the draft, too
             snapshot = self._snapshot
         if snapshot is None:
             return
-        merged = _worth_merging(snapshot) or self._own(snapshot)
-        joined = self._saved(self._joined(merged), draft)
-        with self._writing:
+        merged = _find_mergeable(snapshot) or self._find_unsaved(snapshot)
+        joined = self._save(self._join(merged), draft)
+        with self._lock:
             present = self._snapshot
             if present is None:
                 return
@@ -320,15 +320,15 @@ class ResidentMemories:
             for each in merged:
                 joined = joined.without(each.ids[each.current & ~now.pop(id(each.rows)).current])
             segments = sorted([joined, *now.values()], key=len, reverse=True)
-            segments = tuple(self._saved(each, draft) for each in segments)
+            segments = tuple(self._save(each, draft) for each in segments)
             self._snapshot = replace(present, segments=segments)
             self._copies.publish(self._snapshot)
 
-    def _joined(self, segments: Sequence[Segment]) -> Segment:
+    def _join(self, segments: Sequence[Segment]) -> Segment:
         return Segment.joined(segments, self._terms, self._snapshot.mean_length if self._snapshot else None)
 
     def _read(self, column: str, where: str, mean_length: float | None) -> Segment:
-        batches = self.table.search().where(where).select(self._columns(column)).with_row_id(True).to_batches(_READ_AT_ONCE)
+        batches = self.table.search().where(where).select(self._columns(column)).with_row_id(True).to_batches(_BATCH_ROWS)
         return Segment.of(batches, batches.schema, column, self._terms, mean_length)
 
     def _columns(self, column: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""Rows of the `memories` table with their vectors and words, made once and never changed but for which of them are current."""
+"""Rows of the `memories` table with their vectors and words. They never change, except for which rows are current."""
 
 # pyarrow.compute makes its functions when it is imported.
 # pyright: reportAttributeAccessIssue=false
@@ -23,43 +23,43 @@ from memory_assets.stores.resident.words import Stem, Words
 from memory_assets.stores.search import UNMEASURED
 
 _Piece = tuple[pa.RecordBatch, npt.NDArray[np.integer], npt.NDArray[np.integer]]
-"""Some rows, their vectors and their meanings."""
+"""Rows, their vectors and their meanings."""
 
 ROW_ID = pa.field("_rowid", pa.uint64())
-"""Where LanceDB kept a row when it was read; null in rows that were appended since."""
+"""LanceDB's address of a row when it was read; null in rows appended since."""
 _PARTS = {
     "vectors": ("codes", "units", "signs"),
     "meanings": ("codes", "units", "signs"),
     "words": ("starts", "rows", "weights"),
 }
-"""The arrays of a segment, each a file, by the field that holds them."""
-_MADE_BYTES = 11
-"""A row: its place in the order of ids (8), and the flags active, current, and both."""
+"""Field -> its arrays, each of which has a file."""
+_DERIVED_BYTES = 11
+"""Bytes a row of derived arrays: its place in the order of ids (8), and the flags active, current, and both."""
 
 
 _OVERSAMPLING = 20
-"""Likely vectors measured for each one that is wanted."""
-_FEWEST = 500
-_AT_ONCE = 512
-_WORKED_AT_ONCE = 65_536
-_COUNTED_AT_ONCE = 16_384
-"""Vectors whose signs are compared at once: as many as fit the processor's cache."""
+"""Candidates that are measured for each wanted vector."""
+_MIN_CANDIDATES = 500
+_MEASURE_BATCH = 512
+_SPAN_ROWS = 65_536
+_SIGN_BATCH = 16_384
+"""Number of vectors whose signs are compared at once: as many as fit the processor's cache."""
 
 
 @dataclass(frozen=True, slots=True)
 class Vectors:
-    """Unit vectors: signs of components find candidates (binary quantisation), the components measure them.
+    """Unit vectors: the signs of components find candidates (binary quantisation), the components measure them.
 
     Comparing the 384 sign bits of 100,000 vectors takes less than a millisecond. With `_OVERSAMPLING`, 98.8 % of the nearest hundred and
     99.9 % of the nearest ten are found (22,000 sentences, MiniLM).
     """
 
     codes: npt.NDArray[np.integer]
-    """Components, shape (n, dimension), each row in its own unit. 16 bits move a cosine by less than 0.0002, 8 bits by at most 0.003."""
+    """Components, shape (n, dimension), each row in its own scale. 16 bits move a cosine by less than 0.0002, 8 bits by at most 0.003."""
     units: Floats
-    """Factor that scales each to length 1, shape (n,); 0 without a vector."""
+    """Factor that scales each row to length 1, shape (n,); 0 without a vector."""
     signs: npt.NDArray[np.uint64]
-    """Shape (dimension / 64, n): a bit is set where the component is positive."""
+    """Sign bits, shape (dimension / 64, n); a bit is set if the component is positive."""
 
     @classmethod
     def of(cls, codes: npt.NDArray[np.integer]) -> "Vectors":
@@ -75,16 +75,16 @@ class Vectors:
         return self.codes.nbytes + self.units.nbytes + self.signs.nbytes
 
     def cosines(self, rows: Rows, vector: Floats) -> Floats:
-        """Floats of some rows with a unit vector; `UNMEASURED` without a vector. A few rows at once stay in the processor's cache."""
+        """Return the cosines of some rows with a unit vector; `UNMEASURED` without a vector. Batches stay within the processor's cache."""
         products, units = np.empty(len(rows), np.float32), self.units[rows]
-        for start in range(0, len(rows), _AT_ONCE):
-            span = slice(start, start + _AT_ONCE)
+        for start in range(0, len(rows), _MEASURE_BATCH):
+            span = slice(start, start + _MEASURE_BATCH)
             np.matmul(self.codes.take(rows[span], axis=0).astype(np.float32), vector, out=products[span])
         return np.where(units > 0, products * units, np.float32(UNMEASURED))
 
     def nearest(self, vector: Floats, allowed: Mask, limit: int) -> tuple[Rows, Floats]:
-        """At most `limit` allowed rows (a mask of shape (n,)) nearest to a unit vector, and their cosines, best first."""
-        rows = self._likely(vector, allowed & (self.units > 0), max(_FEWEST, limit * _OVERSAMPLING))
+        """Return at most `limit` of the allowed rows (mask, shape (n,)) nearest to a unit vector, and their cosines, best first."""
+        rows = self._find_candidates(vector, allowed & (self.units > 0), max(_MIN_CANDIDATES, limit * _OVERSAMPLING))
         similarity = self.cosines(rows, vector)
         if len(rows) > limit:
             best = np.sort(np.argpartition(similarity, -limit)[-limit:])
@@ -92,11 +92,11 @@ class Vectors:
         order = np.argsort(-similarity, kind="stable")
         return rows[order], similarity[order]
 
-    def _likely(self, vector: Floats, allowed: Mask, wanted: int) -> Rows:
-        """The allowed rows whose signs differ least from a vector's; at least `wanted`, where there are as many."""
+    def _find_candidates(self, vector: Floats, allowed: Mask, wanted: int) -> Rows:
+        """Return the allowed rows whose signs differ least from a vector's; at least `wanted`, if there are as many."""
         asked, differing = _signs(vector[None]), np.empty(len(self.codes), np.uint16)
-        for start in range(0, len(differing), _COUNTED_AT_ONCE):
-            span = slice(start, start + _COUNTED_AT_ONCE)
+        for start in range(0, len(differing), _SIGN_BATCH):
+            span = slice(start, start + _SIGN_BATCH)
             np.bitwise_count(self.signs[:, span] ^ asked).sum(axis=0, dtype=np.uint16, out=differing[span])
         differing[~allowed] = len(vector) + 1
         most = np.partition(differing, wanted)[wanted] if wanted < len(differing) else len(vector)
@@ -104,14 +104,14 @@ class Vectors:
 
 
 def quantised(matrix: npt.NDArray[np.floating], size: type[np.signedinteger]) -> npt.NDArray:
-    """Vectors of any length, shape (n, dimension), in integers of `size`; a zero vector stays one."""
+    """Return vectors of any length, shape (n, dimension), as integers of type `size`; a zero vector remains zero."""
     largest = np.abs(matrix).max(axis=1, initial=0.0, keepdims=True)
     return np.rint(matrix * (np.iinfo(size).max / np.where(largest > 0, largest, 1))).astype(size)
 
 
 def spans(rows: int) -> Iterator[slice]:
-    """`rows` in slices of bounded size."""
-    return (slice(start, start + _WORKED_AT_ONCE) for start in range(0, rows, _WORKED_AT_ONCE))
+    """Split `rows` into slices of bounded size."""
+    return (slice(start, start + _SPAN_ROWS) for start in range(0, rows, _SPAN_ROWS))
 
 
 def _signs(matrix: npt.NDArray) -> npt.NDArray[np.uint64]:
@@ -123,38 +123,33 @@ def _signs(matrix: npt.NDArray) -> npt.NDArray[np.uint64]:
 
 @dataclass(frozen=True)
 class Segment:
-    """Some memories, in any order."""
+    """A set of memories, in any order."""
 
     rows: pa.RecordBatch
-    """Every column but the vectors."""
+    """All columns except vectors."""
     column: str
     """Name of the vector column that is searched."""
     vectors: Vectors
     meanings: Vectors
-    """Of what the texts say; of zero components if the table has none."""
+    """Vectors of the texts alone; of zero components if the table has none."""
     words: Words
     current: Mask
     ids: Ids
     by_id: Rows
-    """The rows in the order of their ids."""
+    """Rows in ascending order of their ids."""
     created: Times
     updated: Times
     active: Mask
     file: str = ""
-    """Name of the folder from which it is mapped; empty if it lies in this process's own memory."""
+    """Name of the folder from which it is mapped; empty if it is in this process's own memory."""
 
     @classmethod
     def of(
-        cls,
-        batches: Iterable[pa.RecordBatch],
-        schema: pa.Schema,
-        column: str,
-        stem: Stem,
-        mean_length: float | None = None,
+        cls, batches: Iterable[pa.RecordBatch], schema: pa.Schema, column: str, stem: Stem, mean_length: float | None = None
     ) -> "Segment":
-        """A segment of rows with the columns of `schema`.
+        """Build a segment of rows with the columns of `schema`.
 
-        `column` is the searched vector column, beside which lies its `meaning_column`. `mean_length` is the mean number of terms of a
+        `column` is the searched vector column; its `meaning_column` is read if it exists. `mean_length` is the mean number of terms of a
         text in the whole table; by default that of these texts.
         """
         meaning = meaning_column(column)
@@ -162,12 +157,12 @@ class Segment:
 
         def pieces() -> "Iterator[_Piece]":
             for batch in chain([pa.RecordBatch.from_pylist([], schema)], batches):
-                says = _matrix(batch.column(meaning)) if meaning in schema.names else np.zeros((len(batch), 0))
-                # Copied: Arrow keeps a batch from LanceDB, its vectors included, as long as one of its columns is kept.
+                says = _to_matrix(batch.column(meaning)) if meaning in schema.names else np.zeros((len(batch), 0))
+                # Copy the rows: Arrow keeps a batch from LanceDB, with its vectors, as long as any of its columns is in use.
                 rows = batch.select(others).take(pa.array(np.arange(len(batch))))
-                yield rows, quantised(_matrix(batch.column(column)), np.int16), quantised(says, np.int8)
+                yield rows, quantised(_to_matrix(batch.column(column)), np.int16), quantised(says, np.int8)
 
-        return cls._of(pieces(), column, stem, mean_length)
+        return cls._assemble(pieces(), column, stem, mean_length)
 
     @classmethod
     def joined(cls, segments: "Sequence[Segment]", stem: Stem, mean_length: float | None) -> "Segment":
@@ -180,10 +175,10 @@ class Segment:
             for each in segments
             for span in spans(len(each))
         )
-        return cls._of(pieces, segments[0].column, stem, mean_length)
+        return cls._assemble(pieces, segments[0].column, stem, mean_length)
 
     @classmethod
-    def _of(cls, pieces: "Iterable[_Piece]", column: str, stem: Stem, mean_length: float | None) -> "Segment":
+    def _assemble(cls, pieces: "Iterable[_Piece]", column: str, stem: Stem, mean_length: float | None) -> "Segment":
         vectors: list[npt.NDArray[np.integer]] = []
         meanings: list[npt.NDArray[np.integer]] = []
         columns: dict[str, list[pa.Array]] = {}
@@ -197,23 +192,21 @@ class Segment:
         coded = Vectors.of(np.concatenate(vectors)), Vectors.of(np.concatenate(meanings))
         vectors.clear()
         meanings.clear()
-        if len(rows) > _WORKED_AT_ONCE:  # gives back all free memory of the process, which the next request would ask for again
+        if len(rows) > _SPAN_ROWS:  # also frees memory that the next request would allocate again
             pa.default_memory_pool().release_unused()
         words = Words.of(pc.fill_null(rows["indexed_text"], ""), stem, mean_length)
         by_id = np.argsort(rows["id"].to_numpy(), kind="stable")
-        return cls._with(rows, column, *coded, words, by_id, _is_in(rows["state"], [State.ACTIVE]))
+        return cls._build(rows, column, *coded, words, by_id, _match_values(rows["state"], [State.ACTIVE]))
 
     @classmethod
-    def _with(
+    def _build(
         cls, rows: pa.RecordBatch, column: str, vectors: Vectors, meanings: Vectors, words: Words, by_id: Rows, active: Mask
     ) -> "Segment":
-        """With views of the columns that every search looks at."""
         created, updated = (rows[name].cast(pa.int64()).to_numpy() for name in ("created_at", "updated_at"))
         current, ids = np.ones(rows.num_rows, bool), rows["id"].to_numpy()
         return cls(rows, column, vectors, meanings, words, current, ids, by_id, created, updated, active)
 
     def save(self, folder: Path) -> None:
-        """Write it into an empty folder, all rows as if they were current."""
         vectors = {f"{part}.{name}": getattr(getattr(self, part), name) for part, names in _PARTS.items() for name in names}
         for name, values in (vectors | {"by_id": self.by_id, "active": self.active}).items():
             np.save(folder / f"{name}.npy", values)
@@ -225,11 +218,7 @@ class Segment:
 
     @classmethod
     def open(cls, folder: Path) -> "Segment":
-        """Map what `save` wrote: every process that does so uses the same memory.
-
-        Raises:
-            OSError: the folder is not there, or not whole.
-        """
+        """Map a segment that `save` wrote; all processes share its memory. OSError if the folder is missing or incomplete."""
         arrays = {
             part: {name: np.load(folder / f"{part}.{name}.npy", mmap_mode="r").view(np.ndarray) for name in names}
             for part, names in _PARTS.items()
@@ -238,7 +227,7 @@ class Segment:
         rows, terms = (pa.ipc.open_file(pa.memory_map(str(folder / f"{name}.arrow"))).get_batch(0) for name in ("rows", "terms"))
         about = {key.decode(): value.decode() for key, value in terms.schema.metadata.items()}
         words = Words(terms["term"], length=int(about["length"]), **arrays["words"])
-        opened = cls._with(
+        opened = cls._build(
             rows, about["column"], Vectors(**arrays["vectors"]), Vectors(**arrays["meanings"]), words, by_id, active
         )
         return replace(opened, file=folder.name)
@@ -252,23 +241,22 @@ class Segment:
 
     @property
     def nbytes_of_rows(self) -> int:
-        """The bytes that grow with the number of rows; the vocabulary does not."""
+        """The bytes that grow with the number of rows, without the vocabulary."""
         vectors = self.vectors.nbytes + self.meanings.nbytes
-        return self.rows.get_total_buffer_size() + vectors + self.words.nbytes + len(self) * _MADE_BYTES
+        return self.rows.get_total_buffer_size() + vectors + self.words.nbytes + len(self) * _DERIVED_BYTES
 
     @cached_property
     def count(self) -> int:
         return int(self.current.sum())
 
     def without(self, ids: Ids) -> "Segment":
-        """The segment after these memories were changed or deleted."""
         places = self.places(ids)
         current = self.current.copy()
         current[places[places >= 0]] = False
         return replace(self, current=current)
 
     def places(self, ids: Ids) -> Rows:
-        """Row of each id; -1 where it is not here, or no longer current."""
+        """Return the row of each id; -1 if it is missing or no longer current."""
         if not len(self):
             return np.full(len(ids), -1, np.intp)
         found = self.by_id[np.minimum(np.searchsorted(self.ids, ids, sorter=self.by_id), len(self) - 1)]
@@ -277,15 +265,15 @@ class Segment:
     def taken(self, places: Rows, columns: Sequence[str]) -> pa.RecordBatch:
         return self.rows.select(list(columns)).take(pa.array(places))
 
-    def _having(self, column: str, wanted: Callable[[pa.Array], Mask]) -> Mask:
-        """Which rows have a value in a column of lists that `wanted` picks."""
+    def _match_lists(self, column: str, wanted: Callable[[pa.Array], Mask]) -> Mask:
+        """Return which rows have a value, in a column of lists, that `wanted` accepts."""
         lists = self.rows.column(column)
         having = np.zeros(len(self), bool)
         having[pc.list_parent_indices(lists).to_numpy()[wanted(lists.flatten())]] = True
         return having
 
     def passing(self, filters: Filters) -> Mask:
-        """Which current rows pass, as `Filters.sql` means it."""
+        """Return which current rows pass, with the meaning of `Filters.sql`."""
         only_active = filters.states == (State.ACTIVE,)
         passing = self.current & self.active if only_active else self.current.copy()
         states = () if only_active else filters.states
@@ -296,15 +284,15 @@ class Segment:
             ("project", filters.projects),
         ):
             if accepted:
-                passing &= _is_in(self.rows.column(name), accepted)
+                passing &= _match_values(self.rows.column(name), accepted)
         if filters.here:
-            at_hand = _is_in(self.rows.column("project"), ["", *filters.here])
-            passing &= at_hand | _is_in(self.rows.column("kind"), OF_EVERY_PROJECT)
+            in_project = _match_values(self.rows.column("project"), ["", *filters.here])
+            passing &= in_project | _match_values(self.rows.column("kind"), OF_EVERY_PROJECT)
         for name, wanted in (("tags", filters.tags), ("actions", filters.actions)):
             for value in wanted:
-                passing &= self._having(name, lambda values, value=value: _is_in(values, [value]))
+                passing &= self._match_lists(name, lambda values, value=value: _match_values(values, [value]))
         for spellings in filters.entities:
-            passing &= self._having("entities", lambda entities, spellings=spellings: _is_entity(entities, spellings))
+            passing &= self._match_lists("entities", lambda entities, spellings=spellings: _match_entity(entities, spellings))
         if filters.preferences:
             passing &= pc.fill_null(self.rows.column("wish"), False).to_numpy(zero_copy_only=False)
         if filters.since:
@@ -319,25 +307,25 @@ class Segment:
         return passing
 
 
-def _is_entity(entities: pa.StructArray, spellings: Iterable[Entity]) -> Mask:
+def _match_entity(entities: pa.StructArray, spellings: Iterable[Entity]) -> Mask:
     found = np.zeros(len(entities), bool)
     for entity in spellings:
-        found |= _is_in(entities.field("text"), [entity.text]) & _is_in(entities.field("type"), [entity.type])
+        found |= _match_values(entities.field("text"), [entity.text]) & _match_values(entities.field("type"), [entity.type])
     return found
 
 
-def _is_in(values: pa.Array, wanted: Iterable[str]) -> Mask:
+def _match_values(values: pa.Array, wanted: Iterable[str]) -> Mask:
     accepted = pa.array([str(value) for value in wanted], pa.string())
     return pc.is_in(values, value_set=accepted).to_numpy(zero_copy_only=False)
 
 
 def microseconds(moment: datetime) -> int:
-    """Since 1970."""
+    """Return the microseconds since 1970."""
     return pa.scalar(moment, pa.timestamp("us", tz="UTC")).value
 
 
-def _matrix(vectors: pa.FixedSizeListArray) -> Floats:
-    """The vectors as a matrix; zeros for those that are null."""
+def _to_matrix(vectors: pa.FixedSizeListArray) -> Floats:
+    """Return the vectors as a matrix, with zeros for nulls."""
     size = vectors.type.list_size
     values = vectors.values.slice(vectors.offset * size, len(vectors) * size).fill_null(0.0)
     matrix = values.to_numpy(zero_copy_only=False).reshape(-1, size)

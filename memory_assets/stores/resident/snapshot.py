@@ -1,4 +1,4 @@
-"""One version of a `memories` table in memory. Its searches answer as those of `DiskSearch` do."""
+"""One version of a `memories` table in memory. Its searches return what those of `DiskSearch` return."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,23 +17,23 @@ from memory_assets.stores.resident.words import Stem, best_rows, inverse_frequen
 from memory_assets.stores.search import UNMEASURED
 
 Found = tuple[Segment, Rows, npt.NDArray[np.floating]]
-"""Rows of a segment and what was measured of each."""
+"""Rows of a segment and their scores."""
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """One version of the table: a reader of its change feed, from which others can read the feed too."""
+    """One version of the table. It reads the table's change feed, and can serve the feed to others."""
 
     position: Position
     column: str
     segments: tuple[Segment, ...]
     terms: Stem
     appends: int = 0
-    """Appends of this process since then, which the segments hold."""
+    """Appends of this process after `position`, included in the segments."""
 
     @property
     def version(self) -> int:
-        """The table's version, if nobody else has written since."""
+        """The table's version, unless another process has written since."""
         return self.position.version + self.appends
 
     def __len__(self) -> int:
@@ -43,7 +43,7 @@ class Snapshot:
         return np.concatenate([each.ids[each.current] for each in self.segments])
 
     def updated(self, ids: Ids) -> Times:
-        """When each row was updated last; `UNKNOWN` where it is not here."""
+        """Return when each row was last updated; `UNKNOWN` for missing rows."""
         times = np.full(len(ids), UNKNOWN, np.int64)
         for each in self.segments:
             places = each.places(ids)
@@ -51,20 +51,20 @@ class Snapshot:
         return times
 
     def rows(self, columns: Sequence[str]) -> pa.Table:
-        return _taken([(each, np.flatnonzero(each.current)) for each in self.segments], columns)
+        return _take_rows([(each, np.flatnonzero(each.current)) for each in self.segments], columns)
 
     def updated_since(self, moment: datetime, columns: Sequence[str]) -> pa.Table:
         since = microseconds(moment)
         found = [(each, np.flatnonzero(each.current & (each.updated >= since))) for each in self.segments]
-        return _taken(found, columns)
+        return _take_rows(found, columns)
 
     def rows_of(self, ids: Ids, columns: Sequence[str]) -> pa.Table:
         places = [(each, each.places(ids)) for each in self.segments]
-        return _taken([(each, found[found >= 0]) for each, found in places], columns)
+        return _take_rows([(each, found[found >= 0]) for each, found in places], columns)
 
     @cached_property
     def texts(self) -> int:
-        """Rows of all segments, current or not: BM25's collection."""
+        """Rows of all segments, current or not: the size of BM25's collection."""
         return sum(map(len, self.segments))
 
     @cached_property
@@ -73,7 +73,7 @@ class Snapshot:
 
     @cached_property
     def mean_length(self) -> float | None:
-        """Mean number of terms of a text; None without any text."""
+        """Mean number of terms of a text; None without texts."""
         return sum(each.words.length for each in self.segments) / self.texts if self.texts else None
 
     def nearest(
@@ -85,7 +85,7 @@ class Snapshot:
         columns: Sequence[str],
     ) -> pa.Table:
         found = [(each, *each.vectors.nearest(vector, each.passing(filters), limit)) for each in self.segments]
-        return _answer(found, limit, columns, "similarity")
+        return _merge_results(found, limit, columns, "similarity")
 
     def cosines(self, found: pa.Table, column: str, vector: Floats) -> Floats:  # noqa: ARG002
         ids = found["id"].to_numpy()
@@ -106,7 +106,7 @@ class Snapshot:
             scores = each.words.scores(weighted, len(each)) * each.passing(filters)
             rows = best_rows(scores, limit)
             found.append((each, rows, scores[rows]))
-        return _answer(found, limit, columns, "score")
+        return _merge_results(found, limit, columns, "score")
 
     def take(self, ids: Sequence[int], row_ids: Sequence[int], columns: Sequence[str]) -> pa.Table:  # noqa: ARG002
         return self.rows_of(np.array(ids, np.int64), columns)
@@ -119,18 +119,18 @@ class Snapshot:
                 created = each.created[rows]
                 rows = rows[created >= np.partition(created, -limit)[-limit]]
             found.append((each, rows))
-        newest = _taken(found, columns).sort_by([("created_at", "descending"), ("id", "descending")])
+        newest = _take_rows(found, columns).sort_by([("created_at", "descending"), ("id", "descending")])
         return newest.slice(0, limit)
 
 
-def _answer(found: "Sequence[Found]", limit: int, columns: Sequence[str], measure: str) -> pa.Table:
-    """The best `limit` rows of all segments: `id`, the measure, `_rowid` (-1 if it is not known) and `columns`."""
+def _merge_results(found: "Sequence[Found]", limit: int, columns: Sequence[str], measure: str) -> pa.Table:
+    """Return the best `limit` rows of all segments: `id`, the measure, `_rowid` (-1 if unknown) and `columns`."""
     measured = np.concatenate([values for _, _, values in found])
     best = np.argsort(-measured, kind="stable")[:limit]
     segment = np.repeat(np.arange(len(found)), [len(rows) for _, rows, _ in found])[best]
     rows = np.concatenate([rows for _, rows, _ in found])[best]
     ordered = [(each, rows[segment == number]) for number, (each, _, _) in enumerate(found)]
-    taken = _taken(ordered, ("id", ROW_ID.name, *columns))
+    taken = _take_rows(ordered, ("id", ROW_ID.name, *columns))
     if taken["id"].num_chunks > 1:
         taken = taken.take(pa.array(np.argsort(np.argsort(segment, kind="stable"))))
     ids, row_ids, *others = taken.columns
@@ -139,7 +139,6 @@ def _answer(found: "Sequence[Found]", limit: int, columns: Sequence[str], measur
     return pa.Table.from_arrays([ids, scores, row_ids, *others], ["id", measure, ROW_ID.name, *columns])
 
 
-def _taken(found: Sequence[tuple[Segment, Rows]], columns: Sequence[str]) -> pa.Table:
-    """Columns of the rows of several segments, one after the other."""
+def _take_rows(found: Sequence[tuple[Segment, Rows]], columns: Sequence[str]) -> pa.Table:
     some = [(each, rows) for each, rows in found if len(rows)] or found[:1]
     return pa.Table.from_batches([each.taken(rows, columns) for each, rows in some])

@@ -1,6 +1,6 @@
 """An inverted index in memory with BM25 weights (Robertson and Zaragoza, The Probabilistic Relevance Framework, 2009).
 
-It finds what LanceDB's full-text index finds: words are runs of letters and digits, `Stem` gives their terms, the constants are LanceDB's.
+It finds the same as LanceDB's full-text index: words are runs of letters and digits, `Stem` maps them to terms, constants are LanceDB's.
 """
 
 # pyarrow.compute makes its functions when it is imported.
@@ -26,41 +26,41 @@ Stem = Callable[[Sequence[str]], "list[str | None]"]
 _K1 = 1.2
 _B = 0.75
 _FEW = 200
-_AT_ONCE = 65_536
-"""Texts that are split at once, so that building takes bounded memory."""
+_BATCH_TEXTS = 65_536
+"""Texts that are split at once, to bound the memory of building."""
 _PILES = 1_024
 _ROW_BITS = 32
 _ROW = (1 << _ROW_BITS) - 1
 _WORD = re.compile(r"[^\W_]+")
-_MOST_KNOWN = 50_000
-_WORDS_AT_ONCE = 4_096
+_MAX_CACHED_TERMS = 50_000
+_BATCH_WORDS = 4_096
 _NOT_INFLECTED = re.compile(r"[a-z0-9]{0,39}[0-9]")
-"""Ticket numbers and the like, which stemming leaves alone."""
+"""Ticket numbers and similar words, which stemming does not change."""
 _MARK = "sentinel"
-"""Stands before and after each batch of words: their distance tells whether the tokenizer took each word for one."""
+"""Word before and after each batch; their distance shows whether the tokenizer kept each word as one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """The terms of one segment's texts."""
+    """The terms of a segment's texts."""
 
     terms: pa.StringArray
-    """Sorted; the place of each is its number."""
+    """Sorted; a term's index is its number."""
     starts: Ids
-    """Where the postings of each term begin, and where the last end."""
+    """Start of the postings of each term, and the end of the last."""
     rows: npt.NDArray[np.int32]
     """The row of each posting."""
     weights: Floats
     """BM25 of each posting without the inverse document frequency."""
     length: int
-    """Terms of all texts together."""
+    """Total number of terms of all texts."""
 
     @classmethod
     def of(cls, texts: pa.StringArray, stem: Stem, mean_length: float | None = None) -> "Words":
-        """Index texts, one a row, without nulls; `mean_length` is the mean number of terms, by default of these texts."""
+        """Index texts, one a row, no nulls; `mean_length` is the mean number of terms of a text, by default of these texts."""
         codes: dict[str, int] = {}
-        starts = range(0, max(1, len(texts)), _AT_ONCE)
-        words = np.concatenate([_postings(texts.slice(start, _AT_ONCE), start, stem, codes) for start in starts])
+        starts = range(0, max(1, len(texts)), _BATCH_TEXTS)
+        words = np.concatenate([_make_postings(texts.slice(start, _BATCH_TEXTS), start, stem, codes) for start in starts])
         terms = pa.array(list(codes), pa.string())
         order = pc.sort_indices(terms).to_numpy()
         if len(words):
@@ -82,21 +82,20 @@ class Words:
         return self.terms.nbytes + self.starts.nbytes
 
     def postings_of(self, term: str) -> slice:
-        """Which postings are those of a term."""
         code = bisect_left(range(len(self.terms)), term, key=lambda place: self.terms[place].as_py())
         is_there = code < len(self.terms) and self.terms[code].as_py() == term
         return slice(self.starts[code], self.starts[code + 1]) if is_there else slice(0, 0)
 
     def scores(self, weighted: Iterable[tuple[slice, float]], size: int) -> Floats:
-        """BM25 of each of the `size` rows for terms, by their postings and inverse document frequency; 0 where none occurs."""
+        """Return the BM25 score of each of `size` rows for terms, given their postings and inverse document frequency; 0 if none occurs."""
         total = np.zeros(size, np.float32)
         for found, weight in weighted:
             np.add.at(total, self.rows[found], np.float32(weight) * self.weights[found])
         return total
 
 
-def _postings(texts: pa.StringArray, first: int, stem: Stem, codes: dict[str, int]) -> Ids:
-    """For each word its term, and below `_ROW_BITS` its row, where the first text is row `first`; new terms get numbers in `codes`."""
+def _make_postings(texts: pa.StringArray, first: int, stem: Stem, codes: dict[str, int]) -> Ids:
+    """Return the term of each word shifted by `_ROW_BITS`, plus its row (texts start at row `first`); new terms get numbers in `codes`."""
     split = _split(texts)
     words = split.flatten().dictionary_encode()
     terms = stem(words.dictionary.to_pylist())
@@ -106,9 +105,9 @@ def _postings(texts: pa.StringArray, first: int, stem: Stem, codes: dict[str, in
 
 
 def best_rows(scores: Floats, count: int) -> Rows:
-    """The rows of the `count` largest scores above 0 in any order, and perhaps of some smaller ones.
+    """Return the rows of the `count` largest scores above 0 in any order, possibly with some smaller ones.
 
-    The `count` best of the maxima of `_PILES` piles give a lower bound. Partitioning all scores takes twenty times as long.
+    The `count` best of the maxima of `_PILES` piles are a lower bound. Partitioning all scores takes twenty times as long.
     """
     dealt = len(scores) // _PILES * _PILES
     if count > _PILES or not dealt:
@@ -119,19 +118,19 @@ def best_rows(scores: Floats, count: int) -> Rows:
 
 
 def words_of(text: str) -> list[str]:
-    """The words of a text, in order."""
+    """Return the words of a text, in order."""
     return _WORD.findall(text)
 
 
 def _split(texts: pa.StringArray) -> pa.ListArray:
-    """The words of each text. Python splits a few texts faster than Arrow compiles its pattern."""
+    """Return the words of each text. For a few texts, Python is faster than compiling Arrow's pattern."""
     if len(texts) < _FEW:
         return pa.array([words_of(text) for text in texts.to_pylist()], pa.list_(pa.string()))
     return pc.split_pattern_regex(texts, r"[^\p{L}\p{N}]+")
 
 
 def inverse_frequency(texts: int, holding: int) -> float:
-    """BM25's ln(1 + (N - n + 0.5) / (n + 0.5))."""
+    """Return BM25's ln(1 + (N - n + 0.5) / (n + 0.5))."""
     return math.log1p((texts - holding + 0.5) / (holding + 0.5))
 
 
@@ -140,22 +139,22 @@ class Terms:
 
     def __init__(self, stored: StoredTable) -> None:
         self._stored = stored
-        self._known: dict[str, str | None] = {}
+        self._cache: dict[str, str | None] = {}
 
     def __call__(self, words: Sequence[str]) -> list[str | None]:
         """The term of each word; None for a word that is not indexed."""
-        known = self._known
+        known = self._cache
         found: dict[str, str | None] = {word: word for word in words if _NOT_INFLECTED.fullmatch(word)}
         unknown = [word for word in words if word and word not in known and word not in found]
-        for start in range(0, len(unknown), _WORDS_AT_ONCE):
-            found |= self._tokenized(unknown[start : start + _WORDS_AT_ONCE])
-        if len(known) + len(found) > _MOST_KNOWN:
-            self._known = {}
+        for start in range(0, len(unknown), _BATCH_WORDS):
+            found |= self._tokenize(unknown[start : start + _BATCH_WORDS])
+        if len(known) + len(found) > _MAX_CACHED_TERMS:
+            self._cache = {}
         else:
             known.update(found)
         return [found[word] if word in found else known.get(word) for word in words]
 
-    def _tokenized(self, words: Sequence[str]) -> dict[str, str | None]:
+    def _tokenize(self, words: Sequence[str]) -> dict[str, str | None]:
         first, *tokens, last = self._stored.reading.tokenize(" ".join([_MARK, *words, _MARK]), column="indexed_text")
         if last.position - first.position == len(words) + 1:
             terms: dict[str, str | None] = dict.fromkeys(words)
@@ -163,4 +162,4 @@ class Terms:
         if len(words) == 1:
             return {words[0]: tokens[0].text if tokens else None}
         half = len(words) // 2
-        return self._tokenized(words[:half]) | self._tokenized(words[half:])
+        return self._tokenize(words[:half]) | self._tokenize(words[half:])
