@@ -211,9 +211,8 @@ few_memories_are_archived (relevance_scores, warning): At most {_LARGE_SHARE:.0%
     FROM stored_memories WHERE state IN ('archived', 'active')
     HAVING count_if(state = 'archived') > {_LARGE_SHARE} * count(*)
 
-every_memory_is_scored (relevance_scores): Every active memory of the graph has a score.
-    SELECT concat('score of ', id) FROM graph_memories ANTI JOIN relevance_scores USING (id)
-    WHERE state = 'active' AND EXISTS (FROM scored_position)
+every_memory_is_scored (relevance_scores): Every memory that the last pass of the scores found active has one.
+    SELECT concat('score of ', id) FROM scored_memories ANTI JOIN relevance_scores USING (id) WHERE state = 'active'
 
 every_memory_is_a_node (graph_edges): Every memory that takes part in the graph is a node of it.
     SELECT concat('node ', id) FROM graph_memories ANTI JOIN graph_nodes USING (id) WHERE live
