@@ -227,6 +227,6 @@ def read_moment(text: object) -> datetime | None:
     """The time that a line of a transcript states; None if it states none."""
     try:
         moment = datetime.fromisoformat(str(text))
-    except ValueError:
+        return moment.astimezone(UTC) if moment.tzinfo else None
+    except (ValueError, OverflowError):
         return None
-    return moment.astimezone(UTC) if moment.tzinfo else None

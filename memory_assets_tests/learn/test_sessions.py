@@ -132,6 +132,13 @@ def test_a_session_without_news_or_without_a_transcript_leaves_nothing(tenant: T
     assert not has_queued(tenant.folder)
 
 
+def test_a_time_beside_the_calendar_holds_up_no_run(tenant: Tenant, project: Path) -> None:
+    odd = {"type": "system", "timestamp": "0001-01-01T00:00:00+14:00"}
+    end(tenant, project, [*work(project), odd])
+    assert len(tenant.memories) == 1
+    assert not has_queued(tenant.folder)
+
+
 def test_a_session_that_was_forgotten_stays_so(tenant: Tenant, project: Path) -> None:
     end(tenant, project, work(project))
     (number,) = tenant.memories.scan(("id",))["id"].to_pylist()
