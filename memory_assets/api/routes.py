@@ -4,6 +4,7 @@ import asyncio
 import json
 import re
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from http import HTTPStatus
@@ -317,7 +318,7 @@ async def answer_message(request: Request, opened: OpenTenant) -> Response:
     """Answer one message; a notification gets 202 and no body.
 
     Raises:
-        HTTPException: 400, a header cannot be used.
+        HTTPException, InvalidInputError: a header cannot be used.
     """
     spoken = request.headers.get(_VERSION_HEADER, HANDSHAKE_VERSIONS[0])
     if spoken not in (*HANDSHAKE_VERSIONS, *MODERN_VERSIONS):
@@ -344,8 +345,7 @@ def _json(message: Message) -> Response:
 
 def _project(request: Request) -> Project | None:
     folder = request.headers.get(PROJECT_HEADER, "").rstrip("/")
-    try:
-        validate_line(folder, PROJECT_HEADER)
-    except InvalidInputError as error:
-        raise HTTPException(HTTPStatus.BAD_REQUEST, str(error)) from error
+    with suppress(UnicodeError):  # it was read as Latin-1, which only some clients write
+        folder = folder.encode("latin-1").decode()
+    validate_line(folder, PROJECT_HEADER)
     return Project.of(folder) if folder else None
