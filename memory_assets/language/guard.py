@@ -1,4 +1,4 @@
-"""Keys and passwords stay out of what is kept: masked, refused or let through, as the settings say."""
+"""Keeps keys and passwords out of the stores: masks, refuses or allows them, according to the settings."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -25,34 +25,34 @@ _TEXTS = (
     "source_key",
     "metadata",
 )
-"""Fields that hold what somebody wrote, as far as a record has them."""
+"""Fields that hold user-written text; a record has some of them."""
 _MEND = "take it out, or set MEMORY_SECRETS to mask"
 _RENAME = "rename it, and change the secret where it is used"
 
 
 def without_secrets(record: Record) -> Record:
-    """A record with every secret in its texts masked; the same object where it holds none."""
+    """Mask every secret in a record's texts; returns the same object if there is none."""
     texts = _texts(record)
     changed = {name: masked for name, text in texts.items() if (masked := masked_in(text)) != text}
     return replace(record, **changed) if changed else record
 
 
 def secrets_of(record: Memory | NewMemory | SourceItem) -> list[tuple[str, str]]:
-    """The kind of every secret in a record's texts, and the secret itself."""
+    """Return (kind, secret) of every secret in a record's texts."""
     return [secret for text in _texts(record).values() for secret in secrets_in(text)]
 
 
 def refusal_of(record: NewMemory | SourceItem) -> str:
-    """Why a record is refused where secrets are: one sentence that names their kinds; empty where it holds none."""
+    """Return why a record with secrets is refused, naming their kinds; empty if it has none."""
     kinds = dict.fromkeys(kind for kind, _ in secrets_of(record))
     return f"it holds a secret ({', '.join(kinds)})" if kinds else ""
 
 
 def guarded_text(text: str, policy: SecretPolicy, what: str) -> str:
-    """What a user wrote beside a memory, such as a tag, as it may be kept; `what` names it.
+    """Apply the policy to a user's text outside memories, such as a tag; `what` names it in the error.
 
     Raises:
-        InvalidInputError: it holds a secret, and the settings refuse that.
+        InvalidInputError: the text holds a secret and the policy is to refuse.
     """
     kinds = dict.fromkeys(kind for kind, _ in secrets_in(text))
     if policy is SecretPolicy.REFUSE and kinds:
@@ -61,9 +61,9 @@ def guarded_text(text: str, policy: SecretPolicy, what: str) -> str:
 
 
 def with_safe_names(scan: Scan, known: Mapping[str, FileStamp], policy: SecretPolicy) -> Scan:
-    """A scan in which a file below its root whose path holds a secret is refused, under the masked path.
+    """Refuse the scanned files whose path below the root holds a secret, and report them under the masked path.
 
-    Files that one masked path stands for are told once, with the stamp of the first.
+    Files with the same masked path are reported once, with the stamp of the first.
     """
     if policy is SecretPolicy.ALLOW:
         return scan
@@ -81,12 +81,12 @@ def with_safe_names(scan: Scan, known: Mapping[str, FileStamp], policy: SecretPo
         masked.setdefault(shown, FileScan(shown, stamps[path], refusals=(refusal,)))
     if not unsafe:
         return scan
-    stay = [path for path, file in masked.items() if known.get(path) == file.stamp]
-    changed = [*(file for file in scan.changed if file.path not in unsafe), *(masked[path] for path in masked.keys() - stay)]
+    reported = [path for path, file in masked.items() if known.get(path) == file.stamp]
+    changed = [*(file for file in scan.changed if file.path not in unsafe), *(masked[path] for path in masked.keys() - reported)]
     return replace(
         scan,
         changed=tuple(sorted(changed, key=lambda file: file.path)),
-        unchanged=tuple(sorted([*(path for path in scan.unchanged if path not in unsafe), *stay])),
+        unchanged=tuple(sorted([*(path for path in scan.unchanged if path not in unsafe), *reported])),
     )
 
 
@@ -95,11 +95,11 @@ def _masked_path(path: str) -> str:
 
 
 _masked_part = lru_cache(1_000)(mask)
-"""Many paths share a folder's name."""
+"""Cached because many paths share their folders."""
 
 
 def guarded(scan: Scan, policy: SecretPolicy) -> Scan:
-    """What was read from a source as it may be kept; the files themselves stay as they are."""
+    """Apply the policy to what was read from a source; the source's files are not changed."""
     if policy is SecretPolicy.ALLOW:
         return scan
     return replace(scan, changed=tuple(_guarded_file(file, policy) for file in scan.changed))
@@ -121,7 +121,7 @@ def _guarded_file(file: FileScan, policy: SecretPolicy) -> FileScan:
 
 
 def masked_in(value: Any, name: str = "") -> Any:
-    """A JSON value with the strings in it masked; `name` is the key under which an object holds it."""
+    """Mask the secrets in a JSON value; `name` is its key in the surrounding object."""
     if isinstance(value, str):
         return mask(value, name)
     if isinstance(value, dict):
@@ -132,7 +132,7 @@ def masked_in(value: Any, name: str = "") -> Any:
 
 
 def secrets_in(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
-    """The secrets that `masked_in` would mask: kind and text of each."""
+    """Yield (kind, text) of each secret that `masked_in` would mask."""
     if isinstance(value, str):
         for secret in find_secrets(value, name):
             yield secret.kind, value[secret.start : secret.end]
