@@ -90,8 +90,7 @@ def revise_memory(tenant: "Tenant", old: Memory, given: NewMemory) -> Stored:
 def _store(
     tenant: "Tenant", given: Sequence[NewMemory], commit: Callable[[list[Memory], TextVectors, str], object]
 ) -> list[Stored]:
-    """Process texts, and pass the memories, vectors and embedder's name to `commit`."""
-    guarded, now = _guarded(tenant, given), datetime.now(UTC)
+    guarded, now = _validate_and_guard(tenant, given), datetime.now(UTC)
 
     def store(embedder: "Embedder") -> list[Stored]:
         memories, vectors = _process(tenant.analyzer, embedder, guarded, now)
@@ -128,7 +127,7 @@ def import_memories(
     time, or none, are stored a microsecond apart, to keep their order; a line with an id keeps its stated time. The ids `exported` are of
     memories that `memory export` wrote, which get no automatic tags. Memories with ids in `kept` are not updated.
     """
-    given = _guarded(tenant, given, MAX_IMPORTED_LENGTH)
+    given = _validate_and_guard(tenant, given, MAX_IMPORTED_LENGTH)
     existing = tenant.memories.scan(("id", "revision"))
     revisions = dict(zip(existing["id"].to_pylist(), existing["revision"].to_pylist(), strict=True))
     with_ids = {memory.id: memory for memory in (replace(each, id=_import_id(each)) for each in given)}
@@ -138,7 +137,7 @@ def import_memories(
     updated = 0
     for start in range(0, len(todo), _CHUNK):
         chunk = todo[start : start + _CHUNK]
-        put = partial(_put, tenant, chunk, now, [ordinals[each.id] for each in chunk], exported)
+        put = partial(_write_lines, tenant, chunk, now, [ordinals[each.id] for each in chunk], exported)
         updated += tenant.with_embedder(put)
         on_progress(start + len(chunk), len(todo))
     tenant.memories.upkeep.after_commit()
@@ -146,7 +145,7 @@ def import_memories(
     return ImportOutcome(added, updated, len(with_ids) - added - updated, len(given) - len(with_ids))
 
 
-def _put(
+def _write_lines(
     tenant: "Tenant",
     given: Sequence[NewMemory],
     now: datetime,
@@ -154,16 +153,15 @@ def _put(
     exported: Collection[int | None],
     embedder: "Embedder",
 ) -> int:
-    """Write the lines that are new or change their memory; return how many memories changed."""
     old = {memory.id: memory for memory in tenant.memories.get(each.id for each in given if each.id is not None)}
     analysed = [memory for memory in old.values() if memory.id not in exported]
     found = tenant.analyzer.analyze_batch([memory.content for memory in analysed])
     automatic = {memory.id: features.tags for memory, features in zip(analysed, found, strict=True)}
-    drafts = [_with_kept(each, old[each.id], automatic.get(each.id, ())) if each.id in old else each for each in given]
+    drafts = [_merge_kept_fields(each, old[each.id], automatic.get(each.id, ())) if each.id in old else each for each in given]
     changed = [
         place
         for place, draft in enumerate(drafts)
-        if draft.id not in old or draft.id in automatic or draft != _given(old[draft.id])
+        if draft.id not in old or draft.id in automatic or draft != _to_new_memory(old[draft.id])
     ]
     if not changed:
         return 0
@@ -179,12 +177,11 @@ def _put(
     return sum(row.id in old for row in rows)
 
 
-def _given(memory: Memory) -> NewMemory:
+def _to_new_memory(memory: Memory) -> NewMemory:
     return NewMemory(**{field.name: getattr(memory, field.name) for field in fields(NewMemory)})
 
 
-def _with_kept(line: NewMemory, old: Memory, automatic: Collection[str]) -> NewMemory:
-    """Merge a changed line with the fields that its memory keeps."""
+def _merge_kept_fields(line: NewMemory, old: Memory, automatic: Collection[str]) -> NewMemory:
     kept = (tag for tag in old.tags if tag not in automatic)
     notes = (LAST_CHANGE, REVISES, MACHINE) if line.content == old.content else (LAST_CHANGE, REVISES)
     return replace(
@@ -209,7 +206,7 @@ def _ordinals(given: Iterable[NewMemory]) -> dict[int | None, int]:
     return ordinals
 
 
-def _guarded(tenant: "Tenant", given: Sequence[NewMemory], longest: int = MAX_CONTENT_LENGTH) -> list[NewMemory]:
+def _validate_and_guard(tenant: "Tenant", given: Sequence[NewMemory], longest: int = MAX_CONTENT_LENGTH) -> list[NewMemory]:
     """Validate memories and mask or refuse secrets, as the settings say. This is the first step."""
     policy, erased = tenant.settings.secrets, Tombstones(tenant.state)
     for index, each in enumerate(given):

@@ -90,7 +90,6 @@ def _insert(connection: "DuckDBPyConnection", rows: list[dict[str, Any]]) -> Non
 
 
 def _state(connection: "DuckDBPyConnection", pipeline: str) -> tuple[int, str, str]:
-    """Return how many texts are analysed, the pipeline, and a digest of them all."""
     total, digest = connection.execute(
         "SELECT count(*), md5(coalesce(string_agg(content_hash || pipeline, ',' ORDER BY content_hash), '')) "
         "FROM extracted_features"
@@ -154,7 +153,6 @@ def moves_table(moves: Mapping[str, str]) -> pa.Table:
 
 
 def _entries_state(connection: "DuckDBPyConnection") -> tuple[int, str]:
-    """Return the number of entries, and a digest of them all."""
     return connection.execute(
         "SELECT count(*), md5(coalesce(string_agg(key || entry_hash, ',' ORDER BY key), '')) FROM memory_entries"
     ).fetchone() or (0, "")

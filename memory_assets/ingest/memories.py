@@ -37,7 +37,7 @@ _CHUNK = 512
 _COMPARED = ("id", "source", "source_key", "state", "content_hash", "revision", "updated_at")
 _GONE = (State.VANISHED, State.SUPERSEDED)
 """States from which a memory returns when its source contains it again."""
-_IS_SAID = "e.key = x.source_key AND e.content_hash = x.content_hash"
+_SAME_TEXT = "e.key = x.source_key AND e.content_hash = x.content_hash"
 _USERS_OWN = ("state", "superseded_by", "protected", "external_id")
 """Columns that an update from a source does not write, because they may have changed since they were read."""
 
@@ -70,7 +70,7 @@ def sync_memories(tenant: "Tenant", on_progress: Callable[[int, int], None]) -> 
     existing = store.scan(_COMPARED, "source_key <> ''")
     with catalog.read() as connection:
         _find_own(connection, store, existing, moves)
-        keys, covered = _moved(connection)
+        keys, covered = _find_moved(connection)
         plan = None if keys else _plan(connection, covered)
     if plan is None:
         read_at = existing.filter(pc.field("id").isin(list(keys)))["updated_at"].to_pylist()
@@ -102,7 +102,7 @@ def find_said(catalog: Catalog, store: MemoryStore) -> frozenset[int]:
     existing = store.scan(("id", "source_key", "content_hash"), "source_key <> ''")
     with catalog.read() as connection:
         connection.register("existing", existing)
-        said = connection.execute(f"SELECT x.id FROM existing x SEMI JOIN memory_entries e ON {_IS_SAID}").fetchall()
+        said = connection.execute(f"SELECT x.id FROM existing x SEMI JOIN memory_entries e ON {_SAME_TEXT}").fetchall()
     return frozenset(number for (number,) in said)
 
 
@@ -135,7 +135,7 @@ def _find_own(connection: "DuckDBPyConnection", store: MemoryStore, existing: pa
         connection.execute("INSERT INTO own SELECT unnest($1::BIGINT[])", [own])
 
 
-def _moved(connection: "DuckDBPyConnection") -> tuple[dict[int, str], list[str]]:
+def _find_moved(connection: "DuckDBPyConnection") -> tuple[dict[int, str], list[str]]:
     """Return new source keys by memory whose source moved, and the keys of entries that another memory already covers.
 
     A curated silo memory gets the key of its canonical file. It gets its first key back if the curation is undone, or if the file returns
@@ -156,7 +156,7 @@ def _moved(connection: "DuckDBPyConnection") -> tuple[dict[int, str], list[str]]
         SELECT e.key, e.content_hash FROM memory_entries e
         ANTI JOIN existing x ON x.source_key = e.key AND x.content_hash = e.content_hash
     """).fetchall()
-    said = connection.execute(f"SELECT x.id FROM existing x SEMI JOIN memory_entries e ON {_IS_SAID}").to_arrow_table()
+    said = connection.execute(f"SELECT x.id FROM existing x SEMI JOIN memory_entries e ON {_SAME_TEXT}").to_arrow_table()
     keys = dict(adopted)
     there = {number for (number,) in connection.execute("SELECT id FROM existing").fetchall()}
     taken = {number: key for key, digest in missing if (number := derived_id(key, digest)) in there and number not in keys}
@@ -222,7 +222,7 @@ def _plan(connection: "DuckDBPyConnection", covered: Sequence[str]) -> tuple[pa.
 def _write_batch(store: MemoryStore, embedder: "Embedder", batch: pa.Table, outcome: MemoriesOutcome) -> None:
     now = datetime.now(UTC)
     rows = batch.to_pylist()
-    memories = _with_machines(store, from_arrow(_memory_rows(rows, now)), rows)
+    memories = _record_machines(store, from_arrow(_memory_rows(rows, now)), rows)
     headings, statements = zip(*map(headed, memories), strict=True)
     vectors = store.columns.fill(to_arrow(memories), embed_in_context(embedder, statements, headings), embedder.name)
     known = np.array([row["same_id"] is not None for row in rows])
@@ -237,7 +237,7 @@ def _write_batch(store: MemoryStore, embedder: "Embedder", batch: pa.Table, outc
     outcome.added += new.num_rows
 
 
-def _with_machines(store: MemoryStore, memories: Sequence[Memory], rows: Sequence[dict[str, Any]]) -> list[Memory]:
+def _record_machines(store: MemoryStore, memories: Sequence[Memory], rows: Sequence[dict[str, Any]]) -> list[Memory]:
     """Record the machine on which each text was first read; known texts keep their record."""
     noted = {each.id: {MACHINE: row["machine"] or socket.gethostname()} for each, row in zip(memories, rows, strict=True)}
     known = store.get([row["same_id"] for row in rows if row["same_id"]])

@@ -92,7 +92,6 @@ def _package_folders() -> list[Path]:
 
 
 def _pipeline_folders(pipeline: str) -> list[Path]:
-    """Return the folder of a spaCy pipeline; none for the bundled one, which is part of this program."""
     folder = Path(pipeline).expanduser()
     if folder.is_dir():
         return [folder]
@@ -132,7 +131,6 @@ def _digest(*parts: object) -> str:
 
 
 def _files(folder: Path, excluded: Collection[str]) -> Iterator[Path]:
-    """Yield the files below a folder, in order, without files and folders of the excluded names."""
     for here, folders, files in os.walk(folder):
         folders[:] = sorted(name for name in folders if name not in excluded)
         yield from (Path(here, name) for name in sorted(files) if name not in excluded)

@@ -43,7 +43,7 @@ _TYPE_BY_HEAD = {
 def find_mentions(doc: "Doc", gazetteer: Gazetteer, insets: Sequence[Inset] = ()) -> list[Mention]:
     """Return the mentions in `doc`, left to right, without overlaps in prose; every name in a piece of code spans that whole piece."""
     known = list(_known(doc, gazetteer))
-    certain = _longest(
+    certain = _drop_overlaps(
         [
             *_places(doc, gazetteer),
             *(mention for mention in known if mention.certain),
@@ -52,7 +52,7 @@ def find_mentions(doc: "Doc", gazetteer: Gazetteer, insets: Sequence[Inset] = ()
             *_from_context(doc, gazetteer),
         ]
     )
-    guesses = _longest(
+    guesses = _drop_overlaps(
         [
             *(mention for mention in known if not mention.certain),
             *_statistical(doc, gazetteer),
@@ -63,7 +63,7 @@ def find_mentions(doc: "Doc", gazetteer: Gazetteer, insets: Sequence[Inset] = ()
     opaque = [inset for inset in insets if inset.opaque]
     kept = [guess for guess in guesses if _is_tenable(guess, certain) and not any(_overlap(guess, inset) for inset in opaque)]
     uncovered = [mention for mention in certain if not any(_overlap(mention, guess) for guess in kept)]
-    return sorted([*uncovered, *kept, *_coded(insets, gazetteer)], key=lambda mention: mention.start)
+    return sorted([*uncovered, *kept, *_mentions_in_code(insets, gazetteer)], key=lambda mention: mention.start)
 
 
 def find_listed(part: Part, gazetteer: Gazetteer) -> list[Mention]:
@@ -74,10 +74,12 @@ def find_listed(part: Part, gazetteer: Gazetteer) -> list[Mention]:
         if not hit.opens and (hit.entry.certainty is Certainty.CERTAIN or not hit.mention.text.islower())
     ]
     spelt = [inset.mention for inset in part.insets if inset.mention]
-    return sorted([*_longest([*spelt, *listed]), *_coded(part.insets, gazetteer)], key=lambda mention: mention.start)
+    return sorted(
+        [*_drop_overlaps([*spelt, *listed]), *_mentions_in_code(part.insets, gazetteer)], key=lambda mention: mention.start
+    )
 
 
-def _coded(insets: Iterable[Inset], gazetteer: Gazetteer) -> Iterator[Mention]:
+def _mentions_in_code(insets: Iterable[Inset], gazetteer: Gazetteer) -> Iterator[Mention]:
     for inset in insets:
         if inset.form is Form.CODE:
             for mention in find_in_code(inset.written, gazetteer):
@@ -112,7 +114,7 @@ def _known(doc: "Doc", gazetteer: Gazetteer) -> Iterator[Mention]:
         lower = hit.mention.text.islower() and hit.entry.certainty in {Certainty.KNOWN, Certainty.GIVEN}
         if span is None or (lower and not _is_name_in_lower_case(span, hit.entry)):
             continue
-        if not hit.opens or _opens_as_name(span):
+        if not hit.opens or _is_name_at_start(span):
             yield _with_surname(hit.mention, span, gazetteer)
 
 
@@ -132,7 +134,7 @@ def _with_surname(mention: Mention, span: "Span", gazetteer: Gazetteer) -> Menti
     return Mention(mention.start, whole.end_char, doc.text[mention.start : whole.end_char], mention.type)
 
 
-def _opens_as_name(span: "Span") -> bool:
+def _is_name_at_start(span: "Span") -> bool:
     """Return whether a sentence's first word, which has a capital in any case, is used as a name."""
     follower = span.doc[span.end] if span.end < len(span.doc) else None
     if follower is not None and follower.pos_ in {"DET", "PRON"}:
@@ -153,7 +155,7 @@ def _projects(doc: "Doc", gazetteer: Gazetteer) -> Iterator[Mention]:
     """Yield the project in "Project Atlas" and "the Atlas repository"."""
     for match in _PROJECT.finditer(doc.text):
         group = match.lastgroup or "after"
-        span = _trimmed(doc, doc.char_span(match.start(group), match.end(group)), gazetteer)
+        span = _trim(doc, doc.char_span(match.start(group), match.end(group)), gazetteer)
         if span is not None and not gazetteer.knows(span.text):
             yield Mention(span.start_char, span.end_char, span.text, EntityType.PROJECT)
 
@@ -169,7 +171,7 @@ def _places(doc: "Doc", gazetteer: Gazetteer) -> Iterator[Mention]:
 def _statistical(doc: "Doc", gazetteer: Gazetteer) -> Iterator[Mention]:
     for entity in doc.ents:
         kind = STATISTICAL_TYPES.get(entity.label_)
-        span = _trimmed(doc, entity, gazetteer) if kind else None
+        span = _trim(doc, entity, gazetteer) if kind else None
         if kind is None or span is None:
             continue
         if span.text.isupper():  # abbreviations that no list knows are mostly jargon
@@ -204,7 +206,7 @@ def _from_context(doc: "Doc", gazetteer: Gazetteer) -> Iterator[Mention]:
 def _capitalised(doc: "Doc", gazetteer: Gazetteer) -> Iterator[Mention]:
     """Yield runs of two to four capitalised words, without a sentence's first word unless it may begin a name."""
     for match in _CAPITALISED_RUN.finditer(doc.text):
-        span = _trimmed(doc, doc.char_span(*match.span(), alignment_mode="contract"), gazetteer)
+        span = _trim(doc, doc.char_span(*match.span(), alignment_mode="contract"), gazetteer)
         if span is not None and " " in span.text and not span.text.isupper():
             kind = _TYPE_BY_HEAD.get(span[-1].text, EntityType.NAME)
             yield Mention(span.start_char, span.end_char, span.text, kind, certain=False)
@@ -219,7 +221,7 @@ def _quoted(doc: "Doc", gazetteer: Gazetteer) -> Iterator[Mention]:
             yield Mention(*match.span(2), match[2], EntityType.NAME, certain=False)
 
 
-def _trimmed(doc: "Doc", span: "Span | None", gazetteer: Gazetteer) -> "Span | None":
+def _trim(doc: "Doc", span: "Span | None", gazetteer: Gazetteer) -> "Span | None":
     """Strip words that cannot begin or end a name; return None if the rest is an ignored word, a number or an identifier."""
     if span is None:
         return None
@@ -251,7 +253,7 @@ def _opens_sentence(doc: "Doc", index: int) -> bool:
     return index == 0 or bool(doc[index].is_sent_start) or doc[index - 1].text[-1] in ".!?:\n-*>\"'“("
 
 
-def _longest(mentions: Iterable[Mention]) -> list[Mention]:
+def _drop_overlaps(mentions: Iterable[Mention]) -> list[Mention]:
     """Drop overlaps: the longest mention wins, and among equals the first in the list."""
     kept: list[Mention] = []
     for mention in sorted(mentions, key=lambda mention: mention.start - mention.end):

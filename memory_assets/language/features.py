@@ -157,7 +157,6 @@ def _label(token: "Token") -> str:
 
 
 def _tokens_within(doc: "Doc", places: Iterable[tuple[int, int]]) -> set[int]:
-    """Return the indices of tokens that overlap one of the character ranges."""
     spans = (doc.char_span(start, end, alignment_mode="expand") for start, end in places)
     return {token.i for span in spans if span is not None for token in span}
 

@@ -242,7 +242,6 @@ def _add(gazetteer: Gazetteer, entry: Entry) -> None:
 
 
 def _first_word(spelling: str) -> tuple[int, str]:
-    """Return the offset and text of a spelling's first run of letters and digits."""
     match = _WORD.search(spelling)
     return (match.start(), match.group()) if match else (0, spelling)
 

@@ -102,10 +102,10 @@ def guarded(scan: Scan, policy: SecretPolicy) -> Scan:
     """Apply the policy to what was read from a source; the source's files are not changed."""
     if policy is SecretPolicy.ALLOW:
         return scan
-    return replace(scan, changed=tuple(_guarded_file(file, policy) for file in scan.changed))
+    return replace(scan, changed=tuple(_guard_file(file, policy) for file in scan.changed))
 
 
-def _guarded_file(file: FileScan, policy: SecretPolicy) -> FileScan:
+def _guard_file(file: FileScan, policy: SecretPolicy) -> FileScan:
     refusals = tuple(replace(refusal, reason=mask(refusal.reason)) for refusal in file.refusals)
     hooks = tuple(replace(hook, target=_masked_path(hook.target), text=mask(hook.text)) for hook in file.hooks)
     file = replace(file, refusals=refusals, hooks=hooks, projects=tuple(map(mask, file.projects)))

@@ -106,10 +106,10 @@ def relate(pairs: Sequence[tuple[str, str]]) -> list[Relation]:
     likely = np.flatnonzero(shares[:, Relation.SAME] >= SAYS_THE_SAME).tolist()
     turned = relations([(pairs[place][1], pairs[place][0]) for place in likely])
     same = {place for place, share in zip(likely, turned, strict=True) if share[Relation.SAME] >= SAYS_THE_SAME}
-    return [Relation.SAME if place in same else _different(share) for place, share in enumerate(shares)]
+    return [Relation.SAME if place in same else _classify_different(share) for place, share in enumerate(shares)]
 
 
-def _different(share: Floats) -> Relation:
+def _classify_different(share: Floats) -> Relation:
     changed, opposite = share[Relation.CHANGED], share[Relation.OPPOSITE]
     if changed + opposite >= DIFFERS:
         return Relation.CHANGED if changed >= opposite else Relation.OPPOSITE

@@ -131,11 +131,10 @@ class Analyzer:
         """Yield each text's features, or its error if it cannot be analysed, in order; consumes `texts` a few at a time."""
         first = 0
         for group in in_chunks(texts, len, self.turn_length):
-            yield from self._understand([read(text) for text in group], first)
+            yield from self._outcomes_of([read(text) for text in group], first)
             first += len(group)
 
-    def _understand(self, readings: Sequence[Reading], first: int) -> Iterator[Features | AnalysisError]:
-        """Yield the outcomes of a few texts; `first` is the index of the first."""
+    def _outcomes_of(self, readings: Sequence[Reading], first: int) -> Iterator[Features | AnalysisError]:
         self.load()  # an error here concerns every text
         if len(readings) > 1:
             try:
@@ -143,7 +142,7 @@ class Analyzer:
                 found = [[next(findings) for _ in reading.parts] for reading in readings]
             except Exception:  # noqa: BLE001  # retry one by one, to find the text that a library fails on
                 for index, reading in enumerate(readings, first):
-                    yield from self._understand([reading], index)
+                    yield from self._outcomes_of([reading], index)
                 return
             yield from map(self._features, readings, found)
             return
@@ -225,7 +224,6 @@ def _version(model: str) -> str | None:
 
 
 def _document(nlp: "Language", part: Part) -> "Doc":
-    """Tokenise a part; each line begins a sentence."""
     doc = nlp.make_doc(part.text)
     for token in doc[:-1]:
         if "\n" in token.text:

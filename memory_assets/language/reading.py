@@ -112,9 +112,9 @@ def read(text: str) -> Reading:
     plain = _SYMBOLS.sub(r"\1 ", _REPEATED.sub(r"\1\1\1", plain))
     plain = _SPACED_SYMBOLS.sub(r"\1", _COMMENT.sub(" ", plain))
     asides: list[str] = []
-    lines = [part for block in _blocks(plain, asides) for part in _inline(block, asides)]
+    lines = [part for block in _blocks(plain, asides) for part in _strip_inline(block, asides)]
     parts: list[Part] = []
-    for part in _joined(_with_languages(lines)):
+    for part in _join_parts(_with_languages(lines)):
         if part.language != ENGLISH or _is_prose(part.text):
             parts.append(part)
         else:
@@ -167,7 +167,7 @@ def _blocks(text: str, asides: list[str]) -> Iterator[str]:
     yield from end_paragraph()
 
 
-def _inline(block: str, asides: list[str]) -> Iterator[Part]:
+def _strip_inline(block: str, asides: list[str]) -> Iterator[Part]:
     """Remove a block's inline markup and yield it in parts of bounded length."""
     kept: list[Inset] = []
 
@@ -194,11 +194,10 @@ def _inline(block: str, asides: list[str]) -> Iterator[Part]:
     for emphasis in _EMPHASIS[1:]:
         text = emphasis.sub(r"\1", text)
     text = _ESCAPE.sub(r"\1", text)
-    yield from _cut(_with_insets(text, kept))
+    yield from _split_long(_insert_placeholders(text, kept))
 
 
-def _with_insets(text: str, kept: list[Inset]) -> Part:
-    """Replace the non-prose elements of a text by placeholders."""
+def _insert_placeholders(text: str, kept: list[Inset]) -> Part:
     pieces: list[str] = []
     insets: list[Inset] = []
     length = done = 0
@@ -225,7 +224,7 @@ def _with_insets(text: str, kept: list[Inset]) -> Part:
     return Part("".join([*pieces, text[done:]]), tuple(insets))
 
 
-def _cut(part: Part) -> Iterator[Part]:
+def _split_long(part: Part) -> Iterator[Part]:
     start = 0
     while len(part.text) - start > MAX_PART_LENGTH:
         end = part.text.rfind(" ", start, start + MAX_PART_LENGTH)
@@ -247,7 +246,7 @@ def _moved(inset: Inset, by: int) -> Inset:
 
 def _with_languages(lines: Iterable[Part]) -> list[Part]:
     """Set the languages of lines; an undecided line gets the language of most of the text."""
-    recognised = [(recognise(part.text), part) for line in lines for part in _by_language(line)]
+    recognised = [(recognise(part.text), part) for line in lines for part in _split_by_language(line)]
     lengths: Counter[str] = Counter()
     for language, part in recognised:
         if language:
@@ -256,8 +255,7 @@ def _with_languages(lines: Iterable[Part]) -> list[Part]:
     return [replace(part, language=language or main) for language, part in recognised]
 
 
-def _by_language(line: Part) -> Iterator[Part]:
-    """Split a line into sentences if it contains several languages."""
+def _split_by_language(line: Part) -> Iterator[Part]:
     found = sentences(line.text)
     if len(found) < 2 or len({recognise(sentence) for sentence in found} - {None}) < 2:
         yield line
@@ -275,8 +273,7 @@ def _is_prose(text: str) -> bool:
     return pieces < _FEW_PIECES or 3 * len(_WORDS.findall(text)) > pieces
 
 
-def _joined(sentences: list[Part]) -> Iterator[Part]:
-    """Join consecutive sentences of one language up to the length of a part."""
+def _join_parts(sentences: list[Part]) -> Iterator[Part]:
     for language, together in groupby(sentences, key=lambda sentence: sentence.language):
         text, insets = "", list[Inset]()
         for sentence in together:

@@ -272,7 +272,7 @@ def _search(text: str) -> Iterator[Secret]:
             if _is_random(match["value"]):
                 yield Secret(*match.span(), "token")
     yield from _tag_tokens(text)
-    yield from _named(text)
+    yield from _search_named(text)
     if "PRIVATE KEY" in text:
         for match in _KEY_BLOCK.finditer(text):
             yield Secret(*match.span(), "private key")
@@ -287,7 +287,7 @@ def _tag_tokens(tag: str) -> Iterator[Secret]:
             yield Secret(*match.span(), _KINDS[match.lastindex or 0])
 
 
-def _named(text: str) -> Iterator[Secret]:
+def _search_named(text: str) -> Iterator[Secret]:
     lowered = text.lower()
     for clues, pattern, kind_of in _PATTERNS:
         groups = [name for name in ("value", "next") if name in pattern.groupindex]
@@ -307,7 +307,7 @@ def _is_marked(text: str, place: int) -> bool:
     return mark is not None and place < mark.end()
 
 
-def _called(match: re.Match[str], value: str) -> str:
+def _kind_of_assigned(match: re.Match[str], value: str) -> str:
     is_moved = match["sign"].rpartition(" ")[2].lower() in ("to", "auf", "from", "von")
     if is_moved and not _SETS.search(match.string, max(0, match.start() - _NEAR), match.end() + _NEAR):
         return ""
@@ -318,7 +318,7 @@ def _called(match: re.Match[str], value: str) -> str:
     return _key_kind(match["name"]) if is_key else ""
 
 
-def _phrase(match: re.Match[str], value: str) -> str:
+def _kind_of_phrase(match: re.Match[str], value: str) -> str:
     """Accept words that look randomly drawn: lower case, without function words.
 
     If quoted directly after the name they may be a sentence, and with a number in it in any casing.
@@ -335,7 +335,7 @@ def _phrase(match: re.Match[str], value: str) -> str:
     return "password" if len(drawn) >= (3 if is_marked else 4) and small <= most_small else ""
 
 
-def _bare(match: re.Match[str], value: str) -> str:
+def _kind_of_bare(match: re.Match[str], value: str) -> str:
     """Accept a value without a sign before it only if no ordinary word looks like it."""
     if not match["password"]:
         return _key_kind(match["name"]) if len(value) >= 32 and _is_key(value) and _is_random(value) else ""
@@ -371,7 +371,7 @@ def _is_key(value: str) -> bool:
     if len(value) < 16 or _PLACEHOLDER.match(value) or "://" in value or _UUID.fullmatch(value):
         return False
     longest = max(re.split(r"[^A-Za-z0-9]+", value), key=len)
-    return _is_random(value) or (len(longest) >= 16 and _digits(longest) >= 2 and _entropy(longest) >= 3.0)
+    return _is_random(value) or (len(longest) >= 16 and _digits(longest) >= 2 and _entropy_bits(longest) >= 3.0)
 
 
 def _is_short_key(value: str) -> bool:
@@ -390,7 +390,7 @@ def _is_basic(value: str) -> bool:
 def _is_random(value: str) -> bool:
     """Return whether a value mixes both cases and digits as no name does, or is long, with many digits, and not a hex digest."""
     letters, large = sum(char.isalpha() for char in value), sum(char.isupper() for char in value)
-    if _entropy(value) < 3.5:
+    if _entropy_bits(value) < 3.5:
         return False
     if 0.2 * letters <= large <= 0.8 * letters:
         return _digits(value) >= 2 or len(value) >= 24
@@ -401,8 +401,7 @@ def _digits(value: str) -> int:
     return sum(char.isdecimal() for char in value)
 
 
-def _entropy(value: str) -> float:
-    """Return the Shannon entropy in bits per character."""
+def _entropy_bits(value: str) -> float:
     counts = Counter(value).values()
     return -sum(count / len(value) * math.log2(count / len(value)) for count in counts)
 
@@ -420,9 +419,9 @@ def _is_mixed(value: str) -> bool:
 
 _CLUES = ("pass", "pw", "kennwort", "secret", "token", "key", "auth", "credential", "schlüssel")
 _PATTERNS: tuple[tuple[tuple[str, ...], re.Pattern[str], Callable[[re.Match[str], str], str]], ...] = (
-    (_CLUES, _CALLED, _called),
-    (("phrase", "mnemonic", "passwor", "kennwort"), _PHRASE, _phrase),
-    (_CLUES, _BARE, _bare),
+    (_CLUES, _CALLED, _kind_of_assigned),
+    (("phrase", "mnemonic", "passwor", "kennwort"), _PHRASE, _kind_of_phrase),
+    (_CLUES, _BARE, _kind_of_bare),
     (("pin",), _PIN, lambda *_: "pin"),
     (("bearer", "basic"), _HEADER, lambda _, value: "authorization" if _is_basic(value) or _is_key(value) else ""),
     (("://",), _IN_ADDRESS, lambda _, value: "" if _PLACEHOLDER.match(value) else "password"),

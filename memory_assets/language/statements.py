@@ -232,14 +232,13 @@ def is_event(text: str) -> bool:
     if not _GERMAN_EVENT.isdisjoint(found) or _GERMAN_PERFECT.search(text):
         return True
     return any(
-        (word in _past_forms() or (word.endswith("ed") and len(word) >= _MIN_PAST_LETTERS)) and before not in _NO_PAST
+        (word in _irregular_pasts() or (word.endswith("ed") and len(word) >= _MIN_PAST_LETTERS)) and before not in _NO_PAST
         for before, word in zip(["", *found], found, strict=False)
     )
 
 
 @cache
-def _past_forms() -> frozenset[str]:
-    """Return the irregular past tenses that are not also a present tense."""
+def _irregular_pasts() -> frozenset[str]:
     verbs = [verb.split() for verb in table("verbs.irregular").split("|")]
     return (
         frozenset(verb[1] for verb in verbs if len(verb) > 1)

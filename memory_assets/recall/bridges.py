@@ -117,7 +117,7 @@ def find_bridges(
         if not repeated and from_seed[path.nodes[0]] < _PER_SEED:
             chosen.append(path)
             from_seed[path.nodes[0]] += 1
-    return _with_memories(store, view, chosen, states)
+    return _load_bridges(store, view, chosen, states)
 
 
 class _Walk:
@@ -221,7 +221,7 @@ def _hop(view: View, step: _Step) -> Hop:
     return Hop(source=step.source, target=step.target, type=kind, origin=origin, confidence=step.confidence, reason=reason)
 
 
-def _with_memories(store: MemoryStore, view: View, paths: Sequence[_Path], states: Sequence[State]) -> list[Bridge]:
+def _load_bridges(store: MemoryStore, view: View, paths: Sequence[_Path], states: Sequence[State]) -> list[Bridge]:
     """Load the memories on the paths; drops paths over a memory that was forgotten or deleted meanwhile."""
     nodes = np.unique(np.array([node for path in paths for node in path.nodes], np.int64))
     rows = view.timeline.rows(nodes)

@@ -94,7 +94,7 @@ def parts_of(question: "Question", found: "Candidates", said: Values, view: "Vie
     total = sum(idf.values())
     known = sum(value for term, value in idf.items() if view.terms.knows(term)) / total if total else 1.0
     cosine = found.cosine[~np.isnan(found.cosine)]
-    usual = float(found.vector @ _background(view, embedder))
+    usual = float(found.vector @ _background_mean(view, embedder))
     gap = np.where(np.isnan(found.cosine), cosine.min(initial=usual), found.cosine) - usual
     gap /= scale.cosines[2] - scale.cosines[0]
     return np.column_stack([gap, said, np.full(len(found), known)])
@@ -107,8 +107,7 @@ def beside_the_best(likely: Values, logits: Values) -> Mask:
     return odds >= odds.max(initial=0.0) * np.where(unread, _BESIDE_UNREAD, _BESIDE)
 
 
-def _background(view: "View", embedder: Embedder) -> Floats:
-    """Return the mean vector of random memories."""
+def _background_mean(view: "View", embedder: Embedder) -> Floats:
     count = view.background.texts
     if count >= _ENOUGH:
         return view.background.mean

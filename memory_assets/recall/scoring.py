@@ -128,7 +128,7 @@ def score(question: Question, found: Candidates, view: View, weights: Weights, n
         if (near >= 1.0).any():
             parts.append(("temporal", weights.temporal, near, near * (0.5 + 0.5 * match)))
             notes["temporal"] = f"{question.interval.start:%Y-%m-%d} to {question.interval.end:%Y-%m-%d}"
-    tagged = _tagged(question, found, view)
+    tagged = _tag_shares(question, found, view)
     if tagged.any():
         parts.append(("tag", weights.tag, tagged, tagged * match))
     importance = np.where(known, view.timeline.columns["importance"][rows] if len(view.timeline) else 0.5, 0.5)
@@ -138,7 +138,7 @@ def score(question: Question, found: Candidates, view: View, weights: Weights, n
     if fresh.max(initial=0.0) > 0.01:
         parts.append(("recency", weights.recency, fresh, fresh * match))
     total = sum(weight for _, weight, _, _ in parts) or 1.0
-    kept = np.where(by_the_other_side(question, rows, view), OTHER_SIDE, 1.0) * np.where(_asking(question, found), ASKING, 1.0)
+    kept = np.where(by_the_other_side(question, rows, view), OTHER_SIDE, 1.0) * np.where(_asks(question, found), ASKING, 1.0)
     parts = [(name, weight / total, raw, kept * value) for name, weight, raw, value in parts if weight]
     values = sum((weight * value for _, weight, _, value in parts), np.zeros(len(found)))
     return Scores(values, parts, backing, coverage, total, kept, notes)
@@ -223,14 +223,14 @@ def _coverage(question: Question, found: Candidates, view: View) -> Values:
     return np.array(masses) / total
 
 
-def _asking(question: Question, found: Candidates) -> Mask:
+def _asks(question: Question, found: Candidates) -> Mask:
     """Return which candidates are short and end with a question mark; none if the query is about questions asked."""
     if not word_set("question.about_asking").isdisjoint(question.terms):
         return np.zeros(len(found), bool)
     return np.array([len(text) <= _SHORT and text.endswith(QUESTION_MARKS) for text in found.texts], bool)
 
 
-def _tagged(question: Question, found: Candidates, view: View) -> Values:
+def _tag_shares(question: Question, found: Candidates, view: View) -> Values:
     """Return each candidate's share of the idf mass of the candidates' tags that the question names."""
     named: dict[str, float] = {}
     for tag in {tag for tags in found.tags for tag in tags}:

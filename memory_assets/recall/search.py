@@ -220,15 +220,15 @@ def rank(
     found = tenant.with_embedder(lambda embedder: gather(tenant.memories, embedder, question, own, limit, scope))
     if (view.timeline.rows(found.ids) < 0).any():
         view = current_view(tenant, fresh=True)
-    more = _further(tenant.memories, view, found, filters)
+    more = _find_further(tenant.memories, view, found, filters)
     if len(more):
         found = found.extended(more, view.timeline.columns["row_id"][view.timeline.rows(more)])
     judged = score(question, found, view, weights, now)
     logits = _read(question, found, judged.values, view, most_read) if weights.answer else np.full(len(found), np.nan)
     if not np.isnan(logits).all():
         judged.add("answer", weights.answer, logits, scaled_logits(logits, in_depth=most_read > _FEW))
-    newest = _newest_first(question, view, found, judged.values)
-    preferred = _with_preferences(found, newest)
+    newest = _lift_newest(question, view, found, judged.values)
+    preferred = _lift_preferences(found, newest)
     lifts = (
         _Lift("version", newest - judged.values, "a newer version comes before what it replaced"),
         _Lift("preference", preferred - newest, "a preference that may apply to the request"),
@@ -277,11 +277,11 @@ def _hits(tenant: "Tenant", ranked: Ranked, limit: int, filters: Filters) -> lis
         for each in distinct
         for place in [places[each.first.id]]
     ]
-    hits = _with_replacements(ranked.view, hits)
-    return _superseded_last(hits) if State.SUPERSEDED in filters.states else hits
+    hits = _set_replacements(ranked.view, hits)
+    return _order_versions(hits) if State.SUPERSEDED in filters.states else hits
 
 
-def _with_replacements(view: View, hits: list[Hit]) -> list[Hit]:
+def _set_replacements(view: View, hits: list[Hit]) -> list[Hit]:
     """Set on each outdated hit the newest of the hits that replace it."""
     shown = {hit.memory.id: hit.memory for hit in hits}
     places, newer = _successors(view, np.array(list(shown), np.int64))
@@ -296,7 +296,7 @@ def _with_replacements(view: View, hits: list[Hit]) -> list[Hit]:
     return updated
 
 
-def _further(store: MemoryStore, view: View, found: Candidates, filters: Filters) -> Ids:
+def _find_further(store: MemoryStore, view: View, found: Candidates, filters: Filters) -> Ids:
     """Return ids of further candidates: neighbours of the best in their sessions, and their newer versions."""
     strong = found.best(_STRONG)
     rows = view.timeline.rows(strong)
@@ -341,7 +341,7 @@ def _successors_asked_for(question: Question, view: View, found: Candidates) -> 
     return np.array([place for place, _ in pairs], np.intp), np.array([newer for _, newer in pairs], np.int64)
 
 
-def _newest_first(question: Question, view: View, found: Candidates, scores: Values) -> Values:
+def _lift_newest(question: Question, view: View, found: Candidates, scores: Values) -> Values:
     """Lift what replaced a candidate, or its sentence that is asked for, to the candidate's score, and lower the candidate slightly.
 
     A possible replacement is lifted only if there is no sure one, and if its own score is at least half of the candidate's.
@@ -360,8 +360,7 @@ def _newest_first(question: Question, view: View, found: Candidates, scores: Val
     return scores
 
 
-def _with_preferences(found: Candidates, scores: Values) -> Values:
-    """Lift the preferences that may apply to a request to the ranks reserved for them."""
+def _lift_preferences(found: Candidates, scores: Values) -> Values:
     preferences = np.flatnonzero(~np.isnan(found.preference))
     preferences = preferences[np.argsort(-found.preference[preferences], kind="stable")]
     scores = scores.copy()
@@ -372,7 +371,7 @@ def _with_preferences(found: Candidates, scores: Values) -> Values:
     return scores
 
 
-def _superseded_last(hits: list[Hit]) -> list[Hit]:
+def _order_versions(hits: list[Hit]) -> list[Hit]:
     """Move each superseded memory directly behind its newest version among the hits."""
     memories = {hit.memory.id: hit.memory for hit in hits}
 

@@ -89,7 +89,7 @@ def judge_neighbours(new: Memory, near: Sequence[Neighbour]) -> tuple[list[Neigh
     for each in candidates:
         if len(related) == _MAX_SHOWN:
             break
-        if each.memory.content not in same and not any(_repeat(better, each) for better in related):
+        if each.memory.content not in same and not any(_say_the_same(better, each) for better in related):
             related.append(each)
     echoes = [Neighbour(each.memory, 1.0, Echo.REPEATED) for each in near if each.memory.content_hash == new.content_hash]
     for each in others:
@@ -109,7 +109,7 @@ def _judge(old: str, new: str) -> list[tuple[tuple[str, str], Relation]]:
     return [(each, relation) for each, relation in relations if relation is not Relation.SAME or each == (old, new)]
 
 
-def _repeat(one: Neighbour, other: Neighbour) -> bool:
+def _say_the_same(one: Neighbour, other: Neighbour) -> bool:
     """Return whether two neighbours say the same; the network reads them only if they share two thirds of the shorter one's stems."""
     texts = one.memory.content, other.memory.content
     own, others = map(stems, texts)

@@ -64,7 +64,6 @@ class E5Embedder(LocalEmbedder):
         return self._model.encode(parts, is_query=role == "query")
 
     def _parts(self, text: str) -> list[str]:
-        """Split a text into parts of equal length that fit the model's window."""
         text = text.replace("\0", " ")
         count = math.ceil(self._model.token_count(text) / _WINDOW)
         if count <= 1:
