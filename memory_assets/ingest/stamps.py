@@ -34,10 +34,10 @@ _DERIVED = ("brief.json", "known_names.json")
 """Files that runs write."""
 _RECALLED = "access"
 """The access log."""
-NOTE = "settled.json"
-"""The `World` after the last run."""
+FINGERPRINT_FILE = "settled.json"
+"""The `RunFingerprint` after the last run."""
 _NOT_READ = ("backups.json", "keys/*", "noted.json", "projects.json")
-"""Patterns of kept files that no run reads. Derived files, the stores included, are in `World.derived`."""
+"""Patterns of kept files that no run reads. Derived files, the stores included, are in `RunFingerprint.derived`."""
 
 
 def source_stamp(tenant: Tenant, source: Source) -> str:
@@ -50,7 +50,7 @@ def source_stamp(tenant: Tenant, source: Source) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class World:
+class RunFingerprint:
     """Digests, by `stat`, of everything that a run of `remember` reads and writes. If they are equal, no run is needed."""
 
     given: str
@@ -61,7 +61,7 @@ class World:
     """The tables, the catalog, the brief, the known names."""
 
     @classmethod
-    def look(cls, tenant: Tenant) -> "World":
+    def take(cls, tenant: Tenant) -> "RunFingerprint":
         """Compute the current digests."""
         settings, folder = tenant.settings, tenant.folder
         return cls(

@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import Field
 
 from memory_assets.display import counted
-from memory_assets.ingest.stamps import NOTE, World
+from memory_assets.ingest.stamps import FINGERPRINT_FILE, RunFingerprint
 from memory_assets.learn.ended import has_queued
 from memory_assets.operations.answers import Answer, Instant, LocalTime, View, join_lines
 from memory_assets.tenants import Tenant, sweep_deleted
@@ -104,7 +104,7 @@ def run(
 
         remember_sessions(tenant)
     left, ended_at = _read_note(tenant)
-    before = World.look(tenant)
+    before = RunFingerprint.take(tenant)
     if before == left:
         return Ran(unchanged_since=ended_at, assets={}, failed_checks=())
     on_message("Dagster", "starting")
@@ -130,11 +130,11 @@ def run(
         for each in evaluations
         if not each.passed and each.severity.value == "ERROR" and "rows" in each.metadata
     )
-    after = World.look(tenant)
+    after = RunFingerprint.take(tenant)
     if before.given == after.given and not failed and _is_settled(tenant, reports):
         note = {"world": asdict(replace(after, recalled=before.recalled)), "ended_at": datetime.now(UTC).isoformat()}
         with suppress(OSError):
-            tenant.state.put(NOTE, json.dumps(note).encode())
+            tenant.state.put(FINGERPRINT_FILE, json.dumps(note).encode())
     return Ran(unchanged_since=None, assets=reports, failed_checks=failed)
 
 
@@ -151,10 +151,10 @@ def _is_settled(tenant: Tenant, reports: dict[str, dict[str, Any]]) -> bool:
     return not asked_again and (compared, graph["lance_version"], graph["relations_version"]) == (memories, memories, relations)
 
 
-def _read_note(tenant: Tenant) -> tuple[World | None, datetime | None]:
+def _read_note(tenant: Tenant) -> tuple[RunFingerprint | None, datetime | None]:
     try:
-        note = json.loads(tenant.state.get(NOTE) or b"{}")
-        return World(**note["world"]), datetime.fromisoformat(note["ended_at"])
+        note = json.loads(tenant.state.get(FINGERPRINT_FILE) or b"{}")
+        return RunFingerprint(**note["world"]), datetime.fromisoformat(note["ended_at"])
     except (OSError, ValueError, TypeError, KeyError):
         return None, None
 
