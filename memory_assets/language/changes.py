@@ -20,7 +20,7 @@ import numpy as np
 
 from memory_assets.arrays import Values
 from memory_assets.language.english import pattern, word_set
-from memory_assets.language.judge import Relation, relations
+from memory_assets.language.judge import Relation, relation_probabilities
 from memory_assets.language.statements import Statement, exchange_values, is_event, is_number, other_values, read_statement
 from memory_assets.language.words import fold
 
@@ -302,7 +302,7 @@ def find_changes(pairs: Sequence[tuple[str, str]], read_from: Sequence[float]) -
         and (announces(new) or not (is_event(old) and is_event(new)))  # two events are two occasions, not a change
         and not pattern("replacements.unreal").search(new)
     ]
-    shares = relations([_undated(*pairs[place]) for place in asked])
+    shares = relation_probabilities([_undated(*pairs[place]) for place in asked])
     differ = (shares[:, Relation.CHANGED] + shares[:, Relation.OPPOSITE]).astype(np.float64)
     probability[asked] = 1 / (1 + np.exp(-(_log_odds(by_words[asked]) * _WORDS + _log_odds(differ) * _READ + _BASE)))
     sure[asked], perhaps[asked] = probability[asked] >= _SURE, probability[asked] >= _PERHAPS

@@ -68,7 +68,7 @@ STATEMENTS, ANSWERS = Network("judge", 12), Network("answers", 3)
 
 
 class Relation(IntEnum):
-    """The relation of one text to another, as its column in `relations`."""
+    """The relation of one text to another, as its column in `relation_probabilities`."""
 
     SAME = 0
     CHANGED = 1
@@ -84,7 +84,7 @@ def is_short(text: str) -> bool:
     return len(text) <= _MOST_LETTERS
 
 
-def relations(pairs: Sequence[tuple[str, str]]) -> Floats:
+def relation_probabilities(pairs: Sequence[tuple[str, str]]) -> Floats:
     """Return the probabilities of each relation of the second text to the first, shape (pairs, 5)."""
     logits = _run(STATEMENTS, pairs)
     shares = np.exp(logits - logits.max(axis=1, keepdims=True))
@@ -96,15 +96,15 @@ def relations(pairs: Sequence[tuple[str, str]]) -> Floats:
 def says_the_same(pairs: Sequence[tuple[str, str]]) -> list[bool]:
     """Return for each pair whether its texts surely say the same. If they differ in a number, date or time, they do not."""
     possible = [place for place, pair in enumerate(pairs) if not exchange_values(*pair)]
-    judged = dict(zip(possible, relate([pairs[place] for place in possible]), strict=True))
+    judged = dict(zip(possible, classify_relations([pairs[place] for place in possible]), strict=True))
     return [judged.get(place) is Relation.SAME for place in range(len(pairs))]
 
 
-def relate(pairs: Sequence[tuple[str, str]]) -> list[Relation]:
+def classify_relations(pairs: Sequence[tuple[str, str]]) -> list[Relation]:
     """Return the relation of the second text of each pair to the first; same, changed and opposite only above their thresholds."""
-    shares = relations(pairs)
+    shares = relation_probabilities(pairs)
     likely = np.flatnonzero(shares[:, Relation.SAME] >= SAYS_THE_SAME).tolist()
-    turned = relations([(pairs[place][1], pairs[place][0]) for place in likely])
+    turned = relation_probabilities([(pairs[place][1], pairs[place][0]) for place in likely])
     same = {place for place, share in zip(likely, turned, strict=True) if share[Relation.SAME] >= SAYS_THE_SAME}
     return [Relation.SAME if place in same else _classify_different(share) for place, share in enumerate(shares)]
 
@@ -142,7 +142,7 @@ def pair_tokens(one: Sequence[int], other: Sequence[int]) -> tuple[Ids, Ids]:
 
 def load() -> None:
     """Load both networks, so that the first pairs do not wait."""
-    relate([("The judge is loaded.", "It was loaded.")])
+    classify_relations([("The judge is loaded.", "It was loaded.")])
     answer_logits("Is it loaded?", ["The judge is loaded."])
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from memory_assets.arrays import Floats
 from memory_assets.language.changes import keys_of
 from memory_assets.language.embedders.calibration import scale_of
-from memory_assets.language.judge import NEAR, Relation, is_short, relate, says_the_same
+from memory_assets.language.judge import NEAR, Relation, classify_relations, is_short, says_the_same
 from memory_assets.language.statements import difference
 from memory_assets.language.words import sentences, stems
 from memory_assets.models import Memory, State
@@ -105,7 +105,7 @@ def judge_neighbours(new: Memory, near: Sequence[Neighbour]) -> tuple[list[Neigh
 def _judge(old: str, new: str) -> list[tuple[tuple[str, str], Relation]]:
     """Return the compared statements of two texts and their relation; `SAME` counts only for whole texts."""
     statements = _statements(old, new)
-    relations = zip(statements, relate(statements), strict=True)
+    relations = zip(statements, classify_relations(statements), strict=True)
     return [(each, relation) for each, relation in relations if relation is not Relation.SAME or each == (old, new)]
 
 
