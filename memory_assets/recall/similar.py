@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from memory_assets.arrays import Floats
-from memory_assets.language.changes import keys_of
+from memory_assets.language.changes import topic_keys
 from memory_assets.language.embedders.calibration import scale_of
 from memory_assets.language.judge import NEAR, Relation, classify_relations, is_short, says_the_same
 from memory_assets.language.statements import difference
@@ -121,7 +121,7 @@ def _statements(old: str, new: str) -> list[tuple[str, str]]:
     """Return the statements to compare: both texts if they are short, else the two sentences that share most topic words."""
     if is_short(old) and is_short(new):
         return [(old, new)]
-    parts = [{text: set(keys_of(text)) for text in sentences(each)[:_MAX_SENTENCES]} for each in (old, new)]
+    parts = [{text: set(topic_keys(text)) for text in sentences(each)[:_MAX_SENTENCES]} for each in (old, new)]
     shared = {(one, other): len(mine & theirs) for one, mine in parts[0].items() for other, theirs in parts[1].items()}
     best = max(shared, key=lambda pair: shared[pair], default=None)
     return [best] if best and shared[best] >= _MIN_SHARED else []
