@@ -59,7 +59,7 @@ class AnalysisError(MemoryAssetsError):
         return type(self), (self.index, self._reason)
 
 
-class Turns:
+class FairLock:
     """A fair lock: waiting threads acquire it in order of arrival, so that none starves another by reacquiring it."""
 
     def __init__(self) -> None:
@@ -85,7 +85,7 @@ class Turns:
                 self._taken = False
 
 
-_PIPELINE_TURNS = Turns()
+_PIPELINE_LOCK = FairLock()
 """spaCy's vocabulary and memory zones allow one thread at a time; a turn is one slice of one batch."""
 
 
@@ -161,7 +161,7 @@ class Analyzer:
         found: list[Findings] = []
         spent = 0.0
         for turn in in_chunks(prose, lambda part: len(part.text), self.turn_length):
-            with _PIPELINE_TURNS, threads.limit(limits=1, user_api="blas"), nlp.memory_zone():
+            with _PIPELINE_LOCK, threads.limit(limits=1, user_api="blas"), nlp.memory_zone():
                 began = perf_counter()
                 docs = nlp.pipe([_document(nlp, part) for part in turn], batch_size=len(turn))
                 found += map(find, docs, turn, [gazetteer] * len(turn))
