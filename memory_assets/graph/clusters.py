@@ -16,7 +16,7 @@ from pydantic import BaseModel, Field
 
 from memory_assets.graph.neighbours import nearest_of_all, read_vectors, scale_of_live
 from memory_assets.graph.summaries import summarise
-from memory_assets.language.embedders.calibration import AS_THEY_ARE, Scale
+from memory_assets.language.embedders.calibration import UNCALIBRATED, Scale
 from memory_assets.language.entity_types import EntityType
 from memory_assets.language.tags import normalise_tag
 from memory_assets.models import State
@@ -109,7 +109,7 @@ def find_clusters(tenant: "Tenant", now: datetime, *, dry_run: bool = False) -> 
 
 
 def label_dense(
-    vectors: "npt.NDArray[np.float32]", least_similarity: float, scale: Scale = AS_THEY_ARE
+    vectors: "npt.NDArray[np.float32]", least_similarity: float, scale: Scale = UNCALIBRATED
 ) -> "npt.NDArray[np.int64]":
     """The cluster of every unit vector, counted from 0; -1 for one that lies in none. Below `least_similarity` two are no neighbours."""
     from scipy.sparse import csr_array

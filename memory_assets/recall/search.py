@@ -237,7 +237,7 @@ def rank(
     is_weighed = view.background.texts > 0 and view.background.column == tenant.memories.columns.live
     everything = np.ones(len(found))
     likely = likelihoods(question, found, judged.coverage, logits, view, tenant.embedder, scale) if is_weighed else everything
-    is_judged = is_weighed and scale.tells_the_foreign
+    is_judged = is_weighed and scale.separates_unrelated
     return Ranked(question, found, judged, lifts, view, everything.astype(bool), likely, logits, is_weighed, is_judged)
 
 

@@ -41,7 +41,7 @@ class Scale:
     """Its cosines at `PLACES`, ascending."""
 
     @property
-    def tells_the_foreign(self) -> bool:
+    def separates_unrelated(self) -> bool:
         """Whether low similarity to all memories means that none of them answers a question."""
         return self.cosines != PLACES
 
@@ -54,7 +54,7 @@ class Scale:
         return float(np.interp(similarity, (-1, *PLACES, 1), (-1, *self.cosines, 1))) if similarity <= 1 else similarity
 
 
-AS_THEY_ARE = Scale()
+UNCALIBRATED = Scale()
 
 
 def scale_of(embedder: str | None, kept: "tuple[float, ...] | None") -> Scale:
