@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from memory_assets.errors import NotFoundError
-from memory_assets.language.guard import guarded, with_safe_names
+from memory_assets.language.guard import guard_scan, refuse_unsafe_names
 from memory_assets.models import FileScan, FileStamp, Kind, Refusal, Scan, Source, SourceItem
 from memory_assets.sources.files import shown_path
 from memory_assets.sources.readers import scan_files
@@ -90,7 +90,7 @@ def scan_source(tenant: "Tenant", source: Source, known: Mapping[str, FileStamp]
     settings = tenant.settings
     if not tenant.is_sources_tenant:
         return Scan(source, "", unchanged=tuple(known), notes=(f"The files belong to the tenant {settings.tenant!r}.",))
-    scan = without_moved(with_safe_names(scan_files(settings, source, known), known, settings.secrets), known)
+    scan = without_moved(refuse_unsafe_names(scan_files(settings, source, known), known, settings.secrets), known)
     if tenant.catalog.is_shared and scan.changed:
         with tenant.catalog.read() as connection:
             return without_namesakes(connection, scan, known)
@@ -148,7 +148,7 @@ def refresh_source(tenant: "Tenant", source: Source) -> ScanOutcome:
 
 def read_source(tenant: "Tenant", source: Source, known: Mapping[str, FileStamp]) -> Scan:
     """Return `scan_source` with the settings' secret policy applied and without erased texts."""
-    return without_erased(guarded(scan_source(tenant, source, known), tenant.settings.secrets), Tombstones(tenant.state))
+    return without_erased(guard_scan(scan_source(tenant, source, known), tenant.settings.secrets), Tombstones(tenant.state))
 
 
 def record_scan(catalog: Catalog, scan: Scan, known: Mapping[str, FileStamp]) -> ScanOutcome:

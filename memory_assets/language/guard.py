@@ -33,13 +33,13 @@ _RENAME = "rename it, and change the secret where it is used"
 def without_secrets(record: Record) -> Record:
     """Mask every secret in a record's texts; returns the same object if there is none."""
     texts = _texts(record)
-    changed = {name: masked for name, text in texts.items() if (masked := masked_in(text)) != text}
+    changed = {name: masked for name, text in texts.items() if (masked := mask_value(text)) != text}
     return replace(record, **changed) if changed else record
 
 
 def secrets_of(record: Memory | NewMemory | SourceItem) -> list[tuple[str, str]]:
     """Return (kind, secret) of every secret in a record's texts."""
-    return [secret for text in _texts(record).values() for secret in secrets_in(text)]
+    return [secret for text in _texts(record).values() for secret in iter_secrets(text)]
 
 
 def refusal_of(record: NewMemory | SourceItem) -> str:
@@ -48,19 +48,19 @@ def refusal_of(record: NewMemory | SourceItem) -> str:
     return f"it holds a secret ({', '.join(kinds)})" if kinds else ""
 
 
-def guarded_text(text: str, policy: SecretPolicy, what: str) -> str:
+def guard_text(text: str, policy: SecretPolicy, what: str) -> str:
     """Apply the policy to a user's text outside memories, such as a tag; `what` names it in the error.
 
     Raises:
         InvalidInputError: the text holds a secret and the policy is to refuse.
     """
-    kinds = dict.fromkeys(kind for kind, _ in secrets_in(text))
+    kinds = dict.fromkeys(kind for kind, _ in iter_secrets(text))
     if policy is SecretPolicy.REFUSE and kinds:
         raise InvalidInputError(f"{what} holds a secret ({', '.join(kinds)}); {_MEND}.")
     return text if policy is SecretPolicy.ALLOW else mask(text)
 
 
-def with_safe_names(scan: Scan, known: Mapping[str, FileStamp], policy: SecretPolicy) -> Scan:
+def refuse_unsafe_names(scan: Scan, known: Mapping[str, FileStamp], policy: SecretPolicy) -> Scan:
     """Refuse the scanned files whose path below the root holds a secret, and report them under the masked path.
 
     Files with the same masked path are reported once, with the stamp of the first.
@@ -76,7 +76,7 @@ def with_safe_names(scan: Scan, known: Mapping[str, FileStamp], policy: SecretPo
         if shown == path:
             continue
         unsafe.add(path)
-        kinds = ", ".join(dict.fromkeys(kind for part in below.split("/") for kind, _ in secrets_in(part)))
+        kinds = ", ".join(dict.fromkeys(kind for part in below.split("/") for kind, _ in iter_secrets(part)))
         refusal = Refusal(scan.source, shown, f"its name holds a secret ({kinds})", _RENAME)
         masked.setdefault(shown, FileScan(shown, stamps[path], refusals=(refusal,)))
     if not unsafe:
@@ -98,7 +98,7 @@ _masked_part = lru_cache(1_000)(mask)
 """Cached because many paths share their folders."""
 
 
-def guarded(scan: Scan, policy: SecretPolicy) -> Scan:
+def guard_scan(scan: Scan, policy: SecretPolicy) -> Scan:
     """Apply the policy to what was read from a source; the source's files are not changed."""
     if policy is SecretPolicy.ALLOW:
         return scan
@@ -120,29 +120,29 @@ def _guard_file(file: FileScan, policy: SecretPolicy) -> FileScan:
     return replace(file, items=tuple(item for item in file.items if not reasons[item.key]), refusals=(*refusals, *refused))
 
 
-def masked_in(value: Any, name: str = "") -> Any:
+def mask_value(value: Any, name: str = "") -> Any:
     """Mask the secrets in a JSON value; `name` is its key in the surrounding object."""
     if isinstance(value, str):
         return mask(value, name)
     if isinstance(value, dict):
-        return {mask(key): masked_in(each, key) for key, each in value.items()}
+        return {mask(key): mask_value(each, key) for key, each in value.items()}
     if isinstance(value, list | tuple):
-        return type(value)(masked_in(each, name) for each in value)
+        return type(value)(mask_value(each, name) for each in value)
     return value
 
 
-def secrets_in(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
-    """Yield (kind, text) of each secret that `masked_in` would mask."""
+def iter_secrets(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
+    """Yield (kind, text) of each secret that `mask_value` would mask."""
     if isinstance(value, str):
         for secret in find_secrets(value, name):
             yield secret.kind, value[secret.start : secret.end]
     elif isinstance(value, dict):
         for key, each in value.items():
-            yield from secrets_in(key)
-            yield from secrets_in(each, key)
+            yield from iter_secrets(key)
+            yield from iter_secrets(each, key)
     elif isinstance(value, list | tuple):
         for each in value:
-            yield from secrets_in(each, name)
+            yield from iter_secrets(each, name)
 
 
 def _texts(record: Memory | NewMemory | SourceItem) -> dict[str, Any]:

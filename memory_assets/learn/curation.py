@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from memory_assets.errors import ConflictError, NotFoundError
 from memory_assets.ingest.direct import import_memories
 from memory_assets.ingest.scans import drop_path, refresh_source
-from memory_assets.language.guard import masked_in, refusal_of, without_secrets
+from memory_assets.language.guard import mask_value, refusal_of, without_secrets
 from memory_assets.learn.apply import alone, execute, undo
 from memory_assets.learn.brief import Backlog
 from memory_assets.learn.journal import Decisions, Journal, Plan, Proposal, Status, read_decisions, write_decisions
@@ -239,7 +239,7 @@ class Curation:
         """A proposal after a person's change; keys and passwords in what they wrote are masked unless the settings allow them."""
         if proposal.status in (Status.APPLIED, Status.WITHDRAWN):
             return proposal
-        kept = str if self.tenant.settings.secrets is SecretPolicy.ALLOW else masked_in
+        kept = str if self.tenant.settings.secrets is SecretPolicy.ALLOW else mask_value
         if change.note is not None:
             proposal = replace(proposal, note=kept(change.note))
         if change.description is not None:

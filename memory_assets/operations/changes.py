@@ -14,7 +14,7 @@ from pydantic import Field
 
 from memory_assets.errors import ChangedMeanwhileError, ConflictError, InvalidInputError
 from memory_assets.ingest.direct import revise_memory
-from memory_assets.language.guard import guarded_text
+from memory_assets.language.guard import guard_text
 from memory_assets.language.secrets import mask
 from memory_assets.language.tags import normalise_tag
 from memory_assets.language.validation import validate_tags
@@ -182,7 +182,7 @@ def tag(
     refuse_if_from_file(memory)
     refuse_if_superseded(tenant, memory)
     gone = {normalise_tag(each, inflect=inflect) for each in validate_tags(remove) for inflect in (True, False)}
-    given = (guarded_text(each, tenant.settings.secrets, "tag") for each in validate_tags(add))
+    given = (guard_text(each, tenant.settings.secrets, "tag") for each in validate_tags(add))
     tags = dict.fromkeys([*memory.tags, *map(normalise_tag, given)])
     wanted = tuple(each for each in tags if each not in gone)
     if wanted != memory.tags:

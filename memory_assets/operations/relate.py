@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from memory_assets.errors import ConflictError
-from memory_assets.language.guard import guarded_text
+from memory_assets.language.guard import guard_text
 from memory_assets.models import Memory, RelationType, State
 from memory_assets.operations.answers import Answer, LocalTime, View
 from memory_assets.operations.changes import commit_changes, last_change, record_change
@@ -59,7 +59,7 @@ def relate(
     Keys and passwords in `note` are masked, refused or kept as the settings say. `stated_by` is the interface, such as "cli". `seen` and
     `seen_target` are the two memories' `updated_at` that the caller knows.
     """
-    note = guarded_text(note, tenant.settings.secrets, "note")
+    note = guard_text(note, tenant.settings.secrets, "note")
     first, second = find_memory(tenant, source, seen), find_memory(tenant, target, seen_target)
     stated = StatedRelation(first.id, second.id, relation, confidence, note, stated_by)
     stated.check()

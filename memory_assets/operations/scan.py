@@ -19,7 +19,7 @@ from memory_assets.keeping.erasing import (
     purge_files,
     purge_tables,
 )
-from memory_assets.language.guard import masked_in, secrets_in, secrets_of, without_secrets
+from memory_assets.language.guard import iter_secrets, mask_value, secrets_of, without_secrets
 from memory_assets.language.secrets import mask
 from memory_assets.language.tags import normalise_tag
 from memory_assets.learn.brief import NAME as BRIEF
@@ -98,7 +98,7 @@ def mend(tenant: Tenant) -> Scanned:
     if not leaks and not begun.exists():
         return Scanned(leaks=[], masked=True)
     replace_file(begun, "")
-    removal = Removal(_mask_memories, _mask_notes, masked_in, lambda text: any(secrets_in(text)))
+    removal = Removal(_mask_memories, _mask_notes, mask_value, lambda text: any(iter_secrets(text)))
     purge_tables(tenant, removal)
     purge_files(tenant, removal)
     keys = KeyStore(tenant.state)
@@ -127,22 +127,22 @@ def _find_secrets(tenant: Tenant) -> Iterator[tuple[str, list[tuple[str, str]]]]
     for memory in _read_memories(tenant.memories.table.search().select(list(COLUMNS)).to_batches(_BATCH)):
         yield f"Memory {memory.id} ({shortened(mask(memory.title or memory.content), 60)})", secrets_of(memory)
     for relation in tenant.relations.scan().to_pylist():
-        yield f"The relation {relation['id']}", list(secrets_in(relation["note"]))
+        yield f"The relation {relation['id']}", list(iter_secrets(relation["note"]))
     if tenant.catalog.exists:
         with tenant.catalog.read() as connection:
             for path, *texts in connection.execute(_ITEMS).fetchall() + connection.execute(_HOOKS).fetchall():
-                yield f"Text read from {mask(path)}", list(secrets_in(texts))
+                yield f"Text read from {mask(path)}", list(iter_secrets(texts))
     for file in copies_of_applies(tenant):
         if file.exists():
-            yield f"The copies of curated memories, {file}", list(secrets_in(file.read_bytes().decode("utf-8", "replace")))
+            yield f"The copies of curated memories, {file}", list(iter_secrets(file.read_bytes().decode("utf-8", "replace")))
     state = tenant.state
     if brief := state.get(BRIEF):
-        yield f"The brief for sessions, {state.where(BRIEF)}", list(secrets_in(brief.decode("utf-8", "replace")))
+        yield f"The brief for sessions, {state.where(BRIEF)}", list(iter_secrets(brief.decode("utf-8", "replace")))
     for relative, values in kept_values(tenant):
         path = tenant.folder / relative
-        yield str(path) if path.exists() else state.where(relative), list(secrets_in(values))
+        yield str(path) if path.exists() else state.where(relative), list(iter_secrets(values))
     for key in KeyStore(state).list():
-        yield f"The description of the key {key.id}", list(secrets_in(key.description))
+        yield f"The description of the key {key.id}", list(iter_secrets(key.description))
 
 
 def _read_memories(batches: Iterable[pa.RecordBatch]) -> Iterator[Memory]:

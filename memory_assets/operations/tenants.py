@@ -4,7 +4,7 @@ from pydantic import Field
 
 from memory_assets.display import counted
 from memory_assets.errors import StoreError
-from memory_assets.language.guard import guarded_text
+from memory_assets.language.guard import guard_text
 from memory_assets.operations.answers import Answer, Instant, LocalTime, View, join_lines
 from memory_assets.settings import Settings
 from memory_assets.stores.keys import KeyStore
@@ -135,7 +135,7 @@ class Keys(Answer):
 def create_key(tenant: Tenant, description: str = "") -> CreatedKey:
     """Create a key for a tenant."""
     tenant.must_exist()
-    known, key = KeyStore(tenant.state).create(guarded_text(description, tenant.settings.secrets, "description"))
+    known, key = KeyStore(tenant.state).create(guard_text(description, tenant.settings.secrets, "description"))
     return CreatedKey.of(known, tenant=tenant.name, key=key)
 
 
