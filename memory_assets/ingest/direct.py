@@ -57,8 +57,7 @@ def store_memories(tenant: "Tenant", given: Sequence[NewMemory]) -> list[Stored]
 def store_once(tenant: "Tenant", given: NewMemory) -> Stored:
     """Store a text once under its own id; an existing memory is kept, even if it was forgotten since.
 
-    Raises:
-        ConflictError: the id belongs to another memory.
+    Raises ConflictError if the id belongs to another memory.
     """
     (stored,) = _store(tenant, [given], tenant.memories.insert)
     (kept,) = tenant.memories.get([stored.memory.id])
@@ -70,8 +69,7 @@ def store_once(tenant: "Tenant", given: NewMemory) -> Stored:
 def revise_memory(tenant: "Tenant", old: Memory, given: NewMemory) -> Stored:
     """Store a newer version of `old`, and supersede `old` in the same commit.
 
-    Raises:
-        ConflictError: `old` is already superseded or forgotten, or changed concurrently; then nothing is changed.
+    Raises ConflictError if `old` is already superseded or forgotten, or changed concurrently; then nothing is changed.
     """
 
     def supersede(newer: list[Memory], vectors: TextVectors, embedder: str) -> None:

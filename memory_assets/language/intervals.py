@@ -18,7 +18,6 @@ _DAY = timedelta(days=1)
 _WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _SEASONS = {"spring": 3, "summer": 6, "autumn": 9, "fall": 9, "winter": 12}
 _QUARTERS = {"q1": 1, "q2": 4, "q3": 7, "q4": 10}
-"""First month of each quarter."""
 _PARTS_OF_DAY = {"morning": (5, 12), "afternoon": (12, 18), "evening": (18, 24), "night": (18, 30)}
 """Start and end in hours from the day's midnight."""
 _NUMBERS = {

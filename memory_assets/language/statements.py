@@ -14,7 +14,6 @@ from memory_assets.language.english import pattern, table, word_set
 from memory_assets.language.words import fold, function_words, sentences, words
 
 _MAX_WORDS = 30
-"""Words read of a text."""
 _MAX_SENTENCES = 12
 _SUBJECT_WORDS = 3
 _NOTHING = "(nothing)"
@@ -36,7 +35,6 @@ _GERMAN_EVENT = {"wurde", "wurden", "hatte", "hatten"}
 _GERMAN_PERFECT = re.compile(r"\b(?:hat|haben|habe|ist|sind|bin)\b.*\b\w*ge\w{2,}(?:t|en)[.!]?$", re.IGNORECASE)
 _NO_PAST = {"is", "are", "be", "been", "am", "a", "an", "the", "to"}
 _MIN_PAST_LETTERS = 5
-"""Minimum length of a regular past tense."""
 _SENTENCE_START = '.!?:;("“„-*#\n'
 
 

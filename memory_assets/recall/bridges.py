@@ -69,7 +69,6 @@ class Bridge(BaseModel):
     hops: list[Hop]
 
     def text(self) -> str:
-        """Render one line that begins with the score, and a line for each hop."""
         steps = [
             f"\n   {hop.type} ({hop.confidence:.2f}, {hop.reason}) -> {place.label} · id {place.id}"
             for hop, place in zip(self.hops, self.path[1:], strict=True)

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 _HITS = 8
 _MOST_READ = 12
-"""Candidates that the network reads."""
 _LIKELY, _SURE = 0.15, 0.5
 """Likelihood of the best hit from which hits are returned: by default, and with `only_sure`."""
 _BESIDE = 0.04

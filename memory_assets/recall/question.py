@@ -26,7 +26,6 @@ class Question:
     topic: tuple[str, ...]
     """Topic words, each once; empty if the query has only function words."""
     interval: "Interval | None"
-    """The time that the query names."""
     is_request: bool
     """Whether it asks for an action or advice ("draft a letter", "how do I ..."), so that preferences apply."""
     to_listener: bool
@@ -42,7 +41,6 @@ class Question:
 
     @property
     def is_asked(self) -> bool:
-        """Whether it ends as a question."""
         return self.text.rstrip().endswith(QUESTION_MARKS)
 
     @property

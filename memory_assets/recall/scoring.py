@@ -52,8 +52,7 @@ _RECENCY_DAYS = 30.0
 _MAX_ODDS, _MIN_ODDS, _MIN_ODDS_IN_DEPTH = 4.0, -4.0, -2.0
 _SHORT = 160
 """Maximum characters, heading included, of a text that counts as a question if it ends with a question mark."""
-_DAY = 86_400_000_000
-"""Microseconds."""
+_DAY_MICROSECONDS = 86_400_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +91,6 @@ class Scores:
     notes: dict[str, str] = field(default_factory=dict)
 
     def add(self, name: str, weight: float, raw: Values, value: Values) -> None:
-        """Add a component to the weighted mean."""
         total, value = self.total + weight, self.kept * value
         self.parts = [(each, share * self.total / total, one, scaled) for each, share, one, scaled in self.parts]
         self.parts.append((name, weight / total, raw, value))
@@ -196,12 +194,12 @@ def scaled_logits(logits: Values, *, in_depth: bool = False) -> Values:
 def closeness(created: Times, start: int, end: int) -> Values:
     """Return 1 within start..end, decreasing with distance in units of its length (at least a day). Times are in microseconds."""
     distance = np.maximum(0, np.maximum(start - created, created - (end - 1)))
-    return np.exp(-distance / max(end - start, _DAY))
+    return np.exp(-distance / max(end - start, _DAY_MICROSECONDS))
 
 
 def recency(created: Times, now: int) -> Values:
     """Return exp(-days / 30) of the age; times are microseconds since 1970."""
-    return np.exp(-np.maximum(0, now - created) / _DAY / _RECENCY_DAYS)
+    return np.exp(-np.maximum(0, now - created) / _DAY_MICROSECONDS / _RECENCY_DAYS)
 
 
 def _coverage(question: Question, found: Candidates, view: View) -> Values:
@@ -215,7 +213,7 @@ def _coverage(question: Question, found: Candidates, view: View) -> Values:
         return np.zeros(len(found))
     kind, of_kind = question.kind, np.zeros(len(found), bool)
     if kind:
-        of_kind = np.isin(found.ids, view.graph.naming(kind[1]))
+        of_kind = np.isin(found.ids, view.graph.mentioning(kind[1]))
     masses = [
         sum(map(idf.__getitem__, question.terms_in(text) | ({kind[0]} if kind and is_named else set()))) if is_matched else 0.0
         for text, is_matched, is_named in zip(found.texts, (~np.isnan(found.bm25)).tolist(), of_kind.tolist(), strict=True)

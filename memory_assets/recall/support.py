@@ -42,7 +42,6 @@ class Support:
     entity: Values
 
     def reason(self, place: int) -> str:
-        """Describe the parts of a candidate's support."""
         parts = [
             (self.session[place], "next to matches in its session"),
             (self.named[place], "written by someone the question names"),

@@ -121,8 +121,7 @@ class GraphView:
     def empty(self) -> bool:
         return not (len(self.edges) or len(self.mentions))
 
-    def naming(self, kind: str) -> Ids:
-        """Return ids of the memories that mention an entity of this type."""
+    def mentioning(self, kind: str) -> Ids:
         entities = self._kinds["id"].to_numpy()[self._kinds["type"].to_numpy() == kind]
         return np.unique(self.mentions.columns["source"][self.mentions.incoming(entities)[1]])
 
@@ -130,7 +129,6 @@ class GraphView:
         return self._labels.get(node, str(node))
 
     def note(self, edge: int) -> str:
-        """Return the note on an edge, the reason for it; may be empty."""
         return self._notes[edge].as_py() or ""
 
 

@@ -76,7 +76,6 @@ class EmbedderChoice:
     reason: str | None = None
     """Why it cannot be opened on this machine; a remote service is not contacted."""
     command: str | None = None
-    """The command that installs the missing package."""
 
     @property
     def ready(self) -> bool:
