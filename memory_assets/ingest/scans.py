@@ -141,7 +141,7 @@ def without_moved(scan: Scan, known: Mapping[str, FileStamp]) -> Scan:
 
 
 def refresh_source(tenant: "Tenant", source: Source) -> ScanOutcome:
-    """Update the catalog from the current files of a source, without secrets and erased texts."""
+    """Update the catalog from the current files of a source. It is their only way in; secrets and erased texts are left out."""
     known = known_stamps(tenant.catalog, source)
     return record_scan(tenant.catalog, read_source(tenant, source, known), known)
 

@@ -3,7 +3,7 @@
 A logistic regression over three features, and a fourth for memories that the network read together with the question:
 
     gap     its cosine minus that of random memories of the store, in units of the difference between related and unrelated texts with
-            this embedder
+            this embedder: what is similar to everything is similar to any question
     said    share of the question's idf mass whose words it contains
     known   share of the question's idf mass whose words any memory contains
     read    the log odds of the network, see `memory_assets.recall.reading`

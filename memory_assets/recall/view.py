@@ -254,8 +254,8 @@ class _ViewCache:
                 return known
         with self._lock:
             known = self.known
-            with ThreadPoolExecutor(1) as beside:
-                graph = beside.submit(read_graph, tenant.catalog, known.graph if known else None)
+            with ThreadPoolExecutor(1) as thread:
+                graph = thread.submit(read_graph, tenant.catalog, known.graph if known else None)
                 timeline = read_timeline(tenant.memories, known.timeline if known else None)
                 size = len(timeline)
                 terms, background = (known.terms, known.background) if known else (None, None)
