@@ -345,6 +345,6 @@ def with_subject(text: str, about: str, other: str) -> str:
 
 
 def topic_keys(text: str) -> list[str]:
-    """Return a statement's index keys: the first five letters of each folded topic word."""
+    """Return a statement's index keys: the first five letters of each folded topic word, without numbers and titles."""
     content = read_statement(text).content
     return sorted({fold(word)[:5] for word in content if not is_number(word) and word not in word_set("replacements.titles")})

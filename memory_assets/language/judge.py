@@ -94,7 +94,7 @@ def relation_probabilities(pairs: Sequence[tuple[str, str]]) -> Floats:
 
 
 def says_the_same(pairs: Sequence[tuple[str, str]]) -> list[bool]:
-    """Return for each pair whether its texts surely say the same. If they differ in a number, date or time, they do not."""
+    """Return for each pair whether its texts surely say the same. They do not if each has a number, date or time the other lacks."""
     possible = [place for place, pair in enumerate(pairs) if not exchange_values(*pair)]
     judged = dict(zip(possible, classify_relations([pairs[place] for place in possible]), strict=True))
     return [judged.get(place) is Relation.SAME for place in range(len(pairs))]

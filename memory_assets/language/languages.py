@@ -63,7 +63,7 @@ def _languages_of(word: str) -> tuple[str, ...]:
 
 
 def words_of(text: str, language: str) -> Iterator[str]:
-    """Yield tags of a text that the pipeline does not read: its uninflected content words, the most frequent first.
+    """Yield tags of a text that the pipeline does not read: its content words, inflected as written, the most frequent first.
 
     German nouns come before other words. Scripts without spaces yield nothing.
     """

@@ -70,7 +70,7 @@ def _load(model: Path, tokenizer: Path) -> "BgeEmbedder":
 
 
 def checked_files() -> tuple[Path, Path]:
-    """Return the model and tokenizer files; raises an EmbedderError that says what to install if their digests differ."""
+    """Return the model and tokenizer files; if they are missing or their digests differ, an EmbedderError says what to install."""
     files = bge_files()
     if files is None:
         raise EmbedderError(f"Embedder {BGE_NAME!r}: its weights are not installed; run `{BGE_INSTALL_COMMAND}`.")
