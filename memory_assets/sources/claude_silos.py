@@ -52,7 +52,6 @@ class Pointer(NamedTuple):
     """A line of an index that points to a file of its silo."""
 
     name: str
-    """File name."""
     hook: str
     """The line's description of the file; may be empty."""
     is_wiki: bool = False
@@ -168,8 +167,8 @@ def scan(root: Path, known: Mapping[str, FileStamp] | None, *, max_bytes: int = 
     """Read every memory file below `root` whose stamp differs from the known one.
 
     Each `.md` file becomes an item; if it names no kind, the kind is guessed. The sections of an index that hold more than pointers
-    become items too. Empty and temporary files and everything else in a silo (a subfolder counts once) are refused. `known` maps
-    absolute paths to the stamps of the last scan. A file above `max_bytes` is refused unread.
+    become items too. Empty and temporary files are passed over; everything else in a silo (a subfolder counts once) is refused.
+    `known` maps absolute paths to the stamps of the last scan. A file above `max_bytes` is refused unread.
     """
     builder = ScanBuilder(Source.CLAUDE_SILO, root, known)
     absent = (
@@ -214,4 +213,4 @@ def _scan_silo(builder: ScanBuilder, silo: Path, dating: Dating, max_bytes: int)
             return parse_index(data, prefix=prefix, **about)
         return Parsed([memory_item(data, source=Source.CLAUDE_SILO, key=key, **about)])
 
-    scan_folder(builder, str(silo / "memory"), parse_file, key_prefix=prefix, passed_over=(), max_bytes=max_bytes)
+    scan_folder(builder, str(silo / "memory"), parse_file, key_prefix=prefix, skipped_names=(), max_bytes=max_bytes)

@@ -24,7 +24,6 @@ NOT_LOOKED_INTO = -1
 READ_SECONDS = 20.0
 """Time limit for reading one file."""
 _HEAD_BYTES = 65_536
-"""Bytes that are read of a transcript."""
 _CHUNK_BYTES = 65_536
 _OPEN_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
 _WIDE_BOMS = (

@@ -14,7 +14,6 @@ from memory_assets.sources.dating import utc_time
 from memory_assets.sources.files import RefusedFileError, text_fault
 
 MAX_DEPTH = 32
-"""Deepest allowed nesting of one entry."""
 
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*\Z")
 

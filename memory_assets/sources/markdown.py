@@ -41,7 +41,6 @@ _KIND_BY_LINE = {
     Kind.FEEDBACK: re.compile(r"\b(?:always|avoid|do not|don['’]t|must|never|prefer|should)\b", re.IGNORECASE),
     Kind.REFERENCE: re.compile(r"https?://|(?:^|[\s`(])[~/][\w.-]+/"),
 }
-"""Wording of a line that indicates a kind."""
 
 
 def guess_kind(place: str, text: str) -> Kind:
@@ -77,13 +76,12 @@ def scan_folder(
     parse_file: Callable[[bytes, str, str], Parsed],
     *,
     key_prefix: str,
-    passed_over: Collection[str],
+    skipped_names: Collection[str],
     max_bytes: int,
 ) -> None:
-    """Read every `.md` file of a folder of memories, and refuse its subfolders and other files.
+    """Read every `.md` file of a folder of memories. Pass over temporary files; refuse subfolders and other files.
 
-    `parse_file` takes a file's content, path and key (`key_prefix` and the file name). Names in `passed_over` are skipped, because
-    another reader handles them.
+    `parse_file` takes a file's content, path and key (`key_prefix` and the file name). Another reader handles `skipped_names`.
     """
     try:
         entries = builder.entries(folder) if builder.is_inside(folder) else []
@@ -91,7 +89,7 @@ def scan_folder(
         return
     for entry in entries:
         path = entry.path
-        if entry.name in passed_over:
+        if entry.name in skipped_names:
             continue
         if entry.is_dir(follow_symlinks=False):
             builder.refuse(path, RefusedFileError(*_SUBFOLDER))
@@ -203,7 +201,6 @@ def _pop(name: str, top: dict[str, Any], nested: dict[str, Any]) -> Any:
 
 
 def _pop_text(name: str, top: dict[str, Any], nested: dict[str, Any]) -> str:
-    """Remove a field that must be text and return it; empty if it is missing."""
     value = _pop(name, top, nested)
     if not isinstance(value, str):
         raise RefusedFileError(f"unrecognised: `{name}` is not text", "write it on one line", location=f"frontmatter.{name}")
@@ -232,6 +229,5 @@ def _pop_kind(top: dict[str, Any], nested: dict[str, Any]) -> tuple[Kind | None,
 
 
 def _parse_tags(value: Any) -> tuple[str, ...]:
-    """Parse tags from a list or comma-separated text, without duplicates."""
     words = value if isinstance(value, list) else str(value).split(",")
     return tuple(dict.fromkeys(tag for word in words if isinstance(word, str) and (tag := word.strip())))

@@ -21,7 +21,6 @@ HOMES = {kind.name: kind for kind in (Kind.FEEDBACK, Kind.PROJECT, Kind.REFERENC
 RATINGS_NAME = "ratings.jsonl"
 REFLECTIONS_NAME = "algorithm-reflections.jsonl"
 MAX_JSONL_BYTES = 32 << 20
-"""Largest JSON Lines file that is read."""
 
 _INFERRED_CONFIDENCE = 0.5
 
@@ -47,7 +46,7 @@ def scan(root: Path, known: Mapping[str, FileStamp] | None, *, max_bytes: int = 
                 entry.path,
                 partial(_parse_curated, kind=kind, dating=dating),
                 key_prefix=f"{Source.PAI_LEARNING}:{entry.name}/",
-                passed_over=(RATINGS_NAME, REFLECTIONS_NAME),
+                skipped_names=(RATINGS_NAME, REFLECTIONS_NAME),
                 max_bytes=max_bytes,
             )
     for folder in (str(builder.root), *(entry.path for entry in entries)):

@@ -28,14 +28,12 @@ from memory_assets.sources.scanning import Parsed, ScanBuilder
 MAX_SEED_BYTES = 16 << 20
 """Largest seed.json that is read: tens of thousands of learnings."""
 SUPPORTED_MAJOR = 1
-"""Supported major version of the schema."""
 
 LEARNING_KINDS = {
     "patterns": Kind.PATTERN,
     "insights": Kind.INSIGHT,
     "selfKnowledge": Kind.SELF_KNOWLEDGE,
 }
-"""Kind of the learnings in each array of `learned`."""
 
 _UNCONFIRMED_CONFIDENCE = 0.5
 _KNOWN_KEYS = frozenset(("version", "identity", "learned", "state", "tanaIntegration"))
@@ -69,8 +67,6 @@ def scan(path: Path, known: Mapping[str, FileStamp] | None, *, max_bytes: int = 
 
 @dataclass(slots=True)
 class _Seed:
-    """Parser of one seed.json."""
-
     path: str
     notes: list[str]
     items: list[SourceItem] = field(default_factory=list)
@@ -133,7 +129,6 @@ class _Seed:
         return None
 
     def _add_entry(self, entry: Any, where: str, kind: Kind) -> None:
-        """Add one entry to the items, or to the refusals."""
         entry_id = entry.get("id") if isinstance(entry, dict) else None
         key = _key(shown_path(entry_id.strip())) if isinstance(entry_id, str) and entry_id.strip() else None
         try:

@@ -88,7 +88,6 @@ def is_home(project: str) -> bool:
 
 
 def _find_worktrees(repository: Path) -> Iterator[Path]:
-    """Yield the folders of a repository's linked worktrees."""
     for pointer in sorted((repository / ".git" / "worktrees").glob("*/gitdir"))[:_MOST_WORKTREES]:
         if text := _read(pointer, _POINTER_BYTES).strip():
             yield Path(text).parent

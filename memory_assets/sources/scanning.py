@@ -30,7 +30,7 @@ class Parsed(NamedTuple):
     projects: Iterable[str] = ()
 
 
-_GONE = "an earlier run read it, but now it is missing or not mounted; its memories are kept"
+_GONE = "an earlier run read it, but now it is gone or not mounted; its memories are kept"
 _GONE_MEND = "put it back, or retire its memories with `memory run --gone {}`"
 
 
