@@ -140,7 +140,7 @@ class _Seed:
                 return
             if read.id in self.paths_by_id:
                 raise RefusedFileError(
-                    f"its id `{read.id[:60]}` is that of {self.paths_by_id[read.id]}",
+                    f"its id `{read.id[:60]}` is already used by {self.paths_by_id[read.id]}",
                     "give it an id of its own or delete it",
                     f"{where}.id",
                 )
