@@ -175,7 +175,7 @@ def test_apply_moves_what_was_decided_and_undo_brings_it_back_byte_for_byte(deci
     assert [each.title for each in outcome.planned.outdone] == ["role"]
     assert outcome.planned.plan.told == (
         "REFERENCE: 2 entries named 'graf' say the same and become one.",
-        "USER: of 2 entries named 'role' the newest stands, 1 kept as history.",
+        "USER: of 2 entries named 'role' the newest wins, 1 kept as history.",
     )
     assert {(each.path.name, each.reason) for each in outcome.planned.waiting} == {("tabs.md", "its proposal was rejected")}
     again = open_curation().apply()
@@ -269,7 +269,7 @@ def test_a_real_kill_loses_nothing_and_the_next_apply_finishes(
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout
         assert process.stdout.readline() == "deleted\n"
-        with pytest.raises(ConflictError, match="Another check, review, apply or undo is at work"):
+        with pytest.raises(ConflictError, match="Another check, review, apply or undo is running"):
             open_curation().apply()
         process.send_signal(signal.SIGKILL)
     seen = visible_texts(decided)
@@ -374,7 +374,7 @@ def test_two_at_once_one_refuses(decided: Path, open_curation: OpenCuration) -> 
     before = tree(decided)
     with alone(curation.folder, curation.projects_dir), ThreadPoolExecutor() as others:
         for step in (open_curation().apply, open_curation().undo, open_curation().check):
-            with pytest.raises(ConflictError, match="Another check, review, apply or undo is at work"):
+            with pytest.raises(ConflictError, match="Another check, review, apply or undo is running"):
                 others.submit(step).result()
     assert tree(decided) == before
 
@@ -388,7 +388,7 @@ def test_a_canonical_file_that_was_edited_since_is_kept_by_undo(decided: Path, o
 
     _, left = open_curation().undo()
 
-    assert left == (f"{canonical} changed since and stays as it is.",)
+    assert left == (f"{canonical} changed since and was left alone.",)
     assert "Since June 9000." in canonical.read_text()
     assert index.read_text() == "- [Tea](tea.md)\n- [Role](role2.md)\n- [Mornings](mornings.md)\n"
 

@@ -327,7 +327,7 @@ def test_the_commands_from_check_to_undo(sample_home: Path) -> None:
     planned = json.loads(memory("apply", "--dry-run", "--json"))
     assert tree(sample_home / ".claude") == before
     assert len(planned["taken"]) == 31
-    assert "of 3 entries named 'user-role' the newest stands, 2 kept as history" in memory("apply")
+    assert "of 3 entries named 'user-role' the newest wins, 2 kept as history" in memory("apply")
     assert not (sample_home / ".claude/projects/-home-mira-lab/memory/feedback_terraform_plan_first.md").exists()
     assert "31 files back" in memory("undo")
     assert tree(sample_home / ".claude") == before
@@ -359,7 +359,7 @@ def test_a_decision_is_answered_in_a_few_lines_and_an_apply_by_silo(
         "4 canonical files would be written, 5 silo files would be deleted.",
         f"Canonical files go to {homes}.",
         f"  {ATLAS}: 3 would be deleted, 2 not taken",
-        "    1 × not taken: its proposal is PENDING; `memory learn review` decides",
+        "    1 × not taken: its proposal is PENDING; decide with `memory learn review`",
         "    1 × not taken: its proposal was rejected",
     ]
     assert str(atlas) not in said

@@ -174,9 +174,9 @@ def test_nothing_to_say_is_silence_and_so_is_failure(settings: Settings, atlas: 
         ("garbage", "JSONDecodeError"),
         ("{", "JSONDecodeError"),
         ("[" * 100_000, "RecursionError"),
-        ("null", "The hook's input is no JSON object."),
-        ("[]", "The hook's input is no JSON object."),
-        ('{"session_id": 7, "cwd": {}}', "The hook's input holds no text as session_id, cwd."),
+        ("null", "The hook's input is not a JSON object."),
+        ("[]", "The hook's input is not a JSON object."),
+        ('{"session_id": 7, "cwd": {}}', "The hook's input has fields that are not text: session_id, cwd."),
     ],
 )
 def test_broken_input_of_the_hook_is_logged_and_told_nothing(settings: Settings, text: str, failure: str) -> None:
