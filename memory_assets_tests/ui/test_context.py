@@ -23,7 +23,7 @@ def test_a_document_is_shown_with_what_was_left_out(tenant: Tenant, visitor: Vis
         )
     page = visitor.get("/context?topic=billing+export&budget=500").text
     assert "of 500 tokens" in page
-    assert re.search(r"budget: it takes \d+ tokens, \d+ were left|of its words stand in", page)
+    assert re.search(r"budget: it takes \d+ tokens, \d+ were left|of its words are in", page)
     large = visitor.get("/context?topic=billing+export&budget=16000&lens=debugging").text
     assert large.count(">nothing</td>") < page.count(">nothing</td>")
     assert visitor.get("/context?topic=x&lens=nonsense").status_code == 400
