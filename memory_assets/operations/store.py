@@ -12,7 +12,7 @@ from memory_assets.learn.briefing import tell_brief
 from memory_assets.models import NewMemory
 from memory_assets.operations.answers import LocalTime, MemoryView, join_lines
 from memory_assets.recall.similar import Echo, find_neighbours, judge_neighbours
-from memory_assets.sources.dating import CLOCK_DIFFERENCE, lies_ahead
+from memory_assets.sources.dating import CLOCK_DIFFERENCE, is_in_future
 from memory_assets.tenants import Tenant
 
 _log = logging.getLogger(__name__)
@@ -78,8 +78,8 @@ class StoredMemory(MemoryView):
 
 
 def store(tenant: Tenant, given: NewMemory) -> StoredMemory:
-    """Store one text. Texts that other threads store in the same tenant at the same time share its commit."""
-    if given.created_at and lies_ahead(given.created_at):
+    """Remember one text; texts that other threads store in the same tenant at the same time share its commit."""
+    if given.created_at and is_in_future(given.created_at):
         raise InvalidInputError(f"created_at {given.created_at:%Y-%m-%d} lies in the future; give a time up to now.")
     if given.id is None:
         return tenant.commits.run(given, lambda batch: _answer_stored(tenant, store_memories(tenant, batch)))

@@ -85,7 +85,7 @@ def utc_time(text: object) -> datetime | None:
         return None
 
 
-def lies_ahead(moment: datetime) -> bool:
+def is_in_future(moment: datetime) -> bool:
     """Whether a time lies in the future by more than clocks differ (one day)."""
     return moment > datetime.now(UTC) + CLOCK_DIFFERENCE
 

@@ -7,7 +7,7 @@ from pathlib import PurePath
 from typing import Any
 
 from memory_assets.models import Kind, Source, SourceItem
-from memory_assets.sources.dating import Dating, lies_ahead, utc_time
+from memory_assets.sources.dating import Dating, is_in_future, utc_time
 from memory_assets.sources.files import RefusedFileError, decode
 from memory_assets.sources.frontmatter import parse
 from memory_assets.sources.scanning import Parsed, ScanBuilder
@@ -141,7 +141,7 @@ def memory_item(
     top = {name: value for name, value in mapping.items() if name != "metadata" or not isinstance(value, dict)}
     written = _find_time(("modified", "created", "date", "ingested_at"), top, nested)
     type_form = ""
-    if written and lies_ahead(written):
+    if written and is_in_future(written):
         raise RefusedFileError(f"its time {written:%Y-%m-%d} lies in the future", "write a time up to now", transient=True)
     if kind is None:
         kind, type_form = _pop_kind(top, nested)
