@@ -34,12 +34,16 @@ if TYPE_CHECKING:
 @timezone_option
 @creating_option
 def store(tenant: "Tenant", text: tuple[str, ...], kind: str, project: str, here: bool, **fields: Any) -> "Answer":
-    """Store a text as a memory; `-` reads it from standard input."""
-    from memory_assets.sources.projects import project_at_hand
+    """Remember a text; `-` reads it from standard input."""
+    from memory_assets.sources.projects import current_project
 
-    at_hand = project_at_hand() if here else None
+    current = current_project() if here else None
     memory = NewMemory(
-        read_text(" ".join(text)), Source.CLI, Kind(kind), project=project or (at_hand.folder if at_hand else ""), **fields
+        read_text(" ".join(text)),
+        Source.CLI,
+        Kind(kind),
+        project=project or (current.folder if current else ""),
+        **fields,
     )
     return operations.store.store(tenant, memory)
 

@@ -123,8 +123,8 @@ timezone_option = click.option(
 here_option = click.option(
     "--here",
     is_flag=True,
-    callback=lambda _context, _parameter, is_wanted: _project_at_hand() if is_wanted else None,
-    help="Only memories of this directory's project, of no project, or about the user.",
+    callback=lambda _context, _parameter, is_wanted: _current_project() if is_wanted else None,
+    help="Only of this directory's project, of none, or about the user.",
 )
 """Option whose parameter `here` is the working directory's `Project`, or None."""
 
@@ -194,7 +194,7 @@ def _print_text(text: str) -> None:
         say(folded[len(lead) :], bold=bool(line) and not lead)
 
 
-def _project_at_hand() -> "Project | None":
-    from memory_assets.sources.projects import project_at_hand
+def _current_project() -> "Project | None":
+    from memory_assets.sources.projects import current_project
 
-    return project_at_hand()
+    return current_project()

@@ -62,9 +62,9 @@ def ui(*, no_browser: bool, tenant: Tenant) -> None:
 def mcp(tenant: Tenant) -> None:
     """Serve the memory to an assistant over MCP, on standard input and output, in the working directory's project."""
     from memory_assets.mcp.stdio import serve
-    from memory_assets.sources.projects import project_at_hand
+    from memory_assets.sources.projects import current_project
 
-    serve(tenant, project_at_hand())
+    serve(tenant, current_project())
 
 
 @click.group()

@@ -32,9 +32,9 @@ def session_start(tenant: str | None, quiet: str | None) -> None:
 
     places = read_hook_settings(chosen_tenant(tenant))
     if quiet:
-        from memory_assets.sources.projects import project_at_hand
+        from memory_assets.sources.projects import current_project
 
-        project = project_at_hand()
+        project = current_project()
         if project is None:
             raise click.UsageError("This directory belongs to no project; go into one first.")
         set_quiet(places.folder, project, quiet=quiet == "off")

@@ -58,7 +58,7 @@ def may_be_called(project: str, name: str) -> bool:
     )
 
 
-def project_at_hand() -> Project | None:
+def current_project() -> Project | None:
     """Return the project of the working directory; None if it belongs to no project or no longer exists."""
     try:
         return project_of(Path.cwd())
