@@ -18,7 +18,7 @@ from memory_assets.models import FileStamp, Refusal, Source
 MAX_BYTES = 1 << 20
 """Largest Markdown file that is read. A memory is a note of a few kilobytes."""
 
-NOT_LOOKED_INTO = -1
+UNREAD_SIZE = -1
 """Size in the stamp of a file that could not be opened. It equals no real stamp, so every run retries."""
 
 READ_SECONDS = 20.0

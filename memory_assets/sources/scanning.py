@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from memory_assets.models import FileScan, FileStamp, Hook, Refusal, Scan, Source, SourceItem
 from memory_assets.sources.files import (
-    NOT_LOOKED_INTO,
+    UNREAD_SIZE,
     RefusedFileError,
     denied,
     digest_of,
@@ -101,9 +101,8 @@ class ScanBuilder:
 
     def _refuse_missing(self, shown: str) -> None:
         self.unreadable.add(shown)
-        self._add_refusal(
-            shown, FileStamp(NOT_LOOKED_INTO, 0, 0), RefusedFileError(_GONE, _GONE_MEND.format(quote(shown)), transient=True)
-        )
+        gone = RefusedFileError(_GONE, _GONE_MEND.format(quote(shown)), transient=True)
+        self._add_refusal(shown, FileStamp(UNREAD_SIZE, 0, 0), gone)
 
     def cannot_list(self, folder: str, error: OSError) -> None:
         """Refuse a folder that cannot be listed, once a scan."""
@@ -149,7 +148,7 @@ class ScanBuilder:
 
     def _visit(self, path: str, read_or_refusal: Callable[[], tuple[Parsed, str]] | RefusedFileError) -> None:
         shown = shown_path(path)
-        stamp = FileStamp(NOT_LOOKED_INTO, 0, 0)
+        stamp = FileStamp(UNREAD_SIZE, 0, 0)
         try:
             stamp = stamp_of(path, self.root)
             if self.known is None:
@@ -173,7 +172,7 @@ class ScanBuilder:
 
     def _add_refusal(self, shown: str, stamp: FileStamp, error: RefusedFileError) -> None:
         if error.transient:
-            stamp = replace(stamp, size=NOT_LOOKED_INTO)
+            stamp = replace(stamp, size=UNREAD_SIZE)
             if self.known and self.known.get(shown) == stamp:
                 self.unchanged.append(shown)
                 return
