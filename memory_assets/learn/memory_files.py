@@ -18,7 +18,7 @@ from urllib.parse import unquote
 
 from memory_assets.ingest.scans import StoredItem, read_items, refusals_of
 from memory_assets.models import Kind, Refusal, Source
-from memory_assets.sources.claude_silos import INDEX_NAME, Pointer, pointer
+from memory_assets.sources.claude_silos import INDEX_NAME, Pointer, parse_pointer
 from memory_assets.sources.dating import utc_seconds
 from memory_assets.sources.files import MAX_BYTES, RefusedFileError, decode, denied, digest_of, read_source_file, wide_encoding
 from memory_assets.sources.frontmatter import parse
@@ -244,7 +244,7 @@ def _split_lines(data: bytes) -> Iterator[tuple[bytes, Pointer | None]]:
             text = line.decode("utf-8")
         except UnicodeDecodeError:
             text = line.decode("cp1252", "replace")
-        yield line, pointer(text.rstrip("\r\n"))
+        yield line, parse_pointer(text.rstrip("\r\n"))
 
 
 HOME_OF = {kind: home for home, kind in HOMES.items()}

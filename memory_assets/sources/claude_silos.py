@@ -71,7 +71,7 @@ def parse_index(data: bytes, *, prefix: str, path: str, dating: Dating, project:
     for title, heading, lines in _split_sections(parse(text)[1]):
         kept: list[str] = []
         for line in lines:
-            pointed = pointer(line)
+            pointed = parse_pointer(line)
             if pointed and not pointed.is_wiki:
                 hooks.append(Hook(prefix + pointed.name, pointed.hook))
             elif kept or not _BLANK_LINE.fullmatch(line):
@@ -109,7 +109,7 @@ def parse_index(data: bytes, *, prefix: str, path: str, dating: Dating, project:
     return Parsed(items, () if items else [only_pointers], hooks)
 
 
-def pointer(line: str) -> Pointer | None:
+def parse_pointer(line: str) -> Pointer | None:
     """Parse a line of an index; return None unless it is a pointer and nothing else.
 
     A pointer is a list item, a plain line or a table row. A checkbox before the link and a dash before the hook are optional.
