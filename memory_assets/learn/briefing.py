@@ -85,7 +85,7 @@ def renew_brief(tenant: "Tenant") -> None:
     _update(tenant, lambda brief: _build(tenant, brief))
 
 
-def tell_brief(tenant: "Tenant", changed: "Iterable[Memory]") -> None:
+def update_brief(tenant: "Tenant", changed: "Iterable[Memory]") -> None:
     """Update the lines of changed memories in the brief; build the brief if there is none. A failure is only logged."""
     now = {memory.id: memory for memory in changed}
 

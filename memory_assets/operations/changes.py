@@ -18,7 +18,7 @@ from memory_assets.language.guard import guard_text
 from memory_assets.language.secrets import mask
 from memory_assets.language.tags import normalise_tag
 from memory_assets.language.validation import validate_tags
-from memory_assets.learn.briefing import tell_brief
+from memory_assets.learn.briefing import update_brief
 from memory_assets.models import LAST_CHANGE, MACHINE, REVISES, Memory, NewMemory, SecretPolicy, Source, State
 from memory_assets.operations.answers import LocalTime, MemoryView, name_of, passage
 from memory_assets.operations.fields import Content, Reference, Tags
@@ -78,7 +78,7 @@ def commit_changes(tenant: Tenant, changes: Sequence[tuple[Memory, Memory]]) -> 
     if not tenant.memories.change_together(to_arrow(after).select(_COLUMNS), [each.updated_at for each, _ in changes]):
         number = changes[0][0].id
         raise ChangedMeanwhileError(f"The memory {number} was changed this moment; look at it (show {number}), then try again.")
-    tell_brief(tenant, after)
+    update_brief(tenant, after)
     if not tenant.on_commit:
         tenant.memories.upkeep.after_commit()
     return after
@@ -169,9 +169,9 @@ def edit(tenant: Tenant, reference: str | int, content: Content, *, source: Sour
         **{field.name: getattr(old, field.name) for field in fields(NewMemory) if field.name not in _NOT_INHERITED} | own
     )
     newer = revise_memory(tenant, old, given).memory
-    tell_brief(tenant, [find_memory(tenant, old.id), newer])
-    summary = f"Edited: {old.id} is history, {newer.id} takes its place\n   {passage(newer.content)}"
-    return EditedMemory.of(newer, replaces=old.id, summary=summary)
+    update_brief(tenant, [find_memory(tenant, old.id), newer])
+    said = f"Edited: {old.id} is history, {newer.id} takes its place\n   {passage(newer.content)}"
+    return EditedMemory.of(newer, replaces=old.id, said=said)
 
 
 def tag(

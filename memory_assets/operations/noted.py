@@ -93,7 +93,7 @@ def store_noted(tenant: Tenant, ids: Sequence[str]) -> NotedSentences:
         ProcessingError: A note cannot be stored; earlier ones are stored.
     """
     from memory_assets.ingest.direct import store_once
-    from memory_assets.learn.briefing import tell_brief
+    from memory_assets.learn.briefing import update_brief
     from memory_assets.stores.rows import content_hash, derived_id
 
     picked, settled = _pick_notes(tenant, ids)
@@ -111,7 +111,7 @@ def store_noted(tenant: Tenant, ids: Sequence[str]) -> NotedSentences:
         )
         memory = store_once(tenant, given).memory
         settle(tenant.folder, [each])
-        tell_brief(tenant, [memory])
+        update_brief(tenant, [memory])
         stored.append(NotedView.of(each, stored=memory.id))
     tenant.memories.upkeep.after_commit()
     return _answer(stored, "stored", settled)

@@ -8,7 +8,7 @@ from pydantic import Field
 from memory_assets.errors import InvalidInputError, format_trace
 from memory_assets.ingest.direct import Stored, store_memories, store_once
 from memory_assets.language.secrets import marks
-from memory_assets.learn.briefing import tell_brief
+from memory_assets.learn.briefing import update_brief
 from memory_assets.models import NewMemory
 from memory_assets.operations.answers import LocalTime, MemoryView, join_lines
 from memory_assets.recall.similar import Echo, find_neighbours, judge_neighbours
@@ -93,7 +93,7 @@ def _answer_stored(tenant: Tenant, stored: Sequence[Stored]) -> list[StoredMemor
         tenant.on_commit(len(answers))
     else:
         tenant.memories.upkeep.after_commit()
-        tell_brief(tenant, [each.memory for each in stored])
+        update_brief(tenant, [each.memory for each in stored])
     return answers
 
 
