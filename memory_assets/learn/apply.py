@@ -81,7 +81,7 @@ def undo(plan: Plan, journal: Journal, folder: Path, projects_dir: Path) -> list
 
 
 @contextmanager
-def alone(folder: Path, projects_dir: Path) -> Iterator[None]:
+def lock_curation(folder: Path, projects_dir: Path) -> Iterator[None]:
     """Lock out every other check, review, apply and undo of this tenant or of the same silos. Raise ConflictError if one runs."""
     make_folders(folder)
     with ExitStack() as locks:

@@ -17,7 +17,7 @@ from memory_assets.errors import ConflictError, NotFoundError
 from memory_assets.ingest.direct import import_memories
 from memory_assets.ingest.scans import drop_path, refresh_source
 from memory_assets.language.guard import mask_value, refusal_of, without_secrets
-from memory_assets.learn.apply import alone, execute, undo
+from memory_assets.learn.apply import execute, lock_curation, undo
 from memory_assets.learn.brief import Backlog
 from memory_assets.learn.journal import Decisions, Journal, Plan, Proposal, Status, read_decisions, write_decisions
 from memory_assets.learn.memory_files import FileReader, read_homes, read_silos
@@ -118,7 +118,7 @@ class Curation:
 
     def check(self, *, deeper: bool = False) -> Checked:
         """Read silos and signals, make proposals and write PAI's two reports. `deeper` also considers feedback that passes through."""
-        with alone(self.folder, self.projects_dir):
+        with lock_curation(self.folder, self.projects_dir):
             self.refresh()
             silos = read_silos(self.tenant)
             before = self.decisions()
@@ -156,7 +156,7 @@ class Curation:
 
     def decide(self, changes: Iterable[Decided]) -> Decisions:
         """Save a person's decisions, including edits in `review.md`."""
-        with alone(self.folder, self.projects_dir):
+        with lock_curation(self.folder, self.projects_dir):
             decisions = self.decisions()
             for change in changes:
                 proposal = decisions.find(change.id)
@@ -176,7 +176,7 @@ class Curation:
 
     def apply(self) -> ApplyOutcome:
         """Finish an interrupted apply or undo, then execute the decisions."""
-        with alone(self.folder, self.projects_dir):
+        with lock_curation(self.folder, self.projects_dir):
             finished, left = None, list[str]()
             if (number := self.journal.unfinished()) is not None:
                 finished = self.journal.plan(number)
@@ -192,7 +192,7 @@ class Curation:
 
     def undo(self) -> tuple[Plan, tuple[str, ...]]:
         """Revert the last apply; return its plan, and sentences about files that were left alone."""
-        with alone(self.folder, self.projects_dir):
+        with lock_curation(self.folder, self.projects_dir):
             number = self.journal.latest()
             if number is None:
                 raise ConflictError("There is no apply to undo.")

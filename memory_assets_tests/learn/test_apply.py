@@ -21,7 +21,7 @@ import pytest
 from memory_assets.errors import ConflictError
 from memory_assets.ingest.scans import read_items, refresh_source, refusals
 from memory_assets.language.embedders import open_embedder
-from memory_assets.learn.apply import alone
+from memory_assets.learn.apply import lock_curation
 from memory_assets.learn.curation import Curation
 from memory_assets.learn.journal import Status
 from memory_assets.learn.memory_files import read_silos
@@ -372,7 +372,7 @@ def test_nothing_is_touched_over_links_or_outside_of_silos(
 def test_two_at_once_one_refuses(decided: Path, open_curation: OpenCuration) -> None:
     curation = open_curation()
     before = tree(decided)
-    with alone(curation.folder, curation.projects_dir), ThreadPoolExecutor() as others:
+    with lock_curation(curation.folder, curation.projects_dir), ThreadPoolExecutor() as others:
         for step in (open_curation().apply, open_curation().undo, open_curation().check):
             with pytest.raises(ConflictError, match="Another check, review, apply or undo is running"):
                 others.submit(step).result()
