@@ -77,7 +77,7 @@ class Context:
     """Most relevant first."""
     asked: frozenset[str]
     """Stems of the topics' words, by which passages are chosen."""
-    over: Mapping[str, Node]
+    path_nodes: Mapping[str, Node]
     """Nodes on the paths, by id."""
     backend: str
     at: datetime
@@ -140,7 +140,7 @@ def assemble(reader: "StoreReader", request: Request, now: datetime | None = Non
             for each in nodes
         ),
         asked=frozenset().union(*(question.stems for question in questions)),
-        over=reader.nodes({end for link in links for end in (link.origin, link.target)} | set(reader.replaced.values())),
+        path_nodes=reader.nodes({end for link in links for end in (link.origin, link.target)} | set(reader.replaced.values())),
         backend=reader.backend,
         at=moment,
         embedded=bool(nodes) and nodes[0].similarity is not None,

@@ -120,7 +120,7 @@ class Document(ABC):
         asked = self.context.asked
         if ranked.visit.path:
             last = ranked.visit.path[-1]
-            origin = self.context.over.get(last.origin)
+            origin = self.context.path_nodes.get(last.origin)
             asked |= stems(f"{origin.name if origin and origin.titled else ''} {last.reason}")
         return cut(ranked.node.content, asked, most, focused=focused)
 
@@ -146,7 +146,7 @@ class Document(ABC):
 
     def _name_of(self, node: str) -> str:
         """Return the name of a node for use in a sentence; the id of a memory without a title."""
-        known = self.context.over.get(node)
+        known = self.context.path_nodes.get(node)
         return quoting.name(known.name) if known and known.titled else f"id {self.context.short(node)}"
 
     def _describe_path(self, path: Sequence[Link]) -> list[str]:
