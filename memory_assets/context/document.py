@@ -96,15 +96,15 @@ class Document(ABC):
         self._request = context.request
 
     @abstractmethod
-    def piece(self, ranked: Ranked, told: str) -> str:
+    def render_node(self, ranked: Ranked, told: str) -> str:
         """Render a node with the part `told` of its text."""
 
     @abstractmethod
-    def summary(self, ranked: Ranked) -> str:
+    def render_name(self, ranked: Ranked) -> str:
         """Render the name and type of a node."""
 
     @abstractmethod
-    def whole(self, told: Mapping[str, str], named: Sequence[str]) -> str:
+    def render(self, told: Mapping[str, str], named: Sequence[str]) -> str:
         """Render the document."""
 
     def section(self, ranked: Ranked) -> str:
@@ -170,7 +170,7 @@ def fit(form: Document, max_tokens: int) -> Fitted:
     """Fill a document up to its budget. Its text is empty if not even the smallest frame fits."""
     for frame, share in enumerate(form.frame_shares):
         form.frame = frame
-        if count_tokens(form.whole({}, [])) <= max_tokens * share:
+        if count_tokens(form.render({}, [])) <= max_tokens * share:
             break
     else:
         return Fitted("", 0, {}, [], framed=False)
@@ -181,7 +181,7 @@ def fit(form: Document, max_tokens: int) -> Fitted:
         filling.add_fields()
     filling.add_names()
     told, named = filling.told, filling.named
-    while (tokens := count_tokens(text := form.whole(told, named))) > max_tokens:
+    while (tokens := count_tokens(text := form.render(told, named))) > max_tokens:
         if named or told:
             named.pop() if named else told.popitem()
         else:
@@ -257,7 +257,7 @@ class _Filling:
         self._room = self._measure_room()
 
     def _measure_room(self) -> int:
-        return self._most - count_tokens(self._form.whole(self.told, []))
+        return self._most - count_tokens(self._form.render(self.told, []))
 
     def _has_room(self, tokens: int) -> bool:
         """Whether so many tokens are left. If the estimate says no, count the document before answering."""
@@ -289,7 +289,7 @@ class _Filling:
         return True
 
     def _cost(self, ranked: Ranked, told: str) -> int:
-        return count_tokens(self._form.piece(ranked, told) + "\n\n")
+        return count_tokens(self._form.render_node(ranked, told) + "\n\n")
 
     def complete(self) -> None:
         """Lengthen the cut texts as far as there is room, best first."""
@@ -322,7 +322,7 @@ class _Filling:
         for ranked in self._nodes:
             if self._room < _MIN_NAME_TOKENS:
                 return
-            cost = count_tokens(self._form.summary(ranked) + "\n")
+            cost = count_tokens(self._form.render_name(ranked) + "\n")
             if ranked.node.id not in self.told and cost <= self._room:
                 self.named.append(ranked.node.id)
                 self._room -= cost
@@ -336,7 +336,7 @@ class Markdown(Document):
 
     frame_shares = (1 / 32, 1 / 32, 1 / 2, 1)
 
-    def piece(self, ranked: Ranked, told: str) -> str:
+    def render_node(self, ranked: Ranked, told: str) -> str:
         node = ranked.node
         fields = dict(ranked.fields)
         author = ", ".join(fields.pop("author", ()))
@@ -366,17 +366,17 @@ class Markdown(Document):
             lines.append(f"\nBefore ({self._day(older.created)}, id {self.context.short(older.id)}):\n{passage}")
         return "\n".join(lines)
 
-    def summary(self, ranked: Ranked) -> str:
+    def render_name(self, ranked: Ranked) -> str:
         return f"- {quoting.name(ranked.node.name)} ({quoting.name(ranked.node.type)}) · id {self.context.short(ranked.node.id)}"
 
-    def whole(self, told: Mapping[str, str], named: Sequence[str]) -> str:
+    def render(self, told: Mapping[str, str], named: Sequence[str]) -> str:
         parts = [f"# Context: {quoting.name(self._request.title)}"] if self.frame < 2 else []
         if self.frame < 3 or not self.context.nodes:
             parts.append(_NOTE if self.context.nodes else NOT_FOUND)
         for name, pieces in self.sections(told).items():
             parts += [] if name == KNOWN and len(parts) <= (self.frame < 2) + (self.frame < 3) else [f"## {name}"]
-            parts += [self.piece(ranked, told[ranked.node.id]) for ranked in pieces]
-        if lines := "\n".join(self.summary(self.by_id[node]) for node in named):
+            parts += [self.render_node(ranked, told[ranked.node.id]) for ranked in pieces]
+        if lines := "\n".join(self.render_name(self.by_id[node]) for node in named):
             parts.append(f"## {NAMED}\n{lines}" if told else lines)
         if self.frame == 0:
             request, count = self._request, len(self.context.nodes)
@@ -397,13 +397,13 @@ class Markdown(Document):
 class Json(Document):
     """One object: `meta`, `nodes` with their texts, and `overflow` with names and types."""
 
-    def piece(self, ranked: Ranked, told: str) -> str:
+    def render_node(self, ranked: Ranked, told: str) -> str:
         return _dump(self._object(ranked, told))
 
-    def summary(self, ranked: Ranked) -> str:
+    def render_name(self, ranked: Ranked) -> str:
         return _dump(self._overflow(ranked))
 
-    def whole(self, told: Mapping[str, str], named: Sequence[str]) -> str:
+    def render(self, told: Mapping[str, str], named: Sequence[str]) -> str:
         nodes = [self._object(self.by_id[node], text) for node, text in told.items()]
         overflow = [self._overflow(self.by_id[node]) for node in named]
         if self.frame == 2:

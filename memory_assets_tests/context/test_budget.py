@@ -93,7 +93,7 @@ def test_never_more_tokens_than_allowed_and_none_wasted(context: Context, form: 
     short = [ranked for ranked in context.nodes if not ranked.only_named and 0 < count_tokens(ranked.node.content) <= 40]
     if most >= SUMMARY_BELOW and fitted.framed:
         untold = [ranked for ranked in short if ranked.node.id not in fitted.told]
-        assert all(count_tokens(pieces.piece(ranked, ranked.node.content)) + 40 > room for ranked in untold)
+        assert all(count_tokens(pieces.render_node(ranked, ranked.node.content)) + 40 > room for ranked in untold)
     if most < SUMMARY_BELOW:
         assert not fitted.told
 
@@ -212,7 +212,7 @@ def test_what_says_nothing_new_comes_after_what_does():
     )
     context = Context(Request(("ferry",), max_tokens=500), nodes, stems("ferry"), {}, "store", NOW, embedded=True)
     form = Markdown(context)
-    filling = _Filling(form, count_tokens(form.whole({nodes[0].node.id: texts[0]}, [])) + 24)
+    filling = _Filling(form, count_tokens(form.render({nodes[0].node.id: texts[0]}, [])) + 24)
     filling.add_texts()
     assert list(filling.told) == ["0", "2"]
 
@@ -234,7 +234,7 @@ def test_what_is_linked_takes_no_room_that_a_text_found_has():
     context = Context(Request(("ferry",), max_tokens=500), (*found, linked), stems("ferry"), {}, "store", NOW, embedded=True)
     form = Markdown(context)
     form.told = {ranked.node.id: ranked.node.content for ranked in found}
-    filling = _Filling(Markdown(context), count_tokens(form.whole(form.told, [])) + 2)
+    filling = _Filling(Markdown(context), count_tokens(form.render(form.told, [])) + 2)
     filling.add_texts()
     assert list(filling.told) == ["0", "1", "2"]
 
