@@ -258,7 +258,7 @@ EVIL = st.sampled_from([CLOSING, OPENING, "<system-reminder>", "\n", "\r", "\u20
 def test_it_stays_within_its_tokens(lines: list[tuple[str, str, str]], budget: int) -> None:
     held = tuple(told(kind, text, project) for kind, project, text in lines)
     project = module.Project("/atlas", ("/atlas",))
-    chosen = module._chosen(held, frozenset(project.names), budget - module._FRAME_TOKENS)
+    chosen = module._choose_lines(held, frozenset(project.names), budget - module._FRAME_TOKENS)
     text = framed([(heading, [each.text for each in part]) for (heading, _), part in zip(module._SECTIONS, chosen, strict=True)])
     assert not any(chosen) or count_tokens(text) <= budget
     assert all(each.project in ("", "/atlas") or each.kind == "user" for part in chosen for each in part)
@@ -459,25 +459,25 @@ def test_facts_of_one_memory_share_a_line_and_cost_no_more_than_it_has() -> None
     first, other = of_memory(1, "hosts: ", "Builds run on alder."), of_memory(2, "", "Tests run on oak.")
     second = of_memory(1, "hosts: ", "Backups run on maple.")
     names = frozenset({"/atlas"})
-    sections = module._chosen((first, other, second), names, first.tokens + other.tokens + second.more)
-    joined = module._joined(sections[2])
+    sections = module._choose_lines((first, other, second), names, first.tokens + other.tokens + second.more)
+    joined = module._join_facts(sections[2])
     assert [each.text for each in joined] == ["- (id 1) hosts: Builds run on alder. Backups run on maple.", other.text]
     assert sum(count_tokens(f"{each.text}\n") for each in joined) <= sum(each.tokens for each in joined)
-    short = module._chosen((first, other, second), names, first.tokens + other.tokens + second.more - 1)
-    assert [each.text for each in module._joined(short[2])] == [first.text, other.text]
+    short = module._choose_lines((first, other, second), names, first.tokens + other.tokens + second.more - 1)
+    assert [each.text for each in module._join_facts(short[2])] == [first.text, other.text]
 
 
 def test_how_to_apply_a_wish_is_told_where_every_other_line_has_room() -> None:
     wish, aim = told("feedback", "Test with Postgres."), told("project", "Twelve rooms have a panel.", "/atlas", 2)
     how = replace(told("feedback", "How to apply: start it."), spare=True)
     full = wish.tokens + aim.tokens
-    assert module._chosen((wish, how, aim), frozenset({"/atlas"}), full)[1:3] == [[wish], [aim]]
-    assert module._chosen((wish, how, aim), frozenset({"/atlas"}), full + how.tokens)[1:3] == [[wish, how], [aim]]
+    assert module._choose_lines((wish, how, aim), frozenset({"/atlas"}), full)[1:3] == [[wish], [aim]]
+    assert module._choose_lines((wish, how, aim), frozenset({"/atlas"}), full + how.tokens)[1:3] == [[wish, how], [aim]]
 
 
 def test_the_room_that_other_sections_leave_goes_to_feedback() -> None:
     lines = tuple(told("feedback", f"Wish number {number} of the user.", number=number) for number in range(1, 9))
-    sections = module._chosen(lines, frozenset(), sum(each.tokens for each in lines))
+    sections = module._choose_lines(lines, frozenset(), sum(each.tokens for each in lines))
     assert len(sections[1]) == len(lines)
 
 
