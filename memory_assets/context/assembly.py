@@ -162,7 +162,7 @@ def _resolve(reader: "StoreReader", question: "Question", now: datetime, warning
         return _Starts(reader.understand(text, now), {newest: 1.0}, frozenset({newest}))
     candidates = reader.named(question)
     found = reader.search(question, _MAX_HITS, now)
-    meant = names.meant(topic, candidates)
+    meant = names.choose_meant(topic, candidates)
     if any(len({each.id for each in meant if each.id.isdigit() is ours}) > 1 for ours in (True, False)):
         choices = ", ".join(f"{candidate.name} (id {candidate.id})" for candidate in meant)
         warnings.append(f"{topic!r} may be any of {choices}; give an id to choose.")

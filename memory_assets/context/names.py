@@ -25,7 +25,7 @@ _MAX_NAME_LENGTH = 60
 _MIN_RUN_LENGTH = 3
 _MAX_RUN_WORDS = 10
 _MAX_TYPOS = 3
-"""Edit distance up to which a name is a candidate; `meant` decides."""
+"""Edit distance up to which a name is a candidate; `choose_meant` decides."""
 _MAX_CANDIDATES = 200
 _MIN_CONFIDENCE, _MAX_UNEQUAL_CONFIDENCE, _ENTITY_BONUS = 0.85, 0.95, 0.05
 _CLEAR_MARGIN = 0.1
@@ -97,7 +97,7 @@ def _word_runs(text: str) -> set[str]:
     return {run for run in runs if len(run) >= _MIN_RUN_LENGTH}
 
 
-def meant(topic: str, candidates: Sequence[Candidate]) -> list[Candidate]:
+def choose_meant(topic: str, candidates: Sequence[Candidate]) -> list[Candidate]:
     """Choose the nodes that a topic means by their names: none, a clear winner, or at most five, surest first."""
     wanted = normalised(topic, "PERSON")
     sure = [(confidence, each) for each in candidates if (confidence := _confidence(wanted, each)) >= _MIN_CONFIDENCE]
