@@ -16,7 +16,7 @@ from pathlib import Path
 
 from memory_assets.errors import ConflictError
 from memory_assets.learn.journal import Journal, Placed, Plan, Status, Taken, read_decisions, write_decisions
-from memory_assets.learn.memory_files import hooks_of, mentions, only, read_index, without
+from memory_assets.learn.memory_files import find_mentions, parse_hooks, read_index, remove_pointers, select_pointers
 from memory_assets.sources.claude_silos import INDEX_NAME
 from memory_assets.sources.files import RefusedFileError, digest_of, read_source_file
 from memory_assets.stores.files import clear_remains, free_path, make_folders, replace_file, sync_folder
@@ -183,13 +183,15 @@ class _Work:
         try:
             for _ in range(_MAX_TRIES):
                 data = read_index(path, self.projects_dir)
-                if not gone.isdisjoint(hooks_of(data)):
+                if not gone.isdisjoint(parse_hooks(data)):
                     replace_file(self.journal.index(self.plan.number, place), data)
                     if read_index(path, self.projects_dir) != data:
                         continue
-                    data = without(data, gone)
+                    data = remove_pointers(data, gone)
                     replace_file(path, data)
-                self.left += [f"{path} still names {name} in line {number}." for number, name in mentions(data, sorted(gone))]
+                self.left += [
+                    f"{path} still names {name} in line {number}." for number, name in find_mentions(data, sorted(gone))
+                ]
                 return
             self.left.append(f"{path} keeps changing and was left alone; its lines for deleted files point to nothing.")
         except RefusedFileError as error:
@@ -208,10 +210,10 @@ class _Work:
             now = read_index(path, self.projects_dir)
             if now == before:
                 return
-            if now == without(before, names):
+            if now == remove_pointers(before, names):
                 replace_file(path, before)
                 return
-            lines = only(before, names.difference(hooks_of(now)))
+            lines = select_pointers(before, names.difference(parse_hooks(now)))
             end = b"" if not now or now.endswith((b"\n", b"\r")) else b"\n"
             if lines:
                 replace_file(path, now + end + lines)

@@ -94,7 +94,7 @@ def read_silos(tenant: "Tenant") -> MemoryFiles:
         over_link = folder.is_symlink() or folder.parent.is_symlink()
         index_fault: RefusedFileError | None = None
         try:
-            hooks_of(read_index(folder / INDEX_NAME, root))
+            parse_hooks(read_index(folder / INDEX_NAME, root))
         except RefusedFileError as error:
             index_fault = error
         for stored in found:
@@ -130,7 +130,7 @@ class FileReader:
             opened = self._open(entry, self.projects_dir)
             folder = entry.path.parent
             if folder not in self._hooks:
-                self._hooks[folder] = hooks_of(read_index(folder / INDEX_NAME, self.projects_dir))
+                self._hooks[folder] = parse_hooks(read_index(folder / INDEX_NAME, self.projects_dir))
         except (FileNotFoundError, RefusedFileError):
             return None
         if opened.digest != entry.digest or entry.path.is_symlink():
@@ -201,7 +201,7 @@ _LINE = re.compile(rb"[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+")
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
-def hooks_of(data: bytes) -> dict[str, tuple[str, ...]]:
+def parse_hooks(data: bytes) -> dict[str, tuple[str, ...]]:
     """Return the names of the files that an index points to, each with its hooks."""
     hooks: dict[str, list[str]] = defaultdict(list)
     for _, pointed in _split_lines(data):
@@ -210,18 +210,18 @@ def hooks_of(data: bytes) -> dict[str, tuple[str, ...]]:
     return {name: tuple(dict.fromkeys(found)) for name, found in hooks.items()}
 
 
-def without(data: bytes, names: Collection[str]) -> bytes:
+def remove_pointers(data: bytes, names: Collection[str]) -> bytes:
     """Return an index without the lines that point to the named files; every other byte stays."""
     kept = (line for line, pointed in _split_lines(data) if not (pointed and pointed.name in names))
     return (_BYTE_ORDER_MARK if data.startswith(_BYTE_ORDER_MARK) else b"") + b"".join(kept)
 
 
-def only(data: bytes, names: Collection[str]) -> bytes:
+def select_pointers(data: bytes, names: Collection[str]) -> bytes:
     """Return the lines of an index that point to the named files."""
     return b"".join(line for line, pointed in _split_lines(data) if pointed and pointed.name in names)
 
 
-def mentions(data: bytes, names: Collection[str]) -> list[tuple[int, str]]:
+def find_mentions(data: bytes, names: Collection[str]) -> list[tuple[int, str]]:
     """Return line number and file name of each mention of a named file in an index, other than a pointer to it."""
     named = {
         name: re.compile(rf"(?<![\w./-]){re.escape(name)}(?![\w-])|\[\[{re.escape(Path(name).stem)}[\]|#]") for name in names

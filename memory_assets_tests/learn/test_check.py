@@ -20,7 +20,7 @@ from memory_assets.errors import InvalidInputError
 from memory_assets.learn import curation as curation_module
 from memory_assets.learn.curation import Curation
 from memory_assets.learn.journal import Proposal, Severity, Status
-from memory_assets.learn.memory_files import file_name, hooks_of, render, without
+from memory_assets.learn.memory_files import file_name, parse_hooks, remove_pointers, render
 from memory_assets.learn.reports import read_review, render_review
 from memory_assets.models import Kind
 from memory_assets.sources.frontmatter import parse
@@ -67,9 +67,9 @@ def test_an_index_loses_just_its_lines(lines: list[tuple[str, str]], mark: bool,
     data = head + "".join(line + end for line, end in lines).encode()
     pointing = re.compile(r"- \[A\].*|\* \*\*\[A\].*|  - \[A\].*|a\.md")
     kept = "".join(line + end for line, end in lines if not pointing.fullmatch(line))
-    assert without(data, {"a.md"}) == head + kept.encode()
-    assert without(data, {"none.md"}) == data
-    assert without(data, set(hooks_of(data))).count(b"](") == 0
+    assert remove_pointers(data, {"a.md"}) == head + kept.encode()
+    assert remove_pointers(data, {"none.md"}) == data
+    assert remove_pointers(data, set(parse_hooks(data))).count(b"](") == 0
 
 
 def test_names_of_files_are_short_and_never_another_memorys() -> None:
