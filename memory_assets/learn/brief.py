@@ -134,7 +134,7 @@ FILES = "Files: "
 """Prefix of the list of files in a session memory, which the brief omits."""
 
 
-def line(text: str, most: int = MOST) -> str:
+def render_line(text: str, most: int = MOST) -> str:
     """Render `text` as a line of the frame, shortened to `most` characters. Rendering a line again does not change it."""
     shown = without_unseen(" ".join(text.removeprefix(BULLET).split())).translate(_LOOK_ALIKE)
     shown = re.sub(r"\s+", " ", shown).strip()
@@ -144,10 +144,10 @@ def line(text: str, most: int = MOST) -> str:
     return f"{BULLET}{shown}"
 
 
-def framed(sections: list[tuple[str, list[str]]]) -> str:
+def render_frame(sections: list[tuple[str, list[str]]]) -> str:
     """Render the frame around sections of a heading and its lines. Headings must not come from memories. Skip empty sections."""
     parts = [OPENING, LABEL]
     for heading, lines in sections:
         if lines:
-            parts += [heading, *(line(each, MOST_OF_SESSION) for each in lines)]
+            parts += [heading, *(render_line(each, MOST_OF_SESSION) for each in lines)]
     return "\n".join([*parts, CLOSING])

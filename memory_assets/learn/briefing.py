@@ -16,7 +16,7 @@ from memory_assets.errors import safe_message
 from memory_assets.graph.outdated import find_outdated, list_replaced, read_changes
 from memory_assets.language.secrets import marks
 from memory_assets.language.times import day_in, display_zone
-from memory_assets.learn.brief import FORMAT, MOST, MOST_OF_SESSION, NAME, Backlog, Brief, BriefLine, line, parse_brief
+from memory_assets.learn.brief import FORMAT, MOST, MOST_OF_SESSION, NAME, Backlog, Brief, BriefLine, parse_brief, render_line
 from memory_assets.learn.brief_facts import STANDING, Doubts, Fact, Need, is_curated, list_facts
 from memory_assets.learn.curation import Curation
 from memory_assets.models import Kind, Source, State
@@ -246,8 +246,8 @@ def _render_fact(
     day = f"{day_in(memory.created_at, zone)} " if is_dated else ""
     note = f", undecided: {str(fact.contrary)[:digits]} says otherwise" if fact.contrary else ""
     head = f"{day}(id {str(memory.id)[:digits]}{note}) {_title_prefix(memory.title, fact.text)}"
-    rendered = line(f"{head}{fact.text}", MOST_OF_SESSION if memory.kind is Kind.SESSION else MOST)
-    begin = 0 if note else len(line(head)) + 1
+    rendered = render_line(f"{head}{fact.text}", MOST_OF_SESSION if memory.kind is Kind.SESSION else MOST)
+    begin = 0 if note else len(render_line(head)) + 1
     tokens, more = known.get(rendered, (0, 0))
     if not tokens:
         from memory_assets.language.tokens import count_tokens

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from memory_assets.display import counted
 from memory_assets.errors import DamagedError, InvalidInputError
-from memory_assets.learn.brief import ENDS, Brief, BriefLine, framed, line, read_brief
+from memory_assets.learn.brief import ENDS, Brief, BriefLine, read_brief, render_frame, render_line
 from memory_assets.learn.checkouts import note_checkout, project_names
 from memory_assets.learn.noted import Noted, read_noted
 from memory_assets.sources.projects import Project, project_of
@@ -89,7 +89,7 @@ def session_start(places: "HookSettings", hook: Hook) -> str:
     is_compacted = hook.source == _COMPACTED
     brief = read_brief(places.folder)
     known = _read_notes(places.folder) if is_compacted and hook.session else ()
-    noted = [line(each.text) for each in known if each.session == hook.session][-_MAX_NOTED_LINES:]
+    noted = [render_line(each.text) for each in known if each.session == hook.session][-_MAX_NOTED_LINES:]
     nudges = _make_nudges(places.folder, brief, places.nudge_from) if places.is_sources_tenant and not is_compacted else []
     # An estimate without loading an encoding: no token is shorter than two bytes in prose.
     room = _available_tokens(places.session_start_tokens, nudges) - sum(len(each.encode()) // 2 for each in noted)
@@ -101,7 +101,7 @@ def session_start(places: "HookSettings", hook: Hook) -> str:
     if lines:
         record_told(places.folder, hook.session, lines, "compact" if is_compacted else "start")
     sections = [(heading, [each.text for each in lines]) for (heading, _), lines in zip(_SECTIONS, chosen, strict=True)]
-    return framed([*sections, (_NOTED_HEADING, noted), ("Waiting", nudges)])
+    return render_frame([*sections, (_NOTED_HEADING, noted), ("Waiting", nudges)])
 
 
 def preview_lines(

@@ -9,7 +9,7 @@ from pydantic import Field
 from memory_assets.graph.outdated import Outdated
 from memory_assets.language.times import day_in
 from memory_assets.language.tokens import count_tokens
-from memory_assets.learn.brief import framed, line
+from memory_assets.learn.brief import render_frame, render_line
 from memory_assets.learn.session_start import PROMPT, is_quiet, record_told, still_told
 from memory_assets.models import Memory
 from memory_assets.operations.answers import LocalTime, View, begins_with, passage, without_title
@@ -67,7 +67,7 @@ def recall_for_prompt(
     hits = find_for_prompt(tenant, text, filters, datetime.now(UTC), known, only_sure=wanted == "sure")
     outdated = find_outdated_of(tenant, [hit.memory for hit in hits])
     for hit in hits:
-        rendered = line(_describe(hit, text, outdated.get(hit.memory.id, ()), zone))
+        rendered = render_line(_described(hit, text, outdated.get(hit.memory.id, ()), zone))
         room -= count_tokens(f"{rendered}\n")
         if room < 0 or len(told) == _MOST_LINES:
             break
@@ -77,7 +77,7 @@ def recall_for_prompt(
     told.sort(key=lambda each: each[0].created_at, reverse=True)
     lines = [(memory.id, rendered) for memory, rendered in told]
     record_told(tenant.folder, session, lines, PROMPT)
-    return PromptRecall(ids=tuple(number for number, _ in lines), framed=framed([(HEADING, [text for _, text in lines])]))
+    return PromptRecall(ids=tuple(number for number, _ in lines), framed=render_frame([(HEADING, [text for _, text in lines])]))
 
 
 def _describe(hit: Hit, prompt: str, outdated_sentences: Sequence[Outdated], zone: tzinfo) -> str:

@@ -30,9 +30,9 @@ from memory_assets.learn.brief import (
     Backlog,
     Brief,
     BriefLine,
-    framed,
-    line,
     read_brief,
+    render_frame,
+    render_line,
 )
 from memory_assets.learn.briefing import renew_brief
 from memory_assets.learn.checkouts import read_remotes
@@ -54,7 +54,7 @@ from memory_assets_tests.learn.conftest import OpenCuration, decide
 
 
 def told(kind: str, text: str, project: str = "", number: int = 1, *, curated: bool = False) -> BriefLine:
-    framed_line = line(text)
+    framed_line = render_line(text)
     return BriefLine(kind, project, framed_line, count_tokens(f"{framed_line}\n"), number, curated)
 
 
@@ -259,7 +259,9 @@ def test_it_stays_within_its_tokens(lines: list[tuple[str, str, str]], budget: i
     held = tuple(told(kind, text, project) for kind, project, text in lines)
     project = module.Project("/atlas", ("/atlas",))
     chosen = module._choose_lines(held, frozenset(project.names), budget - module._FRAME_TOKENS)
-    text = framed([(heading, [each.text for each in part]) for (heading, _), part in zip(module._SECTIONS, chosen, strict=True)])
+    text = render_frame(
+        [(heading, [each.text for each in part]) for (heading, _), part in zip(module._SECTIONS, chosen, strict=True)]
+    )
     assert not any(chosen) or count_tokens(text) <= budget
     assert all(each.project in ("", "/atlas") or each.kind == "user" for part in chosen for each in part)
 
@@ -270,14 +272,14 @@ def test_the_frame_and_its_nudges_cost_what_is_set_aside_for_them() -> None:
         "9,999 sentences of earlier sessions noted but not stored: `memory noted` lists them.",
     ]
     headings = [*(heading for heading, _ in module._SECTIONS), module._NOTED_HEADING, "Waiting"]
-    assert count_tokens(framed([(heading, ["x"]) for heading in headings])) <= module._FRAME_TOKENS
-    assert all(count_tokens(f"{line(nudge)}\n") <= module._NUDGE_TOKENS for nudge in nudges)
+    assert count_tokens(render_frame([(heading, ["x"]) for heading in headings])) <= module._FRAME_TOKENS
+    assert all(count_tokens(f"{render_line(nudge)}\n") <= module._NUDGE_TOKENS for nudge in nudges)
 
 
 @given(texts=st.lists(st.lists(st.text(max_size=30) | EVIL, max_size=8).map("".join), max_size=5))
 @settings(max_examples=300)
 def test_nothing_in_a_memory_breaks_the_frame_or_hides_in_it(texts: list[str]) -> None:
-    lines = framed([("About the user", texts)]).split("\n")
+    lines = render_frame([("About the user", texts)]).split("\n")
     assert lines[:2] == [OPENING, LABEL]
     assert lines[-1] == CLOSING
     body = lines[3:-1] if texts else lines[2:-1]
@@ -287,7 +289,7 @@ def test_nothing_in_a_memory_breaks_the_frame_or_hides_in_it(texts: list[str]) -
         assert not set("<>`") & set(each)
         assert all(unicodedata.category(letter)[0] != "C" for letter in each)
         assert len(each.splitlines()) == 1
-        assert line(each) == each
+        assert render_line(each) == each
 
 
 def test_the_brief_follows_what_is_stored_edited_and_forgotten(tenant: Tenant, settings: Settings) -> None:
@@ -450,7 +452,7 @@ def test_the_newest_of_one_name_is_told_and_feedback_of_the_home_directory_every
 
 
 def of_memory(number: int, head: str, fact: str) -> BriefLine:
-    text = line(f"(id {number}) {head}{fact}")
+    text = render_line(f"(id {number}) {head}{fact}")
     more = count_tokens(f" {fact}")
     return BriefLine("note", "/atlas", text, count_tokens(f"{text}\n"), number, begin=len(text) - len(fact), more=more)
 
