@@ -184,7 +184,7 @@ class StoreReader:
     def search(self, topic: "Question", limit: int, now: "datetime | None" = None) -> dict[str, float]:
         """Return the score, 0..1, of memories that match a topic, best first; by words alone if the embedder fails.
 
-        For a question, answers come first. If the topic only names something, hits below the search's floor are left out; a question
+        For a question, answers come first. If the topic only names something and a search would hide the hits, return none; a question
         or a task needs more than its answers.
         """
         from memory_assets.recall.reading import MOST_READ

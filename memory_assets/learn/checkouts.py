@@ -28,10 +28,7 @@ def note_checkout(folder: Path, project: Project) -> None:
 
 
 def project_names(folder: Path, project: Project) -> tuple[str, ...]:
-    """Return every name that memories of a project may be marked with, in all its past and present checkouts.
-
-    `folder` is the tenant's.
-    """
+    """Return every name that memories of a project may be marked with, in any of its checkouts. `folder` is the tenant's."""
     remotes = read_remotes(folder)
     remote = project.remote or remotes.get(project.folder, "")
     elsewhere = [place for place, known in remotes.items() if remote and known == remote]

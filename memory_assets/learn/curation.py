@@ -117,7 +117,7 @@ class Curation:
         return not checked_at or self.now - datetime.fromisoformat(checked_at) > _STALE_AFTER
 
     def check(self, *, deeper: bool = False) -> Checked:
-        """Read silos and signals, make proposals and write PAI's two reports. `deeper` also considers feedback that passes through."""
+        """Read silos and signals, make proposals and write PAI's two reports. `deeper` also proposes to consolidate other homes."""
         with lock_curation(self.folder, self.projects_dir):
             self.refresh()
             silos = read_silos(self.tenant)

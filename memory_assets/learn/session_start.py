@@ -47,7 +47,7 @@ _QUIET_NAME = "quiet.json"
 
 @dataclass(frozen=True, slots=True)
 class Hook:
-    """Claude Code's input on standard input when a session starts, is compacted or ends."""
+    """Claude Code's message on standard input when a session starts, is compacted or ends."""
 
     session: str = ""
     source: str = "startup"
