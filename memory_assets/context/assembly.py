@@ -240,12 +240,7 @@ def _drop_repetitions(nodes: Sequence[Ranked]) -> tuple[list[Ranked], dict[str, 
 
 
 def _walk(
-    reader: "StoreReader",
-    starts: Iterable[str],
-    depth: int,
-    lens: Lens,
-    scores: Mapping[str, float],
-    unfollowed: dict[str, str],
+    reader: "StoreReader", starts: Iterable[str], depth: int, lens: Lens, scores: Mapping[str, float], unfollowed: dict[str, str]
 ) -> tuple[dict[str, Visit], dict[str, int]]:
     """Walk up to `depth` links from the starts, over the relations that the lens follows.
 

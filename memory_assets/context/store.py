@@ -198,14 +198,7 @@ class StoreReader:
             if not topic.is_asked:
                 weights, most_read = replace(weights, answer=min(weights.answer, _NO_QUESTION_WEIGHT)), MOST_READ
             findings = search_with_bridges(
-                self._tenant,
-                topic,
-                limit=limit,
-                bridges=0,
-                now=now,
-                weights=weights,
-                most_read=most_read,
-                floor=topic.is_bare,
+                self._tenant, topic, limit=limit, bridges=0, now=now, weights=weights, most_read=most_read, floor=topic.is_bare
             )
             hits = [] if findings.below_floor else findings.hits
         except EmbedderError as error:

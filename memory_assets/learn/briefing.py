@@ -218,9 +218,7 @@ def _choose_memories(connection: "DuckDBPyConnection", candidates: "pa.Table") -
     return [number for (number,) in connection.execute(_CHOICE_SQL, parameters).fetchall()]
 
 
-def _read_changes(
-    connection: "DuckDBPyConnection",
-) -> tuple[dict[int, int], dict[int, int], "list[StatementChange]", list[int]]:
+def _read_changes(connection: "DuckDBPyConnection") -> tuple[dict[int, int], dict[int, int], "list[StatementChange]", list[int]]:
     """Read the changes that the last graph build found.
 
     Return the newer id by replaced id, the contradicting id by id of each undecided contradiction, the statements that changed or

@@ -17,13 +17,7 @@ from urllib.parse import unquote
 
 from memory_assets.models import FileStamp, Hook, Refusal, Scan, Source, SourceItem
 from memory_assets.sources.dating import Dating
-from memory_assets.sources.files import (
-    MAX_BYTES,
-    decode,
-    head_objects,
-    shown_path,
-    text_fault,
-)
+from memory_assets.sources.files import MAX_BYTES, decode, head_objects, shown_path, text_fault
 from memory_assets.sources.frontmatter import parse
 from memory_assets.sources.markdown import guess_kind, link_targets, memory_item, scan_folder
 from memory_assets.sources.projects import slug_of

@@ -22,12 +22,7 @@ _BULK_COMMIT_FILES = 10
 _DATE = re.compile(r"(?<!\d)(20\d\d)([-_.]?)(0[1-9]|1[0-2])\2(0[1-9]|[12]\d|3[01])(?!\d)")
 _SESSION = re.compile(r"[\w-]{1,128}")
 _ISO_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
-_SAFE_CONFIG = {
-    "core.hooksPath": os.devnull,
-    "core.fsmonitor": "false",
-    "protocol.allow": "never",
-    "log.showSignature": "false",
-}
+_SAFE_CONFIG = {"core.hooksPath": os.devnull, "core.fsmonitor": "false", "protocol.allow": "never", "log.showSignature": "false"}
 """Overrides of a repository's own configuration, so that Git runs no program that it names and contacts no other machine."""
 _LOG = [
     "log",

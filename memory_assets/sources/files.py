@@ -26,12 +26,7 @@ READ_SECONDS = 20.0
 _HEAD_BYTES = 65_536
 _CHUNK_BYTES = 65_536
 _OPEN_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
-_WIDE_BOMS = (
-    (b"\xff\xfe\x00\x00", "utf-32"),
-    (b"\x00\x00\xfe\xff", "utf-32"),
-    (b"\xff\xfe", "utf-16"),
-    (b"\xfe\xff", "utf-16"),
-)
+_WIDE_BOMS = ((b"\xff\xfe\x00\x00", "utf-32"), (b"\x00\x00\xfe\xff", "utf-32"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
 _CONTROL_CHARACTER = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
 _REPLACEMENT = "\ufffd"
 _NON_ASCII = re.compile(r"[^\x00-\x7f\ufffd]+")
@@ -223,8 +218,7 @@ def open_regular(path: Path, root: Path | None = None, *, or_pipe: bool = False)
         raise denied(error) from error
     if root and not Path(real).is_relative_to(os.path.realpath(root)):
         raise RefusedFileError(
-            f"it is a symbolic link that leaves {shown_path(str(root))}",
-            "put a copy of the file there instead of the link",
+            f"it is a symbolic link that leaves {shown_path(str(root))}", "put a copy of the file there instead of the link"
         )
     try:
         _require_regular(os.lstat(real))

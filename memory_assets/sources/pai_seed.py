@@ -29,11 +29,7 @@ MAX_SEED_BYTES = 16 << 20
 """Largest seed.json that is read: tens of thousands of learnings."""
 SUPPORTED_MAJOR = 1
 
-LEARNING_KINDS = {
-    "patterns": Kind.PATTERN,
-    "insights": Kind.INSIGHT,
-    "selfKnowledge": Kind.SELF_KNOWLEDGE,
-}
+LEARNING_KINDS = {"patterns": Kind.PATTERN, "insights": Kind.INSIGHT, "selfKnowledge": Kind.SELF_KNOWLEDGE}
 
 _UNCONFIRMED_CONFIDENCE = 0.5
 _KNOWN_KEYS = frozenset(("version", "identity", "learned", "state", "tanaIntegration"))
