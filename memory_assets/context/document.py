@@ -60,7 +60,7 @@ class Fitted:
 
     text: str
     tokens: int
-    told: Mapping[str, str]
+    texts: Mapping[str, str]
     """The shown text of each node, whole or cut."""
     named: Sequence[str]
     """Nodes that are listed by name and type alone."""
@@ -91,20 +91,20 @@ class Document(ABC):
 
     def __init__(self, context: Context) -> None:
         self.context = context
-        self.told: dict[str, str] = {}
+        self.texts: dict[str, str] = {}
         """The shown text of each node so far."""
         self._request = context.request
 
     @abstractmethod
-    def render_node(self, ranked: Ranked, told: str) -> str:
-        """Render a node with the part `told` of its text."""
+    def render_node(self, ranked: Ranked, text: str) -> str:
+        """Render a node with the part `text` of its text."""
 
     @abstractmethod
     def render_name(self, ranked: Ranked) -> str:
         """Render the name and type of a node."""
 
     @abstractmethod
-    def render(self, told: Mapping[str, str], named: Sequence[str]) -> str:
+    def render(self, texts: Mapping[str, str], named: Sequence[str]) -> str:
         """Render the document."""
 
     def section(self, ranked: Ranked) -> str:
@@ -137,10 +137,10 @@ class Document(ABC):
             lines.append(f"perhaps replaced by {self._name_of(ranked.replaced_by)}")
         return lines
 
-    def sections(self, told: Mapping[str, str]) -> dict[str, list[Ranked]]:
+    def sections(self, texts: Mapping[str, str]) -> dict[str, list[Ranked]]:
         """Group the shown nodes by heading."""
         found: dict[str, list[Ranked]] = {name: [] for name in (IS, self._request.lens.focus, KNOWN, LINKED)}
-        for node in told:
+        for node in texts:
             found[self.section(self.by_id[node])].append(self.by_id[node])
         return {name: nodes for name, nodes in found.items() if nodes}
 
@@ -180,13 +180,13 @@ def fit(form: Document, max_tokens: int) -> Fitted:
         filling.complete()
         filling.add_fields()
     filling.add_names()
-    told, named = filling.told, filling.named
-    while (tokens := count_tokens(text := form.render(told, named))) > max_tokens:
-        if named or told:
-            named.pop() if named else told.popitem()
+    texts, named = filling.texts, filling.named
+    while (tokens := count_tokens(text := form.render(texts, named))) > max_tokens:
+        if named or texts:
+            named.pop() if named else texts.popitem()
         else:
             form.frame += 1
-    return Fitted(text, tokens, told, named, form.frame == 0, filling.reason)
+    return Fitted(text, tokens, texts, named, form.frame == 0, filling.reason)
 
 
 class _Filling:
@@ -196,7 +196,7 @@ class _Filling:
         self._form = form
         self._nodes = form.context.nodes
         self._most = most
-        self.told = form.told
+        self.texts = form.texts
         self._room = self._measure_room()
         self._is_estimated = False
         """Whether costs were subtracted since the document was counted. They may be too high: the note on an outdated sentence gets
@@ -217,7 +217,7 @@ class _Filling:
         if node not in self._words:
             return f"a budget below {SUMMARY_BELOW} tokens tells names alone"
         own = self._words[node]
-        nearest = max(self.told, key=lambda each: len(own & self._words[each]), default="")
+        nearest = max(self.texts, key=lambda each: len(own & self._words[each]), default="")
         repeated = len(own & self._words[nearest]) / len(own) if own and nearest else 0.0
         if repeated >= _MOSTLY_REPEATED:
             return f"{repeated:.0%} of its words are in {quoting.name(self._form.by_id[nearest].node.name)}"
@@ -253,11 +253,11 @@ class _Filling:
                     shown |= own
                     if node in self._cut:
                         heapq.heappush(waiting, (-value * _COMPLETING_SHARE, place, node))
-        self._form.told = self.told = {node: self.told[node] for node in texts if node in self.told}
+        self._form.texts = self.texts = {node: self.texts[node] for node in texts if node in self.texts}
         self._room = self._measure_room()
 
     def _measure_room(self) -> int:
-        return self._most - count_tokens(self._form.render(self.told, []))
+        return self._most - count_tokens(self._form.render(self.texts, []))
 
     def _has_room(self, tokens: int) -> bool:
         """Whether so many tokens are left. If the estimate says no, count the document before answering."""
@@ -273,23 +273,23 @@ class _Filling:
         content = ranked.node.content
         return content if fits(content, _LONG_TOKENS) else self._form.passages(ranked, _PASSAGE_TOKENS, focused=True)
 
-    def _add_text(self, ranked: Ranked, told: str) -> bool:
+    def _add_text(self, ranked: Ranked, text: str) -> bool:
         """Show a node's text if there is room for it."""
         section = self._form.section(ranked)
         heading = 0 if section in self._sections else count_tokens(f"## {section}\n\n")
-        cost = self._cost(ranked, told)
+        cost = self._cost(ranked, text)
         if not self._has_room(cost + heading):
             self._refused[ranked.node.id] = cost, max(0, self._room)
             return False
         self._spend(cost + heading)
-        self.told[ranked.node.id] = told
+        self.texts[ranked.node.id] = text
         self._sections.add(section)
-        if told != ranked.node.content:
+        if text != ranked.node.content:
             self._cut[ranked.node.id] = cost
         return True
 
-    def _cost(self, ranked: Ranked, told: str) -> int:
-        return count_tokens(self._form.render_node(ranked, told) + "\n\n")
+    def _cost(self, ranked: Ranked, text: str) -> int:
+        return count_tokens(self._form.render_node(ranked, text) + "\n\n")
 
     def complete(self) -> None:
         """Lengthen the cut texts as far as there is room, best first."""
@@ -307,7 +307,7 @@ class _Filling:
             return False
         self._spend(cost - self._cut[node])
         self._cut[node] = cost
-        self.told[node] = longer
+        self.texts[node] = longer
         return True
 
     def add_fields(self) -> None:
@@ -323,7 +323,7 @@ class _Filling:
             if self._room < _MIN_NAME_TOKENS:
                 return
             cost = count_tokens(self._form.render_name(ranked) + "\n")
-            if ranked.node.id not in self.told and cost <= self._room:
+            if ranked.node.id not in self.texts and cost <= self._room:
                 self.named.append(ranked.node.id)
                 self._room -= cost
 
@@ -336,7 +336,7 @@ class Markdown(Document):
 
     frame_shares = (1 / 32, 1 / 32, 1 / 2, 1)
 
-    def render_node(self, ranked: Ranked, told: str) -> str:
+    def render_node(self, ranked: Ranked, text: str) -> str:
         node = ranked.node
         fields = dict(ranked.fields)
         author = ", ".join(fields.pop("author", ()))
@@ -352,13 +352,13 @@ class Markdown(Document):
         shown = f"{self._request.title} {node.name} {node.content}".casefold()
         if is_with_fields and (new := _select_new_fields(fields, shown)):
             lines.append("; ".join(f"{quoting.name(name)}: {quoting.name(', '.join(values))}" for name, values in new))
-        if told:
-            lines.append(quoting.quoted(told))
+        if text:
+            lines.append(quoting.quoted(text))
         for each in ranked.outdated:
             is_shown_above = each.verdict == "contradicted" and str(each.replaced_by) in ranked.against
-            if each.is_in(told) and not is_shown_above:
+            if each.is_in(text) and not is_shown_above:
                 by = f"{each.verdict} by id {self.context.short(str(each.replaced_by))}"
-                if each.verdict != "perhaps replaced" and not shows(self.told.get(str(each.replaced_by), ""), each.by_sentence):
+                if each.verdict != "perhaps replaced" and not shows(self.texts.get(str(each.replaced_by), ""), each.by_sentence):
                     by += f" on {self._day(each.on)}: {quoting.name(each.by_sentence)}"
                 lines.append(by)
         for older in ranked.history:
@@ -369,19 +369,19 @@ class Markdown(Document):
     def render_name(self, ranked: Ranked) -> str:
         return f"- {quoting.name(ranked.node.name)} ({quoting.name(ranked.node.type)}) · id {self.context.short(ranked.node.id)}"
 
-    def render(self, told: Mapping[str, str], named: Sequence[str]) -> str:
+    def render(self, texts: Mapping[str, str], named: Sequence[str]) -> str:
         parts = [f"# Context: {quoting.name(self._request.title)}"] if self.frame < 2 else []
         if self.frame < 3 or not self.context.nodes:
             parts.append(_NOTE if self.context.nodes else NOT_FOUND)
-        for name, pieces in self.sections(told).items():
+        for name, pieces in self.sections(texts).items():
             parts += [] if name == KNOWN and len(parts) <= (self.frame < 2) + (self.frame < 3) else [f"## {name}"]
-            parts += [self.render_node(ranked, told[ranked.node.id]) for ranked in pieces]
+            parts += [self.render_node(ranked, texts[ranked.node.id]) for ranked in pieces]
         if lines := "\n".join(self.render_name(self.by_id[node]) for node in named):
-            parts.append(f"## {NAMED}\n{lines}" if told else lines)
+            parts.append(f"## {NAMED}\n{lines}" if texts else lines)
         if self.frame == 0:
             request, count = self._request, len(self.context.nodes)
-            left_out = count - len(told) - len(named)
-            counts = f"{len(told)} told, {len(named)} named, {left_out} left out"
+            left_out = count - len(texts) - len(named)
+            counts = f"{len(texts)} told, {len(named)} named, {left_out} left out"
             lines = [f"lens {request.lens.name}, depth {request.depth}, {counts}, from {self.context.backend}"]
             parts.append("\n".join(f"_{quoting.name(line)}_" for line in [*lines, *list_warnings(self.context)]))
         return "\n\n".join(parts) + "\n" * bool(parts)
@@ -397,14 +397,14 @@ class Markdown(Document):
 class Json(Document):
     """One object: `meta`, `nodes` with their texts, and `overflow` with names and types."""
 
-    def render_node(self, ranked: Ranked, told: str) -> str:
-        return _dump(self._object(ranked, told))
+    def render_node(self, ranked: Ranked, text: str) -> str:
+        return _dump(self._object(ranked, text))
 
     def render_name(self, ranked: Ranked) -> str:
         return _dump(self._overflow(ranked))
 
-    def render(self, told: Mapping[str, str], named: Sequence[str]) -> str:
-        nodes = [self._object(self.by_id[node], text) for node, text in told.items()]
+    def render(self, texts: Mapping[str, str], named: Sequence[str]) -> str:
+        nodes = [self._object(self.by_id[node], text) for node, text in texts.items()]
         overflow = [self._overflow(self.by_id[node]) for node in named]
         if self.frame == 2:
             return _dump({"overflow": overflow} if overflow else {})
@@ -433,12 +433,12 @@ class Json(Document):
             meta["tokens"] |= {"used": used, "utilization": round(used / budget, 2)}
         return _dump(document)
 
-    def _object(self, ranked: Ranked, told: str) -> dict[str, Any]:
+    def _object(self, ranked: Ranked, text: str) -> dict[str, Any]:
         node = ranked.node
         shown = self._overflow(ranked) | {
             "category": node.category,
-            "content": told,
-            "cut": told != node.content,
+            "content": text,
+            "cut": text != node.content,
             "distance": ranked.visit.hops,
             "path": [
                 {
@@ -462,7 +462,7 @@ class Json(Document):
         if ranked.replaced_by:
             shown["later"] = ranked.replaced_by
         if outdated := [
-            each.model_dump() | {"on": _iso_day(each.on, self.context.zone)} for each in ranked.outdated if each.is_in(told)
+            each.model_dump() | {"on": _iso_day(each.on, self.context.zone)} for each in ranked.outdated if each.is_in(text)
         ]:
             shown["outdated"] = outdated
         if ranked.history:

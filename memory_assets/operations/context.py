@@ -129,7 +129,7 @@ def _find_left_out(reader: StoreReader, found: Context) -> tuple[FoundNode, ...]
 
 def _view_node(ranked: Ranked, document: Document, fitted: Fitted, *, explain: bool) -> FoundNode:
     node = ranked.node
-    how: Literal["text", "name", "not"] = "text" if node.id in fitted.told else "name" if node.id in fitted.named else "not"
+    how: Literal["text", "name", "not"] = "text" if node.id in fitted.texts else "name" if node.id in fitted.named else "not"
     return FoundNode(
         id=node.id,
         name=node.name,

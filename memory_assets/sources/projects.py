@@ -13,7 +13,7 @@ _FOLDER_SLUG = re.compile(r"(?:-|[a-zA-Z]--).+")
 """Claude Code's slug of an absolute path."""
 _GIT_DIRECTORY = re.compile(r"gitdir: (?P<repository>.+)/\.git/worktrees/[^/\n]+\s*")
 _POINTER_BYTES = 4_096
-_MOST_WORKTREES = 50
+_MAX_WORKTREES = 50
 _CONFIG_BYTES = 65_536
 _REMOTE = re.compile(r'^\[remote "(?P<name>[^"\n]+)"\]\s*\n(?:(?!\[).*\n)*?\s*url\s*=\s*(?P<url>\S+)', re.MULTILINE)
 _ADDRESS = re.compile(
@@ -88,7 +88,7 @@ def is_home(project: str) -> bool:
 
 
 def _find_worktrees(repository: Path) -> Iterator[Path]:
-    for pointer in sorted((repository / ".git" / "worktrees").glob("*/gitdir"))[:_MOST_WORKTREES]:
+    for pointer in sorted((repository / ".git" / "worktrees").glob("*/gitdir"))[:_MAX_WORKTREES]:
         if text := _read(pointer, _POINTER_BYTES).strip():
             yield Path(text).parent
 
