@@ -1,8 +1,7 @@
 """Memories as Markdown files with frontmatter, the format of Claude Code's silos and PAI's LEARNING homes."""
 
 import re
-from collections.abc import Callable, Collection, Iterable
-from datetime import datetime
+from collections.abc import Callable, Collection
 from pathlib import PurePath
 from typing import Any
 
@@ -139,7 +138,8 @@ def memory_item(
     nested = mapping.get("metadata")
     nested = dict(nested) if isinstance(nested, dict) else {}
     top = {name: value for name, value in mapping.items() if name != "metadata" or not isinstance(value, dict)}
-    written = _find_time(("modified", "created", "date", "ingested_at"), top, nested)
+    names = ("modified", "created", "date", "ingested_at")
+    written = next(filter(None, (utc_time(fields.get(name)) for name in names for fields in (top, nested))), None)
     type_form = ""
     if written and is_in_future(written):
         raise RefusedFileError(f"its time {written:%Y-%m-%d} lies in the future", "write a time up to now", transient=True)
@@ -186,12 +186,6 @@ def memory_item(
             **({"frontmatter": leftovers} if leftovers else {}),
         },
     )
-
-
-def _find_time(names: Iterable[str], top: dict[str, Any], nested: dict[str, Any]) -> datetime | None:
-    """Return the time in the first of the fields `names` that holds one, without removing the field."""
-    moments = (utc_time(fields.get(name)) for name in names for fields in (top, nested))
-    return next((moment for moment in moments if moment), None)
 
 
 def _pop(name: str, top: dict[str, Any], nested: dict[str, Any]) -> Any:
