@@ -1,8 +1,7 @@
 """The brief: one small file per tenant with the lines that a starting session may be shown, and the frame around them.
 
-A hook reads this file and opens no store. `memory_assets.learn.briefing` writes it. The frame is fenced and labelled. A memory cannot
-close the frame, start a new line, imitate a tag or hide: brackets become look-alikes, white space becomes one space, and invisible
-characters are dropped.
+A hook reads this file and opens no store; `memory_assets.learn.briefing` writes it. A memory cannot close the frame, start a new line,
+imitate a tag or hide: brackets become look-alikes, white space becomes one space, and invisible characters are dropped.
 """
 
 import json

@@ -221,8 +221,7 @@ def _choose_memories(connection: "DuckDBPyConnection", candidates: "pa.Table") -
 def _read_changes(connection: "DuckDBPyConnection") -> tuple[dict[int, int], dict[int, int], "list[StatementChange]", list[int]]:
     """Read the changes that the last graph build found.
 
-    Return the newer id by replaced id, the contradicting id by id of each undecided contradiction, the statements that changed or
-    perhaps did, and the ids of memories that announce a change.
+    Return newer ids by replaced id, contradicting ids by id, changed statements, and the ids of memories that announce a change.
     """
     edges, changed = connection.execute(_EDGES_SQL).fetchall(), connection.execute(_CHANGES_SQL).fetchall()
     contrary = [(one, two) for one, two, kind in edges if kind == "CONTRADICTS"]
@@ -234,11 +233,7 @@ def _read_changes(connection: "DuckDBPyConnection") -> tuple[dict[int, int], dic
 def _render_fact(
     memory: "Memory", fact: "Fact", known: "Mapping[str, tuple[int, int]]", memories: int, zone: "tzinfo"
 ) -> BriefLine:
-    """Render the line of a fact.
-
-    `known` has the token counts of lines of the old brief. `memories` is the number of memories: it decides how many digits of an id
-    are shown, so that they stay unique among many times as many.
-    """
+    """Render the line of a fact. `known` has the token counts of old lines; more `memories` need more digits of an id."""
     digits = max(_MIN_ID_DIGITS, len(str(memories)) + 3)
     is_dated = memory.kind not in STANDING and "created_at" not in memory.metadata.get("guessed", ())
     day = f"{day_in(memory.created_at, zone)} " if is_dated else ""

@@ -1,8 +1,7 @@
 """The text that a session is shown at its start, and a record of it: one small file per session with a line for each memory.
 
 A session is shown standing facts, feedback that fits the project, the outcome of the last session, then relevant and fresh memories.
-This module reads only the brief: it opens no store and imports no heavy library. A compacted or cleared session is shown the text
-again; a resumed or forked one still has it.
+This module reads only the brief, without a store or heavy libraries. A compacted or cleared session is shown the text again.
 """
 
 import hashlib

@@ -1,7 +1,6 @@
 """Claude Code's transcripts: the user's words, the assistant's answers and the work of a session.
 
-One line is one JSON object. Side chains, tool results and texts that a program wrote in the user's place do not count as the user's
-words.
+One line is one JSON object. Side chains, tool results and texts that a program wrote in the user's place are not the user's words.
 """
 
 import re
