@@ -132,7 +132,7 @@ def test_what_a_person_corrected_in_a_home_stands_before_an_older_silo_file(deci
     open_curation().check()
     outcome = open_curation().apply()
     assert "Ada is captain since June." in role.read_text()
-    assert [each.content.rpartition("\n")[2] for each in outcome.planned.outdone] == ["Ada is mate."]
+    assert [each.content.rpartition("\n")[2] for each in outcome.planned.superseded] == ["Ada is mate."]
     assert not silo.exists()
     june = datetime(2026, 6, 1, tzinfo=UTC).timestamp()
     os.utime(role, (june, june))
@@ -172,7 +172,7 @@ def test_apply_moves_what_was_decided_and_undo_brings_it_back_byte_for_byte(deci
     assert port["type"] == "project"
     assert loaded.of(Kind.USER)[0].item.body == "Ada is captain since May."
     assert outcome.history == 1
-    assert [each.title for each in outcome.planned.outdone] == ["role"]
+    assert [each.title for each in outcome.planned.superseded] == ["role"]
     assert outcome.planned.plan.told == (
         "REFERENCE: 2 entries named 'graf' say the same and become one.",
         "USER: of 2 entries named 'role' the newest wins, 1 kept as history.",
