@@ -34,16 +34,12 @@ if TYPE_CHECKING:
 @timezone_option
 @creating_option
 def store(tenant: "Tenant", text: tuple[str, ...], kind: str, project: str, here: bool, **fields: Any) -> "Answer":
-    """Remember a text; `-` reads it from standard input."""
+    """Store a text as a memory; `-` reads it from standard input."""
     from memory_assets.sources.projects import current_project
 
     current = current_project() if here else None
     memory = NewMemory(
-        read_text(" ".join(text)),
-        Source.CLI,
-        Kind(kind),
-        project=project or (current.folder if current else ""),
-        **fields,
+        read_text(" ".join(text)), Source.CLI, Kind(kind), project=project or (current.folder if current else ""), **fields
     )
     return operations.store.store(tenant, memory)
 

@@ -124,7 +124,7 @@ here_option = click.option(
     "--here",
     is_flag=True,
     callback=lambda _context, _parameter, is_wanted: _current_project() if is_wanted else None,
-    help="Only of this directory's project, of none, or about the user.",
+    help="Only memories of this directory's project, of no project, or about the user.",
 )
 """Option whose parameter `here` is the working directory's `Project`, or None."""
 

@@ -170,8 +170,8 @@ def edit(tenant: Tenant, reference: str | int, content: Content, *, source: Sour
     )
     newer = revise_memory(tenant, old, given).memory
     update_brief(tenant, [find_memory(tenant, old.id), newer])
-    said = f"Edited: {old.id} is history, {newer.id} takes its place\n   {passage(newer.content)}"
-    return EditedMemory.of(newer, replaces=old.id, said=said)
+    summary = f"Edited: {old.id} is history, {newer.id} takes its place\n   {passage(newer.content)}"
+    return EditedMemory.of(newer, replaces=old.id, summary=summary)
 
 
 def tag(

@@ -67,7 +67,7 @@ def recall_for_prompt(
     hits = find_for_prompt(tenant, text, filters, datetime.now(UTC), known, only_sure=wanted == "sure")
     outdated = find_outdated_of(tenant, [hit.memory for hit in hits])
     for hit in hits:
-        rendered = render_line(_described(hit, text, outdated.get(hit.memory.id, ()), zone))
+        rendered = render_line(_describe(hit, text, outdated.get(hit.memory.id, ()), zone))
         room -= count_tokens(f"{rendered}\n")
         if room < 0 or len(told) == _MOST_LINES:
             break

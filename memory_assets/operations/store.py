@@ -78,7 +78,7 @@ class StoredMemory(MemoryView):
 
 
 def store(tenant: Tenant, given: NewMemory) -> StoredMemory:
-    """Remember one text; texts that other threads store in the same tenant at the same time share its commit."""
+    """Store one text. Texts that other threads store in the same tenant at the same time share its commit."""
     if given.created_at and is_in_future(given.created_at):
         raise InvalidInputError(f"created_at {given.created_at:%Y-%m-%d} lies in the future; give a time up to now.")
     if given.id is None:
