@@ -21,7 +21,7 @@ from memory_assets.keeping.copying import take_backup
 from memory_assets.keeping.repository import Repository
 from memory_assets.keeping.restoring import find_damage, restore_backup
 from memory_assets.models import Kind, Memory, RelationType, Source
-from memory_assets.operations.backup import shown_bytes
+from memory_assets.operations.backup import format_bytes
 from memory_assets.settings import load_settings
 from memory_assets.stores.relations import StatedRelation
 from memory_assets.stores.rows import new_id
@@ -40,12 +40,12 @@ def main(count: int, folder: Path) -> None:
     print(f"store: {size(tenant.folder)}")
     repository = Repository(str(folder / "backups"))
     first = timed("first backup", lambda: take_backup(tenant, repository))
-    print(f"  {shown_bytes(first.added_bytes)}")
+    print(f"  {format_bytes(first.added_bytes)}")
     unchanged = timed("nothing changed", lambda: take_backup(tenant, repository))
-    print(f"  {shown_bytes(unchanged.added_bytes)}")
+    print(f"  {format_bytes(unchanged.added_bytes)}")
     fill(tenant, 100)
     changed = timed("100 new memories", lambda: take_backup(tenant, repository))
-    print(f"  {shown_bytes(changed.added_bytes)}")
+    print(f"  {format_bytes(changed.added_bytes)}")
     fill(tenant, _BATCH)
     kills = [killed(tenant, repository, after) for after in (0.5, 1.0, 1.5, 2.0, 3.0)]
     print(f"killed {sum(kills)} of {len(kills)}")
@@ -95,7 +95,7 @@ def timed(what: str, work: Callable[[], Result]) -> Result:
 
 
 def size(folder: Path) -> str:
-    return shown_bytes(sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()))
+    return format_bytes(sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()))
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from pathlib import Path
 from memory_assets.learn.brief import BULLET
 from memory_assets.learn.session_start import Hook, session_start
 from memory_assets.operations.run import run
-from memory_assets.places import Places
+from memory_assets.places import HookSettings
 from memory_assets.settings import load_settings
 from memory_assets.tenants import Tenant
 
@@ -58,7 +58,7 @@ def main() -> None:
 
 
 def lines_of(tenant: Tenant, project: str, tokens: int) -> list[str]:
-    places = Places(
+    places = HookSettings(
         tenant.settings.data_dir, tenant.name, tenant.settings.claude_projects_dir, "on", tokens, 5, "off", session_summary="off"
     )
     # The folder's name is the slug of the project's directory, which is nowhere on this machine.

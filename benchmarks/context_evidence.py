@@ -62,7 +62,7 @@ def documents(asked: Asked) -> list[tuple[str, str]]:
         form = Markdown(replace(found, request=replace(found.request, max_tokens=budget), short=reader.short_ids()))
         printed = ""
         for node in nodes.values():
-            longer = printed + form.piece(Ranked(node, Visit(0), 0.0, None), node.content) + "\n\n"
+            longer = printed + form.render_node(Ranked(node, Visit(0), 0.0, None), node.content) + "\n\n"
             if count_tokens(longer) > budget:
                 break
             printed = longer

@@ -19,7 +19,7 @@ from recall_quality import open_tenant
 
 from memory_assets.graph.edges import refresh_graph
 from memory_assets.language.changes import find_changes
-from memory_assets.language.judge import relate
+from memory_assets.language.judge import classify_relations
 from memory_assets.language.pipeline import open_analyzer
 from memory_assets.language.statements import find_replaced
 from memory_assets.models import NewMemory, Source
@@ -37,7 +37,7 @@ def read(name: str) -> list[dict[str, Any]]:
 def judge_pairs(name: str) -> None:
     """Precision and recall of each answer."""
     pairs = read(name)
-    found = [relation.name.lower() for relation in relate([(pair["a"], pair["b"]) for pair in pairs])]
+    found = [relation.name.lower() for relation in classify_relations([(pair["a"], pair["b"]) for pair in pairs])]
     for part in ("all", "en", "de"):
         counts = Counter(
             (pair["label"], answer) for pair, answer in zip(pairs, found, strict=True) if part in ("all", pair["lang"])

@@ -1,4 +1,4 @@
-"""Names of the NumPy arrays that rooms hand to each other."""
+"""Type aliases of the NumPy arrays that packages pass to each other."""
 
 import numpy as np
 import numpy.typing as npt
@@ -8,7 +8,7 @@ Ids = npt.NDArray[np.int64]
 Times = npt.NDArray[np.int64]
 """Microseconds since 1970."""
 Rows = npt.NDArray[np.intp]
-"""Places in other arrays; -1 usually stands for none."""
+"""Positions in other arrays; -1 usually means none."""
 Mask = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float32]
 """Vectors and their cosines."""

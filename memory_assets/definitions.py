@@ -1,7 +1,7 @@
-"""The entry point that workspace.yaml and pyproject.toml name. Nothing is read until Dagster loads it.
+"""Dagster's entry point, named in workspace.yaml and pyproject.toml. Nothing is read until Dagster loads it.
 
-Assembled by `build_defs` rather than by `load_from_defs_folder`, which needs the project's pyproject.toml at run time and so
-would not load from an installed package.
+`build_defs` assembles the definitions. `load_from_defs_folder` needs the project's pyproject.toml at run time, so it does not work in
+an installed package.
 """
 
 import dagster as dg
@@ -13,6 +13,6 @@ from memory_assets.privacy import keep_private
 
 @dg.definitions
 def defs() -> dg.Definitions:
-    """The definitions over the stores of the settings."""
+    """Return the definitions over the stores that the settings name."""
     keep_private()
     return build_defs(MemoryResource())

@@ -1,24 +1,24 @@
-"""Text that others wrote, as it may be shown: on a terminal, to an assistant, in a log."""
+"""Make text from outside safe and short enough to show on a terminal, to an assistant or in a log."""
 
 import re
 
 _UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
-"""What moves a terminal's cursor, ends a line or turns the order of letters: controls (C0, C1) but line feed and tab, the two
-separators, and what overrides, embeds or isolates directions of writing (Unicode 16, section 23.2)."""
+"""Characters that move a terminal's cursor, end a line or reorder letters: the controls (C0, C1) except line feed and tab, the line
+and paragraph separators, and the bidirectional overrides, embeddings and isolates (Unicode 16, section 23.2)."""
 
 
 def visible(text: str) -> str:
-    r"""`text` with every control character as its escape, `\u001b`; JSON stays the same JSON."""
+    r"""Return `text` with every control character escaped as `\u001b`; JSON keeps its meaning."""
     return _UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def counted(number: int, noun: str = "memory", plural: str = "memories") -> str:
-    """`number` with its noun, or with its verb."""
+    """Return `number` with a thousands separator, followed by its singular or plural phrase."""
     return f"{number:,} {noun if number == 1 else plural}"
 
 
 def shortened(text: str, most: int) -> str:
-    """`text` in one line of at most `most` characters, cut between words."""
+    """Return `text` as one line of at most `most` characters, cut between words."""
     line = " ".join(text.split())
     if len(line) <= most:
         return line

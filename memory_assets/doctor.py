@@ -1,4 +1,4 @@
-"""Finds what is misconfigured or broken, and how to mend it; changes nothing."""
+"""Find configuration errors and damage, and say how to mend each. Changes nothing."""
 
 import sqlite3
 from collections.abc import Callable, Iterator
@@ -35,23 +35,23 @@ from memory_assets.tenants import Tenant, open_states, own_paths, sweep_deleted
 
 _TANA_PATIENCE_S = 1.0
 _SERVICE_PATIENCE_S = 10.0
-_NAMED = 5
-"""Rows that a finding names."""
+_MOST_NAMED = 5
+"""At most so many rows are named in one finding."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was looked at."""
+    """Result of one check."""
 
     level: Literal["ok", "note", "fault"]
     what: str
     mend: str = ""
     repair: Callable[[], object] | None = None
-    """Does what `mend` says, if the program can; `memory doctor --mend` calls it."""
+    """Carries out `mend` for `memory doctor --mend`; None if only a person can."""
 
 
 def examine(tenant: Tenant) -> list[Finding]:
-    """Look at the data folder, the sources, the language pipeline and the stores of a tenant; each finding comes once."""
+    """Check a tenant's data folder, sources, language pipeline and stores; return each finding once."""
     findings: dict[str, Finding] = {}
     for look in (
         _settings,
@@ -72,14 +72,14 @@ def examine(tenant: Tenant) -> list[Finding]:
         _keys,
         _tana,
     ):
-        for found in _faults_caught(look, tenant):
+        for found in _run_check(look, tenant):
             findings.setdefault(found.what, found)
     if not tenant.exists:
         return list(findings.values())
-    # Held open, because opening the catalog takes longer than a look. `_catalog` says why it cannot be read.
+    # Keep the catalog open: opening it takes longer than one check. `_catalog` has reported why it cannot be read.
     with suppress(MemoryAssetsError), tenant.catalog.interactive.read():
         for invariant in INVARIANTS:
-            looks = _faults_caught(partial(_invariant, invariant=invariant), tenant, invariant.name)
+            looks = _run_check(partial(_invariant, invariant=invariant), tenant, invariant.name)
             for found in looks:
                 findings.setdefault(found.what, found)
     return list(findings.values())
@@ -87,35 +87,35 @@ def examine(tenant: Tenant) -> list[Finding]:
 
 def _invariant(tenant: Tenant, invariant: Invariant) -> Iterator[Finding]:
     if found := invariant.find(tenant):
-        more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
+        more = f" and {len(found) - _MOST_NAMED} more" if len(found) > _MOST_NAMED else ""
         yield Finding(
             "note" if invariant.is_warning else "fault",
-            f"{invariant.broken or f'This rule is broken: {invariant.promise}'} ({', '.join(found[:_NAMED])}{more})",
+            f"{invariant.broken or f'This rule is broken: {invariant.promise}'} ({', '.join(found[:_MOST_NAMED])}{more})",
             invariant.mend,
             partial(invariant.repair, tenant) if invariant.repair else None,
         )
 
 
-def _faults_caught(look: Callable[[Tenant], Iterator[Finding]], tenant: Tenant, name: str = "") -> list[Finding]:
+def _run_check(look: Callable[[Tenant], Iterator[Finding]], tenant: Tenant, name: str = "") -> list[Finding]:
     found: list[Finding] = []
     try:
         found.extend(look(tenant))
     except MemoryAssetsError as error:
-        found.append(_fault(str(error)))
-    except Exception as error:  # noqa: BLE001  what is broken may break in any way; the other findings are told all the same
+        found.append(_parse_fault(str(error)))
+    except Exception as error:  # noqa: BLE001  damage may raise anything; the other checks still run
         name = name or look.__name__.strip("_")
         found.append(Finding("fault", f"Checking {name} failed: {type(error).__name__}: {first_line(error)}."))
     return found
 
 
-def _fault(sentence: str) -> Finding:
-    """The finding of a sentence that says what is wrong and, after a semicolon, what mends it."""
+def _parse_fault(sentence: str) -> Finding:
+    """Make a finding of an error message: the fault, a semicolon, the mend."""
     what, _, mend = sentence.partition("; ")
     return Finding("fault", what, mend)
 
 
 def _settings(tenant: Tenant) -> Iterator[Finding]:
-    yield from (replace(_fault(sentence), level="note") for sentence in unknown_names(read_settings_file()))
+    yield from (replace(_parse_fault(sentence), level="note") for sentence in unknown_names(read_settings_file()))
     if "://" in (tenant.settings.vectors_uri or "") and not tenant.settings.state_uri:
         what = (
             "MEMORY_VECTORS_URI is set without MEMORY_STATE_URI, so no other machine finds the memories that this one keeps there"
@@ -162,7 +162,7 @@ def _sources(tenant: Tenant) -> Iterator[Finding]:
         (settings.pai_learning_dir, "folder", "LEARNING store", "MEMORY_PAI_LEARNING_DIR"),
     ):
         why = f"is no {kind}" if path.exists() else "does not exist"
-        missing = Finding("note", f"{what}: {path} {why}, so nothing comes from it", f"If it lies elsewhere, set {variable}.")
+        missing = Finding("note", f"{what}: {path} {why}, so it is not read", f"If it is elsewhere, set {variable}.")
         yield Finding("ok", f"{what}: {path}") if (path.is_file() if kind == "file" else path.is_dir()) else missing
 
 
@@ -190,18 +190,17 @@ def _embedder(tenant: Tenant) -> Iterator[Finding]:
         what = f"the memories are still embedded by {stored}, which answers until they are moved to {choice.name}"
         yield Finding("note", what, "Run `memory backfill`.")
     elif stored and tenant.memories.columns.outdated:
-        what = "the vectors were made by an earlier release: nothing calls alike memories to mind"
+        what = "the vectors were made by an earlier release, so similar memories are not found when one is stored"
         yield Finding("note", what, "Run `memory run`.")
 
 
 def _remote_embedder(tenant: Tenant, name: str) -> Finding:
-    """Whether a service embeds a word within a few seconds."""
     patience = min(tenant.settings.embedding_timeout, _SERVICE_PATIENCE_S)
     settings = tenant.settings.model_copy(update={"embedding_timeout": patience})
     try:
         Tenant(settings, tenant.name).open_embedder(settings.embedder).embed(["health"])
     except EmbedderError as error:
-        return _fault(str(error))
+        return _parse_fault(str(error))
     return Finding("ok", f"embedder {name}, which answers")
 
 
@@ -210,7 +209,7 @@ def _chat_model(tenant: Tenant) -> Iterator[Finding]:
         try:
             ChatModel(tenant.settings, chosen, _SERVICE_PATIENCE_S).check()
         except ChatModelError as error:
-            yield _fault(str(error))
+            yield _parse_fault(str(error))
         else:
             yield Finding("ok", f"chat model {chosen}, which is there")
 
@@ -239,7 +238,7 @@ def _table(stored: StoredTable) -> Iterator[Finding]:
             for batch in stored.reading.search().to_batches():
                 altered += find_altered(batch) if "content_hash" in batch.schema.names else []
             if altered:
-                named = f"{', '.join(map(str, altered[:_NAMED]))}{' …' if len(altered) > _NAMED else ''}"
+                named = f"{', '.join(map(str, altered[:_MOST_NAMED]))}{' …' if len(altered) > _MOST_NAMED else ''}"
                 what = f"The {where} is damaged: the texts of {counted(len(altered))} are not those that were stored ({named})."
                 yield Finding("fault", what, "Correct them with `memory edit`, or restore them from a backup.")
     except StoreError as error:
@@ -285,7 +284,7 @@ def _records(tenant: Tenant) -> Iterator[Finding]:
     try:
         damages = find_damage(home, thorough=True)
     except sqlite3.OperationalError as error:
-        yield _fault(explain_failure(home, error))
+        yield _parse_fault(explain_failure(home, error))
         return
     for name, damage in damages.items():
         what = f"Dagster's records in {home / name} are damaged ({damage}); no memory needs them."
@@ -294,24 +293,24 @@ def _records(tenant: Tenant) -> Iterator[Finding]:
 
 
 def _brief(tenant: Tenant) -> Iterator[Finding]:
-    held = tenant.state.get(BRIEF)
+    brief = tenant.state.get(BRIEF)
     renew, where = partial(renew_brief, tenant), tenant.state.where(BRIEF)
-    if held is not None and is_of_another_release(held):
+    if brief is not None and is_of_another_release(brief):
         what = f"{where} is of another release; until it is written anew sessions are told nothing at their start"
         yield Finding("note", what, "Run `memory run`.", renew)
-    elif held is not None and parse_brief(held) is None:
+    elif brief is not None and parse_brief(brief) is None:
         what = f"{where} cannot be read, so sessions are told nothing at their start."
         yield Finding("fault", what, "Run `memory doctor --mend`, which writes it anew.", renew)
     read_noted(tenant.folder)
 
 
 def _keys(tenant: Tenant) -> Iterator[Finding]:
-    if held := KeyStore(tenant.state).list():
-        yield Finding("ok", f"{counted(len(held), 'key', 'keys')} over HTTP")
+    if keys := KeyStore(tenant.state).list():
+        yield Finding("ok", f"{counted(len(keys), 'key', 'keys')} over HTTP")
 
 
 def _store_id(tenant: Tenant) -> Iterator[Finding]:
-    """Comes before looks that may fail by it, with the same sentence. In object storage the id names where the tables lie."""
+    """Check the store's id, before the checks that fail with it. In object storage it is part of the tables' path."""
     try:
         tenant.state.look()
     except DamagedError as error:
@@ -325,7 +324,6 @@ def _store_id(tenant: Tenant) -> Iterator[Finding]:
 
 
 def _tana(tenant: Tenant) -> Iterator[Finding]:
-    """Only for those who use it: whether Tana answers, and what waits for it."""
     waiting = len(SyncRecord.load(tenant.folder).queue)
     if integration(tenant.settings).enabled is False or not (waiting or in_use(tenant.settings)):
         return

@@ -1,4 +1,4 @@
-"""The errors a person may meet: each message is one sentence that says what is wrong and what mends it."""
+"""Errors shown to users: each message is one sentence that says what is wrong and how to mend it."""
 
 from typing import TYPE_CHECKING
 
@@ -7,56 +7,56 @@ if TYPE_CHECKING:
 
 
 class MemoryAssetsError(Exception):
-    """Base of every error that is shown to a person as it is, without a traceback."""
+    """Base of every error whose message is shown to the user without a traceback."""
 
 
 class InvalidInputError(MemoryAssetsError):
-    """What was given cannot be accepted; the message names the field and the mend."""
+    """An argument or a file is invalid; the message names the field and the mend."""
 
 
 class NotFoundError(MemoryAssetsError):
-    """The memory, tenant or file that was named does not exist."""
+    """The named memory, tenant or file does not exist."""
 
 
 class ConflictError(MemoryAssetsError):
-    """What was asked for contradicts what is already there; nothing was changed."""
+    """The request contradicts existing data; nothing was changed."""
 
 
 class ChangedMeanwhileError(ConflictError):
-    """Somebody else changed the memory after it was read; nothing was changed."""
+    """Another writer changed the memory after it was read; nothing was changed."""
 
 
 class StoreError(MemoryAssetsError):
-    """A store cannot be opened, read or written; nothing was written in part."""
+    """A store cannot be opened, read or written; no partial write remains."""
 
 
 class DamagedError(StoreError):
-    """Files of a store are gone or damaged."""
+    """Files of a store are missing or damaged."""
 
 
 class StoreBusyError(StoreError):
-    """Another process holds the store's lock longer than the bounded wait."""
+    """Another process kept the store's lock for longer than the timeout."""
 
 
 class SettingsError(MemoryAssetsError):
-    """A setting has a value that cannot be used; the message names the setting and where it came from."""
+    """A setting's value is invalid; the message names the setting and where it is set."""
 
 
-def trace(error: BaseException) -> str:
-    """Where an error arose, and the errors that caused it, for a log.
+def format_trace(error: BaseException) -> str:
+    """Return the traceback of an error and of its causes, for a log.
 
-    Of foreign errors without their messages: those may quote what they choked on, and a log outlives the deletion of a text.
+    Messages of foreign errors are left out: they may quote a memory, and a log outlives the memory's deletion.
     """
     import traceback
 
     cause = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
     frames = "".join(traceback.format_tb(error.__traceback__))
-    before = f"{trace(cause)}\n" if cause else ""
-    return f"{before}{frames}{said(error)}"
+    before = f"{format_trace(cause)}\n" if cause else ""
+    return f"{before}{frames}{safe_message(error)}"
 
 
 def first_line(error: BaseException) -> str:
-    """What a library says of an error, without the traces and the places in its Rust sources that it adds."""
+    """Return the first line of a library's error, at most 300 characters, without positions in Rust sources."""
     import re
 
     found = re.sub(r",? /\S+\.rs:\d+:\d+", "", str(error).strip())
@@ -64,11 +64,11 @@ def first_line(error: BaseException) -> str:
 
 
 def first_fault(error: "ValidationError", whole: str = "it") -> str:
-    """Place and message of the first thing that pydantic does not accept; `whole` names what has no place."""
+    """Return place and message of pydantic's first complaint; `whole` stands for an empty place."""
     first = error.errors(include_input=False, include_url=False)[0]
     return f"{'.'.join(map(str, first['loc'])) or whole}: {first['msg']}"
 
 
-def said(error: BaseException) -> str:
-    """The sentence of one of this project's errors, of a foreign one its kind alone."""
+def safe_message(error: BaseException) -> str:
+    """Return the message of one of this project's errors, but only the type of a foreign one."""
     return str(error) if isinstance(error, MemoryAssetsError) else type(error).__name__

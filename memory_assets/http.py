@@ -1,6 +1,6 @@
-"""A service over HTTP as its client sees it: deadlines, retries, proxies and the size of answers are decided here alone.
+"""The one HTTP client: deadlines, retries, proxies and the largest size of an answer.
 
-Remote embedders, chat models, Tana and the look-up of the time zone ask through it; no other module speaks HTTP as a client.
+Remote embedders, chat models, Tana and the time zone's look-up use it; no other module makes HTTP requests.
 """
 
 import asyncio
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     import httpx
 
 Repeat = Literal["always", "if not begun", "never"]
-"""When a request may be sent again: if it may happen twice, only if the service surely did nothing, or not at all."""
+"""Whether a request may be sent again: it is idempotent, only if the service surely did nothing, or not at all."""
 
 OVERLOADED = frozenset({429, 502, 503, 504})
-"""Answers that may be others a moment later."""
+"""Statuses that a retry may change."""
 _NOT_BEGUN = frozenset({429, 503})
-"""Of these, answers that mean the service did nothing."""
+"""Statuses among them after which the service has done nothing."""
 _TRIES = 5
 _FIRST_WAIT_S = 0.5
 _LONGEST_WAIT_S = 30.0
@@ -40,7 +40,7 @@ class ServiceError(MemoryAssetsError):
     """A service gave no answer.
 
     Attributes:
-        timed_out: Whether it was waited for in vain.
+        timed_out: Whether the deadline passed.
     """
 
     def __init__(self, message: str, *, timed_out: bool = False) -> None:
@@ -49,18 +49,18 @@ class ServiceError(MemoryAssetsError):
 
 
 class UnreachableError(ServiceError):
-    """There is no connection; nothing was sent."""
+    """No connection could be made; nothing was sent."""
 
 
 class NoAnswerError(ServiceError):
-    """The request was sent, and no whole answer came: what was asked for may have happened."""
+    """The request was sent, but no whole answer came: the service may have carried it out."""
 
 
 class BusyError(ServiceError):
-    """The service asks for a longer wait than a request takes on itself.
+    """The service asks for a longer wait than this client waits.
 
     Attributes:
-        seconds: How long it asks for.
+        seconds: The wait that the service asks for.
     """
 
     def __init__(self, message: str, seconds: float) -> None:
@@ -70,7 +70,7 @@ class BusyError(ServiceError):
 
 @dataclass(frozen=True, slots=True)
 class HttpAnswer:
-    """An answer, whatever its status."""
+    """An answer with any status."""
 
     status: int
     headers: Mapping[str, str]
@@ -78,17 +78,17 @@ class HttpAnswer:
 
     @property
     def ok(self) -> bool:
-        """Whether the service did what was asked."""
+        """Whether the status is 2xx."""
         return 200 <= self.status < 300
 
     @property
     def failed(self) -> bool:
-        """Whether the service itself failed."""
+        """Whether the status is 5xx."""
         return self.status >= 500
 
     @property
     def text(self) -> str:
-        """The content on one line, as far as it is text; at most 200 characters."""
+        """Return the content decoded as one line of at most 200 characters."""
         return " ".join(self.content[:1_000].decode("utf-8", "replace").split())[:200]
 
 
@@ -96,22 +96,17 @@ class Service:
     """A service at a base URL.
 
     Args:
-        base_url: http or https, without the path of a request. A password in it travels as authentication, because httpx logs URLs.
-        timeout: Seconds that one request may take, from connecting to the last byte of the answer, however it trickles.
-        headers: Sent with every request.
-        repeated: Statuses after which a request is sent again.
+        base_url: An http or https URL. Its password is sent as authentication, because httpx logs URLs.
+        timeout: Seconds that one request may take, from connecting to the last byte of the answer.
+        headers: Headers of every request.
+        repeated: Statuses after which a request is retried.
 
     Raises:
         ValueError: The URL is not an http or https address with a host.
     """
 
     def __init__(
-        self,
-        base_url: str,
-        *,
-        timeout: float,
-        headers: dict[str, str] | None = None,
-        repeated: frozenset[int] = OVERLOADED,
+        self, base_url: str, *, timeout: float, headers: dict[str, str] | None = None, repeated: frozenset[int] = OVERLOADED
     ) -> None:
         import httpx
 
@@ -123,20 +118,20 @@ class Service:
             raise ValueError("the service's URL is not an http or https address with a host")
         address = url.copy_with(userinfo=b"")
 
-        def open_client() -> httpx.AsyncClient:  # a closure, so that no `repr` of a service shows what it holds
+        def open_client() -> httpx.AsyncClient:  # a closure, so that no `repr` of a service shows its secrets
             return httpx.AsyncClient(
                 base_url=address,
                 auth=(url.username, url.password) if url.userinfo else None,
                 timeout=httpx.Timeout(None, connect=_CONNECT_TIMEOUT_S),
                 headers=headers,
-                trust_env=not _is_this_machine(url.host),  # no proxy stands between this process and its own machine
-                verify=url.scheme == "https",  # to load the certificates takes 15 ms
+                trust_env=not _is_this_machine(url.host),  # no proxy for requests to this machine
+                verify=url.scheme == "https",  # loading the certificates takes 15 ms
             )
 
         self._open_client = open_client
         self._repeated = repeated
         self._connection: tuple[httpx.AsyncClient, asyncio.AbstractEventLoop] | None = None
-        """What belongs to an event loop, and that loop."""
+        """The client and the event loop that it belongs to."""
         self.timeout = timeout
         self.sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
         self.shown_url = str(address).rstrip("/")
@@ -152,21 +147,21 @@ class Service:
         timeout: float | None = None,
         repeat: Repeat = "never",
     ) -> HttpAnswer:
-        """Send a request, and wait for the answer, at most `timeout` seconds or as long as the service's requests take.
+        """Send a request and wait for its answer, at most `timeout` seconds a try (default: the service's timeout).
 
         Raises:
-            ServiceError: There was none.
+            ServiceError: No answer came.
         """
-        asking = self._persist(repeat, method, path, timeout or self.timeout, json=json, params=params)
+        asking = self._retry(repeat, method, path, timeout or self.timeout, json=json, params=params)
         return asyncio.run_coroutine_threadsafe(asking, _event_loop()).result()
 
-    async def _persist(self, repeat: Repeat, method: str, path: str, timeout: float, **given: Any) -> HttpAnswer:
-        """Try until there is an answer that waiting would not better; a service that was waited for in vain is not asked again."""
+    async def _retry(self, repeat: Repeat, method: str, path: str, timeout: float, **given: Any) -> HttpAnswer:
+        """Retry, at most `_TRIES` times, until an answer is final; never after a request that timed out."""
         repeated = {"always": self._repeated, "if not begun": _NOT_BEGUN, "never": frozenset()}[repeat]
         for number in range(1, _TRIES):
             wait = random.uniform(0, min(_FIRST_WAIT_S * 2 ** (number - 1), _LONGEST_WAIT_S))  # noqa: S311 - jitter
             try:
-                answer = await self._ask(method, path, timeout, **given)
+                answer = await self._send_once(method, path, timeout, **given)
             except NoAnswerError as error:
                 if repeat != "always" or error.timed_out:
                     raise
@@ -178,14 +173,13 @@ class Service:
                     raise BusyError(f"{self.shown_url} asks to wait {asked:.0f} s; try again after that.", asked)
                 wait = wait if asked is None else asked
             await self.sleep(wait)
-        return await self._ask(method, path, timeout, **given)
+        return await self._send_once(method, path, timeout, **given)
 
-    async def _ask(self, method: str, path: str, timeout: float, **given: Any) -> HttpAnswer:
-        """Ask once."""
+    async def _send_once(self, method: str, path: str, timeout: float, **given: Any) -> HttpAnswer:
         import httpx
 
         loop = asyncio.get_running_loop()
-        if self._connection is None or self._connection[1] is not loop:  # before the first, or after a fork
+        if self._connection is None or self._connection[1] is not loop:  # the first request, or the first after a fork
             self._connection = self._open_client(), loop
             weakref.finalize(self, _close, *self._connection)
         client, _ = self._connection
@@ -210,7 +204,7 @@ class Service:
 
 @lru_cache(maxsize=1)
 def _event_loop() -> asyncio.AbstractEventLoop:
-    """Where all requests run: httpx's own timeouts bound each read, and only a loop bounds them together."""
+    """Return the loop on which all requests run. It bounds a whole request; httpx's own timeouts bound single reads only."""
     loop = asyncio.new_event_loop()
     Thread(target=loop.run_forever, name="http", daemon=True).start()
     return loop

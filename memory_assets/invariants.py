@@ -1,6 +1,6 @@
-"""What must hold of every tenant: one list for `memory doctor` and for Dagster's checks, each with the mend that mends it.
+"""Invariants of a tenant's data, each with its mend. `memory doctor` and Dagster's checks share this list.
 
-An invariant that follows from the registry of schemas is made from it. Statistics belong to the assets' metadata.
+Statistics do not belong here but in the assets' metadata.
 """
 
 import re
@@ -28,7 +28,7 @@ from memory_assets.stores.schema import LANCE_TABLES, MEMORIES, catalog_differen
 from memory_assets.tenants import Tenant
 
 _SAMPLE = 20_000
-"""Embeddings that are looked at: of the rows written last."""
+"""Embeddings that are checked: those of the rows written last."""
 _LARGE_SHARE = 0.5
 _DOCTOR = "Run `memory doctor --mend`."
 _GRAPH = "graph_nodes graph_edges graph_mentions graph_aliases graph_memories graph_surfaces graph_cues graph_position".split()  # noqa: SIM905
@@ -41,51 +41,51 @@ Repair = Callable[[Tenant], None]
 
 @dataclass(frozen=True, slots=True)
 class Invariant:
-    """What must hold of every tenant."""
+    """A condition that every tenant's data must meet."""
 
     name: str
     asset: str
-    """The asset that it is checked for."""
+    """The asset to which Dagster attaches the check."""
     promise: str
     find: Find
-    """The rows, files or columns that break it, each named."""
+    """Returns the names of the rows, files or columns that break it."""
     mend: str = _DOCTOR
-    """What a person does."""
+    """What the user can do."""
     repair: Repair | None = None
-    """What `memory doctor --mend` does; None if only a person can."""
+    """Carries out the mend for `memory doctor --mend`; None if only a person can."""
     is_blocking: bool = False
-    """Whether the steps after the asset must not run on it."""
+    """Whether downstream assets must not run if it is broken."""
     is_warning: bool = False
-    """Whether it lies in files of others, so that it fails nothing of ours."""
+    """Whether it only warns, mostly about files that the user owns."""
     broken: str = ""
-    """What is so where it is broken; empty says that the promise is."""
+    """Sentence for a broken invariant; empty: made from the promise."""
 
 
-def _unregistered(tenant: Tenant) -> list[str]:
+def _find_table_differences(tenant: Tenant) -> list[str]:
     tables = zip((tenant.memories.stored, tenant.relations.stored), LANCE_TABLES, strict=True)
     there = [(table, stored.reading.schema) for stored, table in tables if stored.exists]
     return [each for table, schema in there for each in differences(table, {field.name: str(field.type) for field in schema})]
 
 
-def _unregistered_catalog(tenant: Tenant) -> list[str]:
+def _find_catalog_differences(tenant: Tenant) -> list[str]:
     if not tenant.catalog.exists:
         return []
     with tenant.catalog.read() as connection:
         return catalog_differences(connection)
 
 
-def _drop_twins(tenant: Tenant, broken: Sequence[str]) -> None:
+def _delete_older_duplicates(tenant: Tenant, broken: Sequence[str]) -> None:
     for name in broken:
         table, number = name.split()
         stored = (tenant.memories if table == MEMORIES.name else tenant.relations).stored
         time = "updated_at" if table == MEMORIES.name else "created_at"
-        twins = stored.reading.search().where(f"id = {number}").select([time]).with_row_id(True).to_arrow().to_pylist()
-        newest = max(twins, key=lambda row: row[time])
-        older = [str(row["_rowid"]) for row in twins if row is not newest]
+        rows = stored.reading.search().where(f"id = {number}").select([time]).with_row_id(True).to_arrow().to_pylist()
+        newest = max(rows, key=lambda row: row[time])
+        older = [str(row["_rowid"]) for row in rows if row is not newest]
         stored.writing.delete(f"_rowid IN ({', '.join(older)})")
 
 
-def _without_unit_embedding(tenant: Tenant) -> list[str]:
+def _find_without_unit_embedding(tenant: Tenant) -> list[str]:
     column = tenant.memories.columns.live
     active = f"state = '{State.ACTIVE}'"
     rows = tenant.memories.scan(("id", "updated_at"), active)
@@ -102,23 +102,22 @@ def _without_unit_embedding(tenant: Tenant) -> list[str]:
 def _embed_again(tenant: Tenant, broken: Sequence[str]) -> None:
     if column := tenant.memories.columns.live:
         empty = (column, meaning_column(column))
-        _set(dict.fromkeys(empty), tenant, broken)
+        _set_columns(dict.fromkeys(empty), tenant, broken)
     reembed(tenant.memories, tenant.embedder, lambda _done, _total: None)
 
 
-def _set(values: dict[str, Any], tenant: Tenant, names: Sequence[str]) -> None:
-    """Give the memories of these names the same values."""
+def _set_columns(values: dict[str, Any], tenant: Tenant, names: Sequence[str]) -> None:
     if not names:
         return
-    rows = tenant.memories.scan(("id", "updated_at"), lance.ids_in(_numbers(names)))
+    rows = tenant.memories.scan(("id", "updated_at"), lance.ids_in(_parse_ids(names)))
     schema = tenant.memories.table.schema
     columns = {name: pa.array([value] * rows.num_rows, schema.field(name).type) for name, value in values.items()}
     now = pa.array([datetime.now(UTC)] * rows.num_rows, schema.field("updated_at").type)
     tenant.memories.update(pa.table({"id": rows["id"], **columns, "updated_at": now}), rows["updated_at"].to_pylist())
 
 
-def _numbers(names: Iterable[str]) -> list[int]:
-    """The ids in names such as `memory 3`."""
+def _parse_ids(names: Iterable[str]) -> list[int]:
+    """Parse the ids in names such as `memory 3`."""
     return [int(name.split()[1]) for name in names]
 
 
@@ -128,22 +127,22 @@ def _supersede_older(tenant: Tenant, broken: Sequence[str]) -> None:
         tenant.memories.transition(older, SUPERSEDABLE, State.SUPERSEDED, superseded_by=[newest] * len(older))
 
 
-def _drop_relations(tenant: Tenant, broken: Sequence[str]) -> None:
+def _delete_relations(tenant: Tenant, broken: Sequence[str]) -> None:
     if broken:
-        tenant.relations.stored.writing.delete(lance.ids_in(_numbers(broken)))
+        tenant.relations.stored.writing.delete(lance.ids_in(_parse_ids(broken)))
 
 
 def _rebuild_graph(tenant: Tenant, _broken: Sequence[str]) -> None:
-    _empty(tenant, _GRAPH)
+    _clear_tables(tenant, _GRAPH)
     refresh_graph(tenant.catalog, tenant.memories, tenant.relations, read_spellings(tenant))
 
 
 def _score_again(tenant: Tenant, _broken: Sequence[str]) -> None:
-    _empty(tenant, _SCORES)
+    _clear_tables(tenant, _SCORES)
     decay_cycle(tenant, datetime.now(UTC))
 
 
-def _empty(tenant: Tenant, tables: Sequence[str]) -> None:
+def _clear_tables(tenant: Tenant, tables: Sequence[str]) -> None:
     with tenant.catalog.write() as connection:
         for table in tables:
             connection.execute(f"DELETE FROM {table}")
@@ -152,11 +151,11 @@ def _empty(tenant: Tenant, tables: Sequence[str]) -> None:
 def _delete_dangling(tables: Sequence[str], tenant: Tenant, _broken: Sequence[str]) -> None:
     with tenant.catalog.write() as connection:
         for table in tables:
-            connection.execute(f"DELETE FROM {table} WHERE {_DANGLES[table]}")
+            connection.execute(f"DELETE FROM {table} WHERE {_DANGLING[table]}")
 
 
-def _select(query: str, tenant: Tenant) -> list[str]:
-    """What a query finds, whose one column names the rows."""
+def _find_by_query(query: str, tenant: Tenant) -> list[str]:
+    """Run a query over the catalog and the stores; its one column names the rows."""
     words = set(re.findall(r"\w+", query))
     with tenant.catalog.read() as connection:
         if "stored_memories" in words:
@@ -167,19 +166,19 @@ def _select(query: str, tenant: Tenant) -> list[str]:
         return [name for (name,) in connection.execute(query).fetchall()]
 
 
-def _without_provenance(tenant: Tenant) -> list[str]:
+def _find_without_provenance(tenant: Tenant) -> list[str]:
     return [str(entry.path) for entry in read_homes(tenant).entries if entry.missing_provenance]
 
 
-def _doubled_names(tenant: Tenant) -> list[str]:
+def _find_duplicate_names(tenant: Tenant) -> list[str]:
     by_name: dict[tuple[str, str], list[str]] = {}
     for entry in read_homes(tenant).entries:
         by_name.setdefault((entry.item.kind, entry.item.title), []).append(str(entry.path))
     return [path for _, *later in by_name.values() for path in later]
 
 
-def _no_refused_file(asset: str, source: Source) -> Invariant:
-    """Reasons are left out: they may quote a file."""
+def _refused_files_invariant(asset: str, source: Source) -> Invariant:
+    """Return the invariant for a source's refused files. It leaves out reasons, which may quote a file."""
     query = f"""
         SELECT DISTINCT path || if(location = '', '', ' at ' || location) FROM source_refusals
         WHERE source = '{source}' AND mend <> '' ORDER BY ALL
@@ -188,33 +187,32 @@ def _no_refused_file(asset: str, source: Source) -> Invariant:
         f"no_file_of_{asset}_is_refused",
         asset,
         "Every file is taken in, or skipped for a reason that needs no mend.",
-        partial(_select, query),
-        "`memory status --refused` says why, and what mends each file; everything else was taken in.",
+        partial(_find_by_query, query),
+        "`memory status --refused` says why, and how to mend each file; everything else was taken in.",
         is_warning=True,
         broken="Files, or parts of them, were not taken in",
     )
 
 
-_DANGLES = {
+_DANGLING = {
     "creative_links": "EXISTS (FROM graph_position) AND "
     "(source_id NOT IN (SELECT id FROM graph_memories) OR target_id NOT IN (SELECT id FROM graph_memories))",
     "cluster_members": "memory_id NOT IN (SELECT id FROM graph_memories) OR cluster_id NOT IN (SELECT id FROM clusters)",
     "tana_links": "source NOT IN (SELECT id FROM tana_nodes)",
     "tana_fields": "node NOT IN (SELECT id FROM tana_nodes)",
 }
-"""Table of the catalog -> which of its rows point to nothing."""
+"""Table of the catalog -> condition for rows that point to nothing."""
 _INVARIANTS = f"""
 every_text_is_analysed (extracted_features, warning): The language pipeline can analyse every text.
     SELECT content_hash FROM extracted_features WHERE fault IS NOT NULL
 
-few_memories_are_archived (relevance_scores, warning): At most {_LARGE_SHARE:.0%} of what could be in recall is archived.
+few_memories_are_archived (relevance_scores, warning): At most {_LARGE_SHARE:.0%} of the active and archived memories are archived.
     SELECT concat(count_if(state = 'archived'), ' archived, ', count_if(state = 'active'), ' in recall')
     FROM stored_memories WHERE state IN ('archived', 'active')
     HAVING count_if(state = 'archived') > {_LARGE_SHARE} * count(*)
 
-every_memory_is_scored (relevance_scores): Every active memory of the graph has a score.
-    SELECT concat('score of ', id) FROM graph_memories ANTI JOIN relevance_scores USING (id)
-    WHERE state = 'active' AND EXISTS (FROM scored_position)
+every_memory_is_scored (relevance_scores): Every memory that the last pass of the scores found active has one.
+    SELECT concat('score of ', id) FROM scored_memories ANTI JOIN relevance_scores USING (id) WHERE state = 'active'
 
 every_memory_is_a_node (graph_edges): Every memory that takes part in the graph is a node of it.
     SELECT concat('node ', id) FROM graph_memories ANTI JOIN graph_nodes USING (id) WHERE live
@@ -234,7 +232,7 @@ every_key_is_unique (memories, blocking): No two memories, and no two relations,
 every_memory_has_a_unit_embedding (memories): Every memory in recall has an embedding of unit length; looks at the {_SAMPLE:,}
 written last.
 
-one_memory_per_source_key (memories): Of the memories from one file or entry of this machine, one stands.
+one_memory_per_source_key (memories): Each file or entry of this machine has one current memory.
     SELECT concat('memories ', string_agg(id, ', ' ORDER BY updated_at DESC)) FROM stored_memories s
     SEMI JOIN entry_keys k ON k.key = source_key AND k.content_hash = s.content_hash
     WHERE state IN {lance.quoted(SUPERSEDABLE)} GROUP BY source_key HAVING count(*) > 1 ORDER BY source_key
@@ -262,71 +260,70 @@ no_edge_dangles (graph_edges): Both ends of every edge and mention are nodes.
     ) ANTI JOIN graph_nodes USING (id)
 
 no_creative_link_dangles (creative_links): Both memories of every creative link are known.
-    SELECT concat('link ', source_id, ' to ', target_id) FROM creative_links WHERE {_DANGLES["creative_links"]}
+    SELECT concat('link ', source_id, ' to ', target_id) FROM creative_links WHERE {_DANGLING["creative_links"]}
 
 no_member_dangles (clusters): Every member of a cluster is a known memory of a known cluster.
-    SELECT concat('member ', memory_id, ' of ', cluster_id) FROM cluster_members WHERE {_DANGLES["cluster_members"]}
+    SELECT concat('member ', memory_id, ' of ', cluster_id) FROM cluster_members WHERE {_DANGLING["cluster_members"]}
 
 scores_within_bounds (relevance_scores): Scores lie within 0 and 1.
     SELECT concat('score of ', id) FROM relevance_scores WHERE NOT coalesce(relevance BETWEEN 0 AND 1, false)
 
 no_link_of_an_unknown_tana_node (tana_graph): Every link and field belongs to a node of Tana that is known.
-    SELECT concat('link of ', source) FROM tana_links WHERE {_DANGLES["tana_links"]}
-    UNION ALL SELECT concat('field of ', node) FROM tana_fields WHERE {_DANGLES["tana_fields"]}
+    SELECT concat('link of ', source) FROM tana_links WHERE {_DANGLING["tana_links"]}
+    UNION ALL SELECT concat('field of ', node) FROM tana_fields WHERE {_DANGLING["tana_fields"]}
 
-every_canonical_entry_has_provenance (canonical_entries, warning): Every entry of the homes says where and when it was learned:
-source_cwd and ingested_at.
+every_canonical_entry_has_provenance (canonical_entries, warning): Every entry of the homes says where and when it was learned
+(source_cwd and ingested_at).
 
 no_name_twice_in_a_home (canonical_entries, warning): No two entries of one home have the same name.
 
-no_index_line_without_a_file (silo_backlog, warning): Every line of a silo's MEMORY.md that points to a file points to one that is
-there.
+no_index_line_without_a_file (silo_backlog, warning): Every file to which a line of a silo's MEMORY.md points exists.
     SELECT concat(path, ': ', file) FROM {DANGLING_HOOKS}
 """
-"""A paragraph each: name, asset and mark, what it promises, and the query whose rows break it; without one, `_FINDS` finds them.
+"""One paragraph each: name, asset, mark, promise, and a query whose rows break it; without a query, see `_FINDERS`.
 
-A query reads the catalog and, of LanceDB, `stored_relations` and `stored_memories`, which has the columns that the query names.
+A query reads the catalog and LanceDB's `stored_relations` and `stored_memories`; the latter has only columns that the query names.
 """
 _PARAGRAPH = re.compile(r"(?P<name>\w+) \((?P<asset>\w+)(, (?P<mark>\w+))?\): (?P<promise>.+?)(\n {4}(?P<query>.+))?", re.DOTALL)
-_FINDS: dict[str, Find] = {
-    "catalog_is_as_registered": _unregistered_catalog,
-    "tables_are_as_registered": _unregistered,
-    "every_memory_has_a_unit_embedding": _without_unit_embedding,
-    "every_canonical_entry_has_provenance": _without_provenance,
-    "no_name_twice_in_a_home": _doubled_names,
+_FINDERS: dict[str, Find] = {
+    "catalog_is_as_registered": _find_catalog_differences,
+    "tables_are_as_registered": _find_table_differences,
+    "every_memory_has_a_unit_embedding": _find_without_unit_embedding,
+    "every_canonical_entry_has_provenance": _find_without_provenance,
+    "no_name_twice_in_a_home": _find_duplicate_names,
 }
 _MENDS = {
-    "every_text_is_analysed": "`memory status --refused` names its file; shorten the text.",
+    "every_text_is_analysed": "`memory status --refused` names the file; shorten the text.",
     "few_memories_are_archived": (
-        "Look with `memory search '' --archived`; lower MEMORY_ARCHIVE_THRESHOLD or MEMORY_DECAY_RATE if too much left, then `memory run`."
+        "`memory search '' --archived` shows them; if too many, lower MEMORY_ARCHIVE_THRESHOLD or MEMORY_DECAY_RATE, then `memory run`."
     ),
     "catalog_is_as_registered": "Run `memory doctor --mend`, then `memory run`, which derives the catalog anew.",
     "tables_are_as_registered": "Restore the tables with `memory restore`, or upgrade memory_assets if a newer release wrote them.",
-    "no_memory_of_a_vanished_file": "Run `memory run`: memories of files that it does not find leave recall.",
+    "no_memory_of_a_vanished_file": "Run `memory run`, which takes memories of missing files out of recall.",
     "every_canonical_entry_has_provenance": (
-        "Write source_cwd and ingested_at into the frontmatter of those entries; what apply writes has them."
+        "Write source_cwd and ingested_at into the frontmatter of those entries; entries that apply writes have them."
     ),
     "no_name_twice_in_a_home": "Give one of them another name, or merge them by hand.",
-    "no_index_line_without_a_file": "`memory status --refused` names the lines; take them out, or put the files back.",
+    "no_index_line_without_a_file": "`memory status --refused` names the lines; remove them, or restore the files.",
 }
 _BROKEN = {
     "every_text_is_analysed": "The language pipeline cannot analyse some texts",
-    "few_memories_are_archived": f"More than {_LARGE_SHARE:.0%} of what could be in recall is archived",
+    "few_memories_are_archived": f"More than {_LARGE_SHARE:.0%} of the active and archived memories are archived",
     "every_canonical_entry_has_provenance": "Entries of the homes do not say where and when they were learned",
     "no_name_twice_in_a_home": "Entries of one home have the name of an earlier one",
-    "no_index_line_without_a_file": "Lines of a silo's MEMORY.md point to files that are not there",
+    "no_index_line_without_a_file": "Lines of a silo's MEMORY.md point to files that do not exist",
 }
 _REPAIRS: dict[str, Callable[[Tenant, Sequence[str]], None]] = {
     "every_memory_is_scored": _score_again,
     "every_memory_is_a_node": _rebuild_graph,
     "edges_within_bounds": _rebuild_graph,
     "catalog_is_as_registered": lambda tenant, _broken: tenant.catalog.set_aside(),
-    "every_key_is_unique": _drop_twins,
+    "every_key_is_unique": _delete_older_duplicates,
     "every_memory_has_a_unit_embedding": _embed_again,
     "one_memory_per_source_key": _supersede_older,
-    "no_active_memory_is_superseded": partial(_set, {"superseded_by": None}),
-    "importance_and_confidence_within_bounds": partial(_set, {"importance": 0.5, "confidence": 1.0}),
-    "no_relation_dangles": _drop_relations,
+    "no_active_memory_is_superseded": partial(_set_columns, {"superseded_by": None}),
+    "importance_and_confidence_within_bounds": partial(_set_columns, {"importance": 0.5, "confidence": 1.0}),
+    "no_relation_dangles": _delete_relations,
     "no_edge_dangles": _rebuild_graph,
     "no_creative_link_dangles": partial(_delete_dangling, ["creative_links"]),
     "no_member_dangles": partial(_delete_dangling, ["cluster_members"]),
@@ -335,11 +332,11 @@ _REPAIRS: dict[str, Callable[[Tenant, Sequence[str]], None]] = {
 }
 
 
-def _parsed(paragraph: str) -> Invariant:
+def _parse_invariant(paragraph: str) -> Invariant:
     found = _PARAGRAPH.fullmatch(paragraph)
     assert found, paragraph
     name, query, mark, repair = found["name"], found["query"], found["mark"], _REPAIRS.get(found["name"])
-    find = partial(_select, query) if query else _FINDS[name]
+    find = partial(_find_by_query, query) if query else _FINDERS[name]
     return Invariant(
         name,
         found["asset"],
@@ -354,6 +351,6 @@ def _parsed(paragraph: str) -> Invariant:
 
 
 INVARIANTS = (
-    *map(_no_refused_file, ("silo_files", "seed_entries", "learning_entries"), Source),
-    *map(_parsed, _INVARIANTS.strip().split("\n\n")),
+    *map(_refused_files_invariant, ("silo_files", "seed_entries", "learning_entries"), Source),
+    *map(_parse_invariant, _INVARIANTS.strip().split("\n\n")),
 )

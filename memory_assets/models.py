@@ -1,4 +1,4 @@
-"""The shared vocabulary: memories, source items, scans. Plain frozen dataclasses; what comes from outside is validated where it enters."""
+"""Shared data classes: memories, source items, scans. They are frozen and not validated; input is validated where it enters."""
 
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -10,24 +10,24 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 TENANT_PATTERN = r"^[a-z](?:[a-z0-9_-]{0,61}[a-z0-9])?$"
-"""A safe and unmistakable folder name: no path tricks, no look-alikes, no case clashes."""
+"""Names that are safe as folders: no path tricks, no look-alikes, no case clashes."""
 MAX_CONTENT_LENGTH = 7_500
-"""Characters of a stored memory."""
+"""Longest stored memory, in characters."""
 MAX_IMPORTED_LENGTH = 1 << 20
-"""Characters of an imported memory: as many as of a source file, so that every export can be imported."""
+"""Longest imported memory, in characters: as long as a source file may be, so that every export can be imported."""
 LAST_CHANGE = "last_change"
-"""Key of a memory's metadata under which `operations.changes` notes what was last done to it."""
+"""Metadata key under which `operations.changes` records the last change of a memory."""
 REVISES = "revises"
-"""Key of the metadata of a memory that an edit wrote: the id of what it corrects."""
+"""Metadata key of a memory that an edit wrote: the id of the memory that it corrects."""
 MACHINE = "machine"
-"""Key of a memory's metadata: the host name of the machine on which its text was first stored; of an import, what the line says."""
+"""Metadata key: host name of the machine that first stored the text; an import keeps the name that its line gives."""
 USERS = frozenset({"user", "human", "me"})
 ASSISTANTS = frozenset({"assistant", "ai", "bot", "agent", "model", "system"})
-"""Authors that name a side of a talk, and nobody."""
+"""Authors that name a side of a conversation rather than a person."""
 
 
 class Source(StrEnum):
-    """Who wrote a memory first."""
+    """Where a memory was first written."""
 
     CLAUDE_SILO = "claude_silo"
     PAI_SEED = "pai_seed"
@@ -39,7 +39,7 @@ class Source(StrEnum):
 
 
 class Kind(StrEnum):
-    """What a memory is about: Claude Code's four types, pai-seed's three, what a session did, and others."""
+    """What a memory is about: Claude Code's four types, pai-seed's three, session summaries and others."""
 
     USER = "user"
     FEEDBACK = "feedback"
@@ -56,7 +56,7 @@ class Kind(StrEnum):
 
 
 class State(StrEnum):
-    """Whether a memory takes part in recall, and if not, why."""
+    """Whether a memory takes part in recall, and if not, why not."""
 
     ACTIVE = "active"
     SUPERSEDED = "superseded"
@@ -66,17 +66,17 @@ class State(StrEnum):
 
 
 class SecretPolicy(StrEnum):
-    """What is done with a text that holds keys or passwords."""
+    """What happens to a text that contains keys or passwords."""
 
     MASK = "mask"
-    """Kept, with the kind of each secret in its place."""
+    """Stored with each secret replaced by its kind."""
     REFUSE = "refuse"
     ALLOW = "allow"
-    """Kept as it is."""
+    """Stored unchanged."""
 
 
 class RelationType(StrEnum):
-    """How one memory relates to another."""
+    """Type of a relation from one memory to another."""
 
     RELATES_TO = "RELATES_TO"
     LEADS_TO = "LEADS_TO"
@@ -93,7 +93,6 @@ class RelationType(StrEnum):
 
     @classmethod
     def _missing_(cls, value: object) -> "RelationType | None":
-        """Take a name in any case."""
         return cls.__members__.get(str(value).upper())
 
 
@@ -118,7 +117,7 @@ class Features:
 
 @dataclass(frozen=True, slots=True)
 class FileStamp:
-    """What `stat` says of a file; an equal stamp means that the file need not be read again."""
+    """Size, time and inode of a file from `stat`; a file with an unchanged stamp is not read again."""
 
     size: int
     mtime_ns: int
@@ -127,7 +126,7 @@ class FileStamp:
 
 @dataclass(frozen=True, slots=True)
 class SourceItem:
-    """One memory-to-be as its owner wrote it."""
+    """One entry of a source, as its owner wrote it; most become memories."""
 
     source: Source
     key: str
@@ -137,7 +136,7 @@ class SourceItem:
     title: str = ""
     description: str = ""
     created_at: datetime | None = None
-    """Aware, UTC: when the owner says it was written; None if only the file's time is known."""
+    """When the owner says it was written, in UTC with a time zone; None if only the file's time is known."""
     tags: tuple[str, ...] = ()
     links: tuple[str, ...] = ()
     """Targets of `[[name]]` links in the body."""
@@ -148,20 +147,20 @@ class SourceItem:
     importance: float = 0.5
     confidence: float = 1.0
     remember: bool = True
-    """False for what is only listed: pending and rejected proposals."""
+    """False for items that are only listed: pending and rejected proposals."""
     metadata: dict[str, Any] = field(default_factory=dict)
     """JSON-safe: unknown frontmatter and keys; `guessed` lists fields that the owner did not state."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A file, or a part of one, that is not taken in, and why."""
+    """A file, or a part of one, that was not ingested, and why."""
 
     source: Source
     path: str
     reason: str
     mend: str
-    """What its owner can do; empty if the file is passed over."""
+    """What its owner can do; empty if the file is skipped on purpose."""
     location: str = ""
     """Field, line or JSON path; empty for the whole file."""
     key: str | None = None
@@ -169,13 +168,13 @@ class Refusal:
 
     @property
     def passed_over(self) -> bool:
-        """Whether there is nothing to mend: what was known from it goes, while a refusal keeps it."""
+        """Whether the file is skipped on purpose. Its memories then leave recall; those of a file that needs a mend stay."""
         return not self.mend
 
 
 @dataclass(frozen=True, slots=True)
 class Hook:
-    """A line of an index about one of its files."""
+    """A line of an index file that describes one of its files."""
 
     target: str
     """Key of the file's item; there may be no such file."""
@@ -184,7 +183,7 @@ class Hook:
 
 @dataclass(frozen=True, slots=True)
 class FileScan:
-    """A file that was read because its stamp is new."""
+    """Content of a file that was read because its stamp is new."""
 
     path: str
     stamp: FileStamp
@@ -207,14 +206,14 @@ class Scan:
     unchanged: tuple[str, ...] = ()
     """Paths whose stamp equals the known one; they were not read."""
     unreadable: tuple[str, ...] = ()
-    """Folders that are gone or could not be listed; what is known from below them stays."""
+    """Folders that are missing or cannot be listed; the memories from files below them stay."""
     notes: tuple[str, ...] = ()
     """Sentences for a person, such as that the source does not exist."""
 
 
 @dataclass(frozen=True, slots=True)
 class NewMemory:
-    """What a person or an agent gives to be remembered."""
+    """A memory that a person or an agent asks to store."""
 
     content: str
     source: Source
@@ -222,7 +221,7 @@ class NewMemory:
     title: str = ""
     tags: tuple[str, ...] = ()
     created_at: datetime | None = None
-    """Aware; None means now."""
+    """Has a time zone; None means now."""
     id: int | None = None
     """None lets the store choose."""
     external_id: str = ""
@@ -248,7 +247,7 @@ class Memory:
     kind: Kind
     source: Source
     source_key: str
-    """Identity of its source item, unique on its machine among memories that are not superseded; empty if it was stored directly."""
+    """Key of its source item, unique on its machine among memories that are not superseded; empty if it was stored directly."""
     created_at: datetime
     updated_at: datetime
     title: str = ""
@@ -266,19 +265,19 @@ class Memory:
     protected: bool = False
     state: State = State.ACTIVE
     superseded_by: int | None = None
-    """The newer version of what this memory said."""
+    """Id of the memory that replaced this one."""
     content_hash: str = ""
     revision: str = ""
     """Digest of the source entry and its features; an equal revision needs no update."""
     metadata: dict[str, Any] = field(default_factory=dict)
     pipeline: str = ""
-    """Name and version of what extracted its entities, actions and tags."""
+    """Name and version of the language pipeline that extracted its entities, actions and tags."""
 
 
 class TextVectors(NamedTuple):
     """Unit vectors of some texts, each array of shape (n, dimension)."""
 
     meanings: "npt.NDArray[np.float32]"
-    """Of the texts alone, to compare memories."""
+    """Vectors of the texts alone, to compare memories."""
     in_context: "npt.NDArray[np.float32]"
-    """Of the texts with who, when and where, to search."""
+    """Vectors of the texts with who, when and where, to search."""

@@ -1,6 +1,6 @@
-"""The few settings that a hook or a status line needs, read without pydantic: building `Settings` takes too long there.
+"""The few settings that hooks and status lines need, read without pydantic because building `Settings` takes too long there.
 
-Names, places and precedence are those of `memory_assets.settings`; a test compares the two. A malformed value counts as not set.
+Names, sources and precedence equal those of `memory_assets.settings`; a test compares the two. A malformed value counts as not set.
 """
 
 import os
@@ -11,17 +11,17 @@ from pathlib import Path
 from typing import Any
 
 SESSION_START_TOKENS = 800
-"""Tokens of the text at a session's start."""
+"""Default limit of the text at a session's start, in tokens."""
 _TENANT = re.compile(r"[a-z][a-z0-9_-]{0,62}")
 _NOBODY = "-"
-"""No tenant's name."""
+"""Stands for an invalid name: no tenant can be called this."""
 NUDGE_FROM = 5
-"""Un-ingested memories from which a session's start mentions them."""
+"""A session's start mentions un-ingested memories from this number on."""
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
-    """Where a tenant's brief is, and what it is compared with."""
+class HookSettings:
+    """The settings of one tenant that hooks and status lines need."""
 
     data_dir: Path
     tenant: str
@@ -37,23 +37,23 @@ class Places:
 
     @property
     def folder(self) -> Path:
-        """The tenant's folder."""
+        """Return the tenant's folder."""
         return self.data_dir / self.tenant
 
     @property
     def is_sources_tenant(self) -> bool:
-        """Whether the silos are this tenant's."""
-        return self.tenant == _Found().text("tenant", "main")
+        """Return whether the silos belong to this tenant."""
+        return self.tenant == _RawSettings().text("tenant", "main")
 
 
-def read_places(tenant: str | None = None) -> Places:
-    """The places of `tenant`, or of the settings' one. Raises nothing that a setting may cause."""
-    found = _Found()
+def read_hook_settings(tenant: str | None = None) -> HookSettings:
+    """Return the settings of `tenant` (default: the tenant that the settings name). No malformed setting raises."""
+    found = _RawSettings()
     data_dir, named = found.text("data_dir", ""), tenant or found.text("tenant", "main")
-    return Places(
-        data_dir=_path(data_dir) if data_dir else default_data_dir(),
+    return HookSettings(
+        data_dir=_expand_path(data_dir) if data_dir else default_data_dir(),
         tenant=named if _TENANT.fullmatch(named) else _NOBODY,
-        claude_projects_dir=_path(found.text("claude_projects_dir", "~/.claude/projects")),
+        claude_projects_dir=_expand_path(found.text("claude_projects_dir", "~/.claude/projects")),
         session_start=found.text("session_start", "on"),
         session_start_tokens=found.number("session_start_tokens", SESSION_START_TOKENS),
         nudge_from=found.number("nudge_from", NUDGE_FROM),
@@ -62,17 +62,15 @@ def read_places(tenant: str | None = None) -> Places:
     )
 
 
-class _Found:
-    """What the environment and the settings file set."""
-
+class _RawSettings:
     def __init__(self) -> None:
         self._environment = {name.upper(): value for name, value in os.environ.items()}
         file = config_file()
         try:
-            held = tomllib.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+            content = tomllib.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
         except (OSError, ValueError):
-            held = {}
-        self._file: dict[str, Any] = {name.upper(): value for name, value in held.items()}
+            content = {}
+        self._file: dict[str, Any] = {name.upper(): value for name, value in content.items()}
 
     def text(self, field: str, default: str) -> str:
         return next((value for value in self._values(field) if isinstance(value, str)), default)
@@ -85,12 +83,12 @@ class _Found:
         return self._environment.get(variable), self._file.get(variable), self._file.get(field.upper())
 
 
-def _path(text: str) -> Path:
+def _expand_path(text: str) -> Path:
     return Path(text).expanduser().absolute()
 
 
 def config_file() -> Path:
-    """The settings file: `MEMORY_CONFIG`, or `memory.toml` in the user's configuration folder."""
+    """Return the settings file's path: `MEMORY_CONFIG`, or `memory.toml` in the user's configuration folder."""
     if named := os.environ.get("MEMORY_CONFIG"):
         return Path(named).expanduser()
     import platformdirs
@@ -99,7 +97,7 @@ def config_file() -> Path:
 
 
 def default_data_dir() -> Path:
-    """Where data lie if no setting says otherwise."""
+    """Return the data folder that is used if `data_dir` is not set."""
     import platformdirs
 
     return Path(platformdirs.user_data_dir("memory_assets", appauthor=False))

@@ -1,4 +1,4 @@
-"""Keeps what a process writes for its owner alone."""
+"""File permissions: whatever a process writes is readable by its owner alone."""
 
 import os
 import stat
@@ -14,14 +14,14 @@ _named: set[str] = set()
 
 
 def keep_private() -> None:
-    """Let this process and its libraries make folders of mode 0700 and files of mode 0600; for the start of a face."""
+    """Make this process and its libraries create folders of mode 0700 and files of mode 0600. Called when a process starts."""
     os.umask(_OTHERS)
 
 
 def name_temporary_folder(data_dir: Path) -> None:
-    """Let temporary files go below the data folder, unless `TMPDIR` is set: LanceDB sorts words of memories there.
+    """Point `TMPDIR` below the data folder, unless it is set: LanceDB sorts words of memories in temporary files.
 
-    To be called before LanceDB is: its threads read the environment, and a process dies of a variable that is added meanwhile.
+    Call it before LanceDB: its threads read the environment, and a variable added meanwhile crashes the process.
     """
     if "TMPDIR" not in os.environ:
         os.environ["TMPDIR"] = str(data_dir / _TEMPORARY)
@@ -29,7 +29,7 @@ def name_temporary_folder(data_dir: Path) -> None:
 
 
 def make_temporary_folder(data_dir: Path) -> None:
-    """Make the folder that `TMPDIR` names, if this process named it, or the one that started it for the same data folder."""
+    """Make the folder that `TMPDIR` names, if this process or its parent set it for the same data folder."""
     folder = os.environ.get("TMPDIR", "")
     if folder in _named or folder == str(data_dir / _TEMPORARY):
         with suppress(OSError):
@@ -37,7 +37,7 @@ def make_temporary_folder(data_dir: Path) -> None:
 
 
 def open_to_others(folder: Path) -> list[Path]:
-    """What at or below a folder others may read, write or enter; links are not followed."""
+    """Return the paths at and below a folder that other users may read, write or enter. Links are not followed."""
     found: list[Path] = []
     for parent, folders, files in os.walk(folder):
         for path in (Path(parent), *(Path(parent, name) for name in (*folders, *files))):
@@ -49,15 +49,15 @@ def open_to_others(folder: Path) -> list[Path]:
 
 
 def close_to_others(*folders: Path) -> None:
-    """Take from others what they may do at and below folders."""
+    """Revoke other users' permissions at and below folders."""
     for path in chain.from_iterable(map(open_to_others, folders)):
         with suppress(FileNotFoundError):
             path.chmod(stat.S_IMODE(path.lstat().st_mode) & ~_OTHERS)
 
 
 def refuse_link(path: Path) -> None:
-    """Let a tenant's folder, and what lies in it, be the tenant's own, and not a way into another's."""
+    """Raise StoreError if `path` is a link: a tenant's folder must not lead into another tenant's."""
     if path.is_symlink():
         raise StoreError(
-            f"{path} is a link, and what it leads to may be somebody else's; move the real folder there, or set MEMORY_DATA_DIR to it."
+            f"{path} is a link, and its target may belong to somebody else; move the real folder there, or set MEMORY_DATA_DIR to it."
         )

@@ -1,7 +1,7 @@
-"""Signs of life of the parts that the supervisor keeps: an answer on a part's socket, or the daemon's heartbeat.
+"""Liveness probes of the processes that the supervisor runs: an answer on a socket, or the daemon's heartbeat.
 
-A probe never waits: each look sends a request or reads what has come. It counts looks, not seconds, so that a machine that slept or
-a supervisor that got no processor time condemns no part.
+A probe never blocks: each look sends a request or reads what has arrived. It counts looks, not seconds, so that no process is killed
+because the machine slept or the supervisor got no processor time.
 """
 
 import socket
@@ -12,16 +12,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _PAUSE_LOOKS = 20
-"""Between an answer and the next question: ten seconds, as the supervisor looks."""
+"""Looks between an answer and the next request: ten seconds at the supervisor's pace."""
 _BEAT_LOOKS = 60
-"""Between two heartbeats: half a minute."""
+"""Looks between two heartbeats: half a minute."""
 _PATIENCE_LOOKS = 180
-"""Looks without an answer after which a part hangs: a minute and a half."""
+"""Looks without an answer after which a process counts as hung: a minute and a half."""
 _LOAD_LOOKS = 600
-"""The same before the first answer: five minutes."""
+"""Looks without a first answer after which a process counts as hung: five minutes."""
 _SEND_SECONDS = 1.0
 _HEADERS = 1
-"""HTTP/2's type of the frame that an answer begins with; the settings before it come from gRPC's own threads."""
+"""HTTP/2's type of the frame that begins an answer; the settings frame before it comes from gRPC's own threads."""
 
 
 @dataclass(slots=True)
@@ -29,16 +29,16 @@ class Probe:
     """Watches one process."""
 
     is_alive: Callable[[], bool]
-    """Whether a sign of life has come since it was asked last."""
+    """Returns whether the process gave a sign of life since the last call."""
     close: Callable[[], None] = lambda: None
     pause: int = 0
-    """Looks between an answer and the next question; 0 for the usual ones."""
+    """Looks between an answer and the next request; 0 means `_PAUSE_LOOKS`."""
     has_answered: bool = False
     _pausing: int = 0
     _unanswered: int = 0
 
     def finds_hang(self) -> bool:
-        """Look once; whether there was no sign of life for too long."""
+        """Look once; return whether there was no sign of life for too long."""
         if self._pausing:
             self._pausing -= 1
         elif self.is_alive():
@@ -49,13 +49,13 @@ class Probe:
 
 
 def http_probe(host: str, port: int, request: str) -> Probe:
-    """Any answer to a request counts, a refusal too."""
+    """Return a probe that sends an HTTP request; any answer counts, an error too."""
     asked = f"{request} HTTP/1.1\r\nHost: {host}:{port}\r\nConnection: close\r\n\r\n".encode()
-    return _asking_probe(lambda: socket.create_connection((host, port), _SEND_SECONDS), asked, bool)
+    return _socket_probe(lambda: socket.create_connection((host, port), _SEND_SECONDS), asked, bool)
 
 
 def grpc_probe(path: Path) -> Probe:
-    """An answer of Dagster's code server to a ping, written as the four frames of HTTP/2 that it takes, because gRPC's library is large."""
+    """Return a probe that pings Dagster's code server. It writes the four HTTP/2 frames itself, because gRPC's library is large."""
 
     def connect() -> socket.socket:
         client = socket.socket(socket.AF_UNIX)
@@ -73,15 +73,15 @@ def grpc_probe(path: Path) -> Probe:
     post, http, path_, authority, content_type, literal = b"\x83", b"\x86", b"\x04", b"\x01", b"\x0f\x10", b"\x00"
     headers = post + http + path_ + text("/api.DagsterApi/Ping") + authority + text("localhost")
     headers += content_type + text("application/grpc") + literal + text("te") + text("trailers")
-    ping = _frame(4, 0, 0, b"") + _frame(_HEADERS, 4, 1, headers) + _frame(0, 1, 1, bytes(5))
-    return _asking_probe(connect, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + ping, _holds_answer)
+    ping = _encode_frame(4, 0, 0, b"") + _encode_frame(_HEADERS, 4, 1, headers) + _encode_frame(0, 1, 1, bytes(5))
+    return _socket_probe(connect, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + ping, _has_answer_frame)
 
 
-def _frame(kind: int, flags: int, stream: int, content: bytes) -> bytes:
+def _encode_frame(kind: int, flags: int, stream: int, content: bytes) -> bytes:
     return len(content).to_bytes(3, "big") + bytes([kind, flags]) + stream.to_bytes(4, "big") + content
 
 
-def _holds_answer(read: bytes) -> bool:
+def _has_answer_frame(read: bytes) -> bool:
     while len(read) >= 9:
         if read[3] == _HEADERS:
             return True
@@ -89,8 +89,8 @@ def _holds_answer(read: bytes) -> bool:
     return False
 
 
-def _asking_probe(connect: Callable[[], socket.socket], request: bytes, is_answer: Callable[[bytes], bool]) -> Probe:
-    """Asks over a socket. A question that the other side drops is asked again."""
+def _socket_probe(connect: Callable[[], socket.socket], request: bytes, is_answer: Callable[[bytes], bool]) -> Probe:
+    """Return a probe that sends `request` over a socket; a request that the other side drops is sent again."""
     asked: socket.socket | None = None
     read = b""
 
@@ -122,7 +122,7 @@ def _asking_probe(connect: Callable[[], socket.socket], request: bytes, is_answe
 
 
 def heartbeat_probe(records: Path) -> Probe:
-    """The heartbeats that Dagster's daemon writes every half minute into its SQLite records; without such records it counts as alive."""
+    """Return a probe of the heartbeats that the daemon writes each half minute to SQLite; until the first it counts as alive."""
     before = _newest_heartbeat(records)
     beats = False
 
@@ -137,10 +137,7 @@ def heartbeat_probe(records: Path) -> Probe:
 
 
 def _newest_heartbeat(records: Path) -> str | None:
-    with (
-        suppress(sqlite3.Error),
-        closing(sqlite3.connect(f"{records.as_uri()}?mode=ro", uri=True, timeout=0.1)) as connection,
-    ):
+    with suppress(sqlite3.Error), closing(sqlite3.connect(f"{records.as_uri()}?mode=ro", uri=True, timeout=0.1)) as connection:
         (newest,) = connection.execute("SELECT max(timestamp) FROM daemon_heartbeats").fetchone()
         return newest
     return None

@@ -1,7 +1,7 @@
-"""Keeps a local deployment running: code location, daemon, UI and HTTP service. It imports no Dagster and stays small.
+"""Supervisor of a local deployment: code location, daemon, UI and HTTP service. It imports no Dagster and stays small.
 
-One supervisor a data folder. It holds a lock on `supervisor.json` there, and writes into it what runs. A part that ends is started
-again, later after each end that came soon; a part that hangs is killed first. No part outlives the supervisor.
+A data folder has one supervisor. It locks `supervisor.json` in that folder and writes the state of its parts into it. It restarts a
+part that ends, with a growing pause if the part ends soon; it kills a part that hangs. No part outlives the supervisor.
 """
 
 import ctypes
@@ -28,17 +28,17 @@ from memory_assets.stores.files import replace_file
 
 STATE = "supervisor.json"
 LOG = "supervisor.log"
-"""What a supervisor in the background and its parts say. They append to it, so that it can be shortened while they write."""
+"""Messages of a supervisor in the background and of its parts. They append, so that the file can be shortened meanwhile."""
 _MOST_LOG_BYTES = 4 << 20
 _LOOK_SECONDS = 0.5
 _FIRST_PAUSE_SECONDS = 1.0
 _LONGEST_PAUSE_SECONDS = 60.0
 _STABLE_SECONDS = 60.0
-"""A part that ran for so long is started again at once."""
+"""A part that ran for so long is restarted after the shortest pause."""
 _STOP_SECONDS = 30.0
 _LOAD_SECONDS = 120.0
 _LONGEST_SOCKET = 100
-"""Bytes of the path of a socket; systems allow 104 to 108."""
+"""Longest path of a socket, in bytes; systems allow 104 to 108."""
 _ON_LINUX = sys.platform == "linux"
 _DIE_WITH_PARENT = 1
 """Linux's PR_SET_PDEATHSIG."""
@@ -48,12 +48,12 @@ Announce = Callable[[str], None]
 
 @dataclass(slots=True)
 class Part:
-    """One process that is kept running."""
+    """One supervised process."""
 
     name: str
     command: Sequence[str]
     watch: Callable[[], Probe]
-    """Makes what watches a new process."""
+    """Makes the probe of a new process."""
     url: str = ""
     probe: Probe | None = None
     hangs: bool = False
@@ -61,14 +61,14 @@ class Part:
     process: "subprocess.Popen[bytes] | None" = None
     started: float = 0.0
     due: float = 0.0
-    """When it is to be started, by the monotonic clock."""
+    """When to start it, in seconds of the monotonic clock."""
     pause: float = _FIRST_PAUSE_SECONDS
     restarts: int = 0
     ended: str = ""
     """How it ended last."""
 
     def state(self) -> dict[str, str | int | float | None]:
-        """What `memory status` shows."""
+        """Return the state that `memory status` shows."""
         return {
             "name": self.name,
             "pid": self.process.pid if self.process else None,
@@ -81,14 +81,14 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """What a supervisor says of itself."""
+    """State of a supervisor."""
 
     pid: int
     parts: list[dict[str, str | int | float | None]] = field(default_factory=list)
 
 
 def find_running(settings: Settings) -> Running | None:
-    """The supervisor of this data folder, None if none runs. Looking creates nothing."""
+    """Return the state of this data folder's supervisor, None if none runs. Creates no file."""
     with suppress(FileNotFoundError, NotADirectoryError), (settings.data_dir / STATE).open("rb") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -102,7 +102,7 @@ def find_running(settings: Settings) -> Running | None:
 
 
 def stop_running(settings: Settings) -> bool:
-    """End the supervisor with its parts, and wait until they have ended. Returns whether there was one."""
+    """End the supervisor and its parts, wait for them, and return whether a supervisor ran."""
     running = find_running(settings)
     if running is None:
         return False
@@ -117,7 +117,7 @@ def stop_running(settings: Settings) -> bool:
 
 
 def supervise(settings: Settings, ui_port: int | None, port: int | None, announce: Announce) -> None:
-    """Keep everything running until SIGINT or SIGTERM. Without `ui_port` there is no UI, without `port` no HTTP service.
+    """Run all parts until SIGINT or SIGTERM. Without `ui_port` there is no UI, without `port` no HTTP service.
 
     Raises:
         StoreError: a supervisor of this data folder runs already, or Dagster's instance cannot be set up.
@@ -126,19 +126,19 @@ def supervise(settings: Settings, ui_port: int | None, port: int | None, announc
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stopping.set())
     settings.data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with _locked(settings.data_dir / STATE) as write, _prepared() as (home, door):
-        parts = _parts(settings, home, door, ui_port, port)
+    with _lock_state(settings.data_dir / STATE) as write, _prepare_instance() as (home, door):
+        parts = _make_parts(settings, home, door, ui_port, port)
         try:
-            _keep(parts, door, write, stopping, announce, settings.data_dir / LOG)
+            _run_parts(parts, door, write, stopping, announce, settings.data_dir / LOG)
         finally:
-            _stop(parts, announce)
+            _stop_parts(parts, announce)
 
 
 @contextmanager
-def _locked(path: Path) -> "Iterator[Callable[[list[Part]], None]]":
+def _lock_state(path: Path) -> "Iterator[Callable[[list[Part]], None]]":
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
-        for _ in range(5):  # somebody may be looking
+        for _ in range(5):  # a reader may hold its shared lock
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 break
@@ -148,9 +148,9 @@ def _locked(path: Path) -> "Iterator[Callable[[list[Part]], None]]":
             raise StoreError("The services of this data folder run already; `memory down` ends them.")
 
         def write(parts: list[Part]) -> None:
-            said = json.dumps({"pid": os.getpid(), "parts": [part.state() for part in parts]}).encode()
-            os.pwrite(descriptor, said, 0)
-            os.ftruncate(descriptor, len(said))
+            content = json.dumps({"pid": os.getpid(), "parts": [part.state() for part in parts]}).encode()
+            os.pwrite(descriptor, content, 0)
+            os.ftruncate(descriptor, len(content))
 
         write([])
         yield write
@@ -159,11 +159,11 @@ def _locked(path: Path) -> "Iterator[Callable[[list[Part]], None]]":
 
 
 @contextmanager
-def _prepared() -> Iterator[tuple[Path, Path]]:
-    """The instance's folder, set up in another process, so that this one stays small; and the socket of the code location."""
+def _prepare_instance() -> Iterator[tuple[Path, Path]]:
+    """Set up Dagster's instance in another process, so that this one stays small; yield its folder and the code location's socket."""
     made = subprocess.run([sys.executable, "-m", "memory_assets.defs.instance"], stdout=subprocess.PIPE, check=False)
     if made.returncode:
-        raise StoreError("Dagster's instance cannot be set up; its message stands above.")
+        raise StoreError("Dagster's instance cannot be set up; its message is above.")
     home = Path(made.stdout.decode().strip().splitlines()[-1])
     door = home / "code.sock"
     scratch = Path(mkdtemp(prefix="memory-")) if len(os.fsencode(door)) > _LONGEST_SOCKET else None
@@ -179,14 +179,14 @@ def _prepared() -> Iterator[tuple[Path, Path]]:
             scratch.rmdir()
 
 
-def _parts(settings: Settings, home: Path, door: Path, ui_port: int | None, port: int | None) -> list[Part]:
+def _make_parts(settings: Settings, home: Path, door: Path, ui_port: int | None, port: int | None) -> list[Part]:
     python, workspace = sys.executable, str(home / "workspace.yaml")
     os.environ |= {"DAGSTER_HOME": str(home), "DAGSTER_DISABLE_TELEMETRY": "1"}
     os.environ.setdefault("MALLOC_ARENA_MAX", "2")  # a thread of Dagster's would keep an arena of its own
     os.environ.setdefault("PYTHONWARNINGS", "ignore")
     os.environ.setdefault(
         "DAGSTER_EVENT_LOG_CONSUMER_DAEMON_INTERVAL_SECONDS", "20"
-    )  # how soon a run that never began is tried again
+    )  # how soon a run that never began is retried
     os.environ.setdefault("FRESHNESS_DAEMON_INTERVAL_SECONDS", "120")  # policies count in days
     code = [python, "-m", "dagster", "api", "grpc", "-m", "memory_assets.definitions", "--socket", str(door)]
     daemon = [python, "-m", "dagster._daemon", "run", "-w", workspace, "--log-level", "warning"]
@@ -206,7 +206,7 @@ def _parts(settings: Settings, home: Path, door: Path, ui_port: int | None, port
     return parts
 
 
-def _keep(
+def _run_parts(
     parts: list[Part], door: Path, write: Callable[[list[Part]], None], stopping: Event, announce: Announce, log: Path
 ) -> None:
     code = parts[0]
@@ -214,7 +214,7 @@ def _keep(
         changed = False
         for part in parts:
             if part.process and (status := part.process.poll()) is not None:
-                _note_end(part, status, announce)
+                _record_end(part, status, announce)
                 changed = True
             elif part.process and part.probe and not part.hangs and part.probe.finds_hang():
                 part.hangs = True
@@ -225,16 +225,16 @@ def _keep(
             if part.process is None and time.monotonic() >= part.due and not waits:
                 if part is code:
                     door.unlink(missing_ok=True)
-                _start(part)
+                _start_part(part)
                 changed = True
         if changed:
             write(parts)
-        _shorten(log)
+        _shorten_log(log)
         stopping.wait(_LOOK_SECONDS)
 
 
-def _shorten(log: Path) -> None:
-    """Leave the newest half of a log that this process writes to, once it is too long."""
+def _shorten_log(log: Path) -> None:
+    """Cut a log that this process writes to down to its newest 2 MB once it exceeds 4 MB."""
     with suppress(OSError):
         found = log.stat()
         if found.st_size > _MOST_LOG_BYTES and os.path.samestat(found, os.fstat(2)):
@@ -247,7 +247,7 @@ def _shorten(log: Path) -> None:
                 file.truncate()
 
 
-def _start(part: Part) -> None:
+def _start_part(part: Part) -> None:
     def die_with_parent() -> None:
         if _ON_LINUX:
             ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGTERM)
@@ -259,7 +259,7 @@ def _start(part: Part) -> None:
     part.started, part.probe, part.hangs = time.time(), part.watch(), False
 
 
-def _note_end(part: Part, status: int, announce: Announce) -> None:
+def _record_end(part: Part, status: int, announce: Announce) -> None:
     part.ended = "hung" if part.hangs else f"signal {-status}" if status < 0 else f"exit {status}"
     ran = time.time() - part.started
     part.pause = _FIRST_PAUSE_SECONDS if ran > _STABLE_SECONDS else min(2 * part.pause, _LONGEST_PAUSE_SECONDS)
@@ -270,8 +270,8 @@ def _note_end(part: Part, status: int, announce: Announce) -> None:
     announce(f"The {part.name} ended ({part.ended}) after {ran:.0f} s; it is started again in {part.pause:.0f} s.")
 
 
-def _stop(parts: list[Part], announce: Announce) -> None:
-    """End what asks for runs first, and the code location with its runs last."""
+def _stop_parts(parts: list[Part], announce: Announce) -> None:
+    """End the parts that request runs first, and the code location with its runs last."""
     code, *others = parts
     for group in (others, [code]):
         running = [part for part in group if part.process]
@@ -291,7 +291,6 @@ def _stop(parts: list[Part], announce: Announce) -> None:
 
 
 def _signal_group(part: Part, number: int) -> None:
-    """Signal a part with the processes that it started."""
     assert part.process
     with suppress(ProcessLookupError, PermissionError):
         (os.killpg if _ON_LINUX else os.kill)(part.process.pid, number)

@@ -1,4 +1,4 @@
-"""Tenants: whose memory it is. A tenant is a folder, so its name must be a safe and unmistakable folder name."""
+"""Tenants: separate memories in one data folder. A tenant is a folder there, so its name must be a safe folder name."""
 
 import re
 from contextlib import suppress
@@ -33,9 +33,9 @@ Result = TypeVar("Result")
 RESERVED_TENANTS = frozenset({"api", "con", "aux", "nul", "prn", "com1", "lpt1", "health", "dagster", "cache", "keys", "tmp"})
 
 _MARKS = ("vectors/*.lance", "catalog.duckdb", "keys/[0-9a-f]*.json", "dagster.yaml")
-"""They tell a tenant's or Dagster's folder from a stranger's."""
+"""Files by which a tenant's or Dagster's folder is recognised."""
 _WORKING_FOLDERS = frozenset({"cache", "tmp", "dagster"})
-"""What else this program makes in the data folder."""
+"""Other folders that this program makes in the data folder."""
 
 
 def validate_tenant(name: str) -> str:
@@ -51,7 +51,7 @@ def validate_tenant(name: str) -> str:
 
 
 class Tenant:
-    """One tenant's stores and language tools, opened from the settings when they are first used."""
+    """One tenant's stores and language tools, each opened on first use."""
 
     def __init__(
         self,
@@ -62,11 +62,17 @@ class Tenant:
         embedders: "dict[str, Embedder] | None" = None,
         on_commit: "Callable[[int], object] | None" = None,
     ) -> None:
-        """Name the tenant, or take the settings'; nothing is opened yet. InvalidInputError if the name cannot be a tenant's.
+        """Take `name` or the settings' tenant, and open nothing yet.
 
-        A store that stays open sees commits of other processes within `freshness` seconds, at every call if that is 0. Tenants of one
-        process share `embedders`, the open ones by their setting. `on_commit` tells a service that does the upkeep itself how many
-        memories were stored.
+        Args:
+            settings: Where the stores are.
+            name: The tenant; default: the one that the settings name.
+            freshness: Seconds within which an open store sees other processes' commits; 0: at every call.
+            embedders: Open embedders by their setting, shared by all tenants of a process.
+            on_commit: Called with the number of stored memories, for a service that does the upkeep itself.
+
+        Raises:
+            InvalidInputError: The name is malformed or reserved.
         """
         self.settings = settings
         self.name = validate_tenant(settings.tenant if name is None else name)
@@ -82,25 +88,25 @@ class Tenant:
 
     @property
     def exists(self) -> bool:
-        """Whether anything is kept for this tenant, wherever its stores lie, even if the id of its store cannot be read."""
+        """Whether the tenant has any store, in whatever place, even if its store's id is unreadable."""
         with suppress(DamagedError):
             self.state.look()
         return self.state.exists or self.name in _stored_elsewhere(self.settings)
 
     @property
     def is_sources_tenant(self) -> bool:
-        """Whether silos, seed.json, LEARNING and Tana are this tenant's: they belong to the settings' tenant alone."""
+        """Whether silos, seed.json, LEARNING and Tana belong to this tenant: only the settings' tenant has them."""
         return self.name == self.settings.tenant
 
     def must_own_sources(self) -> None:
-        """Refuse to read or write source files for another tenant than theirs, with InvalidInputError."""
+        """Raise InvalidInputError unless the source files belong to this tenant."""
         if not self.is_sources_tenant:
             raise InvalidInputError(
                 f"The source files belong to the tenant {self.settings.tenant!r}; leave --tenant out, or set MEMORY_TENANT."
             )
 
     def must_exist(self) -> None:
-        """Refuse a tenant that does not exist with NotFoundError, which names the one that was perhaps meant."""
+        """Raise NotFoundError if the tenant does not exist; its message suggests the closest name."""
         if self.exists:
             return
         close = get_close_matches(self.name, tenant_names(self.settings), n=1)
@@ -110,12 +116,12 @@ class Tenant:
 
     @cached_property
     def state(self) -> "TenantState":
-        """Its values and logs, and the id of its store."""
+        """The tenant's small values, its logs and its store's id."""
         return open_states(self.settings).open(self.name)
 
     @cached_property
     def location(self) -> "Location":
-        """Where its tables lie."""
+        """Folder or bucket of the tenant's tables."""
         from memory_assets.stores.location import Location
 
         return Location(self.settings.tenant_vectors_uri(self.name), self.settings.storage_options(), self.state)
@@ -132,7 +138,7 @@ class Tenant:
 
     @cached_property
     def commits(self) -> "GroupCommit[NewMemory, StoredMemory]":
-        """The queue of what is stored."""
+        """The queue that commits concurrent `store` calls together."""
         from memory_assets.stores.group_commit import GroupCommit
 
         return GroupCommit()
@@ -145,7 +151,7 @@ class Tenant:
 
     @cached_property
     def embedder(self) -> "Embedder":
-        """The embedder of the live vectors; before there are any, that of the settings."""
+        """The embedder that made the stored vectors; before there are any, the settings' embedder."""
         from memory_assets.language.embedders import spec_in_use
 
         return self.open_embedder(spec_in_use(self.settings.embedder, self.memories.columns.embedder))
@@ -164,7 +170,7 @@ class Tenant:
         return self._embedders[spec]
 
     def with_embedder(self, work: "Callable[[Embedder], Result]") -> "Result":
-        """Do `work`; once more with the new embedder if another process has just moved the memories to it."""
+        """Call `work`; retry once with the new embedder if another process has just re-embedded the memories."""
         embedder = self.embedder
         try:
             return work(embedder)
@@ -180,14 +186,12 @@ class Tenant:
         from memory_assets.stores.layout import read_known_names
 
         return open_analyzer(
-            self.settings.spacy_model,
-            gazetteer_paths=[self.folder / "gazetteer.toml"],
-            known_names=read_known_names(self.state),
+            self.settings.spacy_model, gazetteer_paths=[self.folder / "gazetteer.toml"], known_names=read_known_names(self.state)
         )
 
 
 def open_states(settings: "Settings") -> "TenantStates":
-    """Where the states of the tenants lie."""
+    """Open the tenants' state: PostgreSQL if `state_uri` is set, else files in the data folder."""
     if not settings.state_uri:
         return FileStates(settings.data_dir)
     from memory_assets.stores.postgres import Database, PostgresStates
@@ -208,12 +212,12 @@ def _open_catalog(settings: "Settings", name: str, state: "TenantState", store_i
 
 
 def tenant_names(settings: "Settings") -> list[str]:
-    """The names of all tenants that exist, in order."""
+    """Return the names of all tenants, sorted."""
     return sorted({*open_states(settings).names(), *_stored_elsewhere(settings)})
 
 
 def _stored_elsewhere(settings: "Settings") -> set[str]:
-    """Names of the tenants whose vectors lie in another folder than the data folder."""
+    """Return the tenants whose vectors are in another folder than the data folder."""
     if not settings.vectors_uri or "://" in settings.vectors_uri:
         return set()
     found = Path(settings.vectors_uri).glob("*/vectors")
@@ -221,9 +225,9 @@ def _stored_elsewhere(settings: "Settings") -> set[str]:
 
 
 def create_tenant(tenant: Tenant) -> None:
-    """Make a tenant's folder and stores. Of several processes that do so at once, one does; the others get ConflictError.
+    """Make a tenant's folder and stores. If several processes do so at once, all but one get ConflictError.
 
-    What a kill leaves before there is a store does not count as a tenant.
+    A folder that an interrupted creation leaves without a store does not count as a tenant.
     """
     with tenant.state.creating():
         if tenant.name in _stored_elsewhere(tenant.settings):
@@ -233,11 +237,14 @@ def create_tenant(tenant: Tenant) -> None:
 
 
 def delete_tenant(tenant: Tenant) -> None:
-    """Delete a tenant with all that is kept for it. Its keys end at once, in a running service too.
+    """Delete a tenant and all its data. Its keys become invalid at once, in a running service too.
 
-    Commits under way are finished before, or refused. None follows: a commit checks that the store is still the tenant's. A kill leaves
-    a tenant that can be deleted again, or what `sweep_deleted` removes. DamagedError if the id of the store cannot be read, which the
-    sweeping needs.
+    Commits under way finish first or are refused; later ones fail, because a commit checks that the store is still the tenant's. After
+    an interruption the tenant can be deleted again, or `sweep_deleted` removes the rest.
+
+    Raises:
+        NotFoundError: The tenant does not exist.
+        DamagedError: The store's id, which sweeping needs, cannot be read.
     """
     tenant.state.read_id()
     with tenant.state.closed_to_writers(), tenant.location.closed_to_writers():
@@ -252,7 +259,7 @@ def delete_tenant(tenant: Tenant) -> None:
 
 
 def own_paths(settings: "Settings") -> list[Path]:
-    """The paths in the data folder that are this program's: the whole folder, unless other files lie in it too."""
+    """Return this program's paths in the data folder; the folder itself if it holds nothing else."""
     entries = list(settings.data_dir.iterdir()) if settings.data_dir.is_dir() else []
     deleted = {left.where for left in open_states(settings).deleted()}
     own = [
@@ -266,7 +273,7 @@ def own_paths(settings: "Settings") -> list[Path]:
 
 
 def sweep_deleted(settings: "Settings") -> None:
-    """Remove what deleted tenants left, in object storage too. Several processes may do so at once."""
+    """Remove the remains of deleted tenants, in object storage too. Several processes may run it at once."""
     from memory_assets.stores.location import Location
 
     states = open_states(settings)

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from memory_assets.api.logs import JsonFormatter, PrettyFormatter
-from memory_assets.errors import StoreError, trace
+from memory_assets.errors import StoreError, format_trace
 
 SECRET = "Mira keeps the spare key below the third stone."
 
@@ -23,7 +23,7 @@ def failed() -> StoreError:
 
 
 def test_where_it_arose_and_what_caused_it_and_no_foreign_message() -> None:
-    told = trace(failed())
+    told = format_trace(failed())
     assert "ValueError" in told and "The memories cannot be read." in told
     assert told.count("in failed") == 2
     assert SECRET not in told

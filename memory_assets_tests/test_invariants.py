@@ -312,6 +312,13 @@ def test_a_finding_of_the_doctor_does_not_read_as_its_contrary(tenant: Tenant, w
     assert all(each.broken for each in INVARIANTS if each.is_warning)
 
 
+def test_what_is_forgotten_between_the_graph_and_the_scores_of_a_run_breaks_nothing(world: Tenant) -> None:
+    number = min(world.memories.scan(("id",))["id"].to_pylist())
+    world.memories.transition([number], [State.ACTIVE], State.FORGOTTEN)
+    decay_cycle(world, datetime.now(UTC))
+    assert not broken(world)
+
+
 @pytest.mark.long
 @pytest.mark.usefixtures("world")
 def test_each_corruption_is_found_by_its_row_and_its_printed_mend_mends_it() -> None:

@@ -53,7 +53,7 @@ def test_a_part_that_was_stopped_is_killed_and_started_again(tmp_path: Path, mon
     part = Part("page", command, lambda: http_probe("127.0.0.1", port, "HEAD /"))
     stopping = Event()
     keeping = Thread(
-        target=supervisor._keep, args=([part], tmp_path / "door", lambda _: None, stopping, told.append, tmp_path / "log")
+        target=supervisor._run_parts, args=([part], tmp_path / "door", lambda _: None, stopping, told.append, tmp_path / "log")
     )
     keeping.start()
     try:
@@ -64,7 +64,7 @@ def test_a_part_that_was_stopped_is_killed_and_started_again(tmp_path: Path, mon
     finally:
         stopping.set()
         keeping.join()
-        supervisor._stop([part], told.append)
+        supervisor._stop_parts([part], told.append)
     assert part.ended == "hung"
     assert told[0] == "The page gives no sign of life and is killed."
 
@@ -107,7 +107,7 @@ def test_a_server_that_only_accepts_does_not_answer(tmp_path: Path) -> None:
         probe = grpc_probe(tmp_path / "code.sock")
         assert not any(probe.is_alive() for _ in range(5))
         settings_only, _ = silent.accept()
-        settings_only.sendall(probes._frame(4, 0, 0, bytes(6)))
+        settings_only.sendall(probes._encode_frame(4, 0, 0, bytes(6)))
         time.sleep(0.1)
         assert not probe.is_alive()
         settings_only.close()
@@ -149,9 +149,9 @@ supervisor._MOST_LOG_BYTES = 1000
 log = Path(sys.argv[1])
 for number in range(200):
     os.write(2, f"line {number}\\n".encode())
-    supervisor._shorten(log)
-    supervisor._shorten(log.with_name("absent.log"))
-    supervisor._shorten(log.with_name("other.log"))
+    supervisor._shorten_log(log)
+    supervisor._shorten_log(log.with_name("absent.log"))
+    supervisor._shorten_log(log.with_name("other.log"))
 """
     log, other = tmp_path / "supervisor.log", tmp_path / "other.log"
     other.write_bytes(bytes(2000))

@@ -17,6 +17,7 @@ from starlette.exceptions import HTTPException
 from memory_assets.errors import ConflictError, InvalidInputError, MemoryAssetsError, NotFoundError, StoreError
 from memory_assets.language.embedders import EmbedderError
 from memory_assets.language.process import ProcessingError, Step
+from memory_assets.stores.lance import advice_for
 from memory_assets.tana.errors import TanaError
 
 REQUEST_ID_HEADER = "X-Request-ID"
@@ -75,7 +76,7 @@ def describe_error(error: Exception) -> str:
     if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         _log.error("request failed: %s", error, exc_info=error)
     if isinstance(error, StoreError):
-        return "store: the memory store did not do this, and nothing was written; try again."
+        return f"store: the memory store did not do this, and nothing was written; {advice_for(error) or 'try again'}."
     if status is HTTPStatus.INTERNAL_SERVER_ERROR:
         return f"{error.step}: failed; nothing was kept." if isinstance(error, ProcessingError) else _INTERNAL_ERROR
     return str(error)

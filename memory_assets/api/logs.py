@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from memory_assets.api.errors import request_id
 from memory_assets.display import visible
-from memory_assets.errors import trace
+from memory_assets.errors import format_trace
 
 _PLAIN_FIELDS = {*logging.makeLogRecord({}).__dict__, "message", "asctime", "request_id", "color_message", "taskName"}
 """Attributes of every log record; all others are extra fields of the caller."""
@@ -28,7 +28,7 @@ class JsonFormatter(logging.Formatter):
             **{name: value for name, value in record.__dict__.items() if name not in _PLAIN_FIELDS},
         }
         if record.exc_info and record.exc_info[1]:
-            fields["exception"] = trace(record.exc_info[1])
+            fields["exception"] = format_trace(record.exc_info[1])
         return json.dumps(fields, default=str)
 
 
@@ -43,7 +43,7 @@ class PrettyFormatter(logging.Formatter):
 
     def formatException(self, ei: Any) -> str:  # noqa: N802
         """See `logging.Formatter.formatException`."""
-        return trace(ei[1])
+        return format_trace(ei[1])
 
 
 def configure_logging(level: str, style: Literal["json", "pretty"]) -> None:

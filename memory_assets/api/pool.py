@@ -22,7 +22,7 @@ from weakref import WeakMethod, WeakValueDictionary
 import pyarrow as pa
 
 from memory_assets.api.middleware import Metrics
-from memory_assets.errors import NotFoundError, StoreError, said
+from memory_assets.errors import NotFoundError, StoreError, safe_message
 from memory_assets.language import judge
 from memory_assets.language.embedders import Embedder, EmbedderError, describe_choice
 from memory_assets.learn.briefing import renew_brief
@@ -268,7 +268,7 @@ class TenantPool:
             for opened in [each for each in self._open.values() if each.is_upkeep_due]:
                 (outcome,) = await asyncio.gather(_in_thread(self._upkeep, opened.do_upkeep), return_exceptions=True)
                 if isinstance(outcome, Exception):
-                    _log.warning("upkeep put off: %s", said(outcome))
+                    _log.warning("upkeep put off: %s", safe_message(outcome))
             await _in_thread(self._upkeep, pa.default_memory_pool().release_unused)
             if any(each.needs_upkeep for each in self._open.values()):
                 self.served.set()

@@ -4,6 +4,7 @@ import asyncio
 import json
 import re
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from http import HTTPStatus
@@ -25,7 +26,15 @@ from memory_assets.api.middleware import KEY_HEADER, authorise
 from memory_assets.api.pool import OpenTenant
 from memory_assets.errors import InvalidInputError
 from memory_assets.language.validation import validate_line
-from memory_assets.mcp.protocol import HANDSHAKE_VERSIONS, MODERN_VERSIONS, PARSE_ERROR, Message, Server, encoded, failure
+from memory_assets.mcp.protocol import (
+    HANDSHAKE_VERSIONS,
+    MODERN_VERSIONS,
+    PARSE_ERROR,
+    Message,
+    Server,
+    encode_message,
+    error_response,
+)
 from memory_assets.mcp.tools import Session
 from memory_assets.models import TENANT_PATTERN, NewMemory, Source
 from memory_assets.operations.answers import View
@@ -205,7 +214,7 @@ async def health(opened: Opened) -> operations.health.Health:
 @router.get("/export", response_class=StreamingResponse, responses={200: {"content": {_JSONL: {}}}})
 async def export(opened: Opened) -> StreamingResponse:
     """Export all memories in every state as JSON Lines."""
-    take = partial(next, operations.exchange.exported_lines(opened.tenant), "")
+    take = partial(next, operations.exchange.export_lines(opened.tenant), "")
     first = await opened.read(take)
 
     async def rest() -> AsyncIterator[str]:
@@ -303,14 +312,14 @@ async def mcp(opened: Opened, request: Request) -> Response:
 
 
 async def answer_message(request: Request, opened: OpenTenant) -> Response:
-    """Answer an MCP message; a notification gets 202 and no body. Raise HTTPException 400 for an invalid header."""
+    """Answer an MCP message; a notification gets 202 and no body. An invalid header raises HTTPException or InvalidInputError."""
     spoken = request.headers.get(_VERSION_HEADER, HANDSHAKE_VERSIONS[0])
     if spoken not in (*HANDSHAKE_VERSIONS, *MODERN_VERSIONS):
         raise HTTPException(HTTPStatus.BAD_REQUEST, f"{_VERSION_HEADER}: this service speaks {', '.join(HANDSHAKE_VERSIONS)}.")
     try:
         message = json.loads(await request.body())
     except (ValueError, RecursionError):
-        return _json(failure(None, PARSE_ERROR, "The request body is not JSON."))
+        return _json(error_response(None, PARSE_ERROR, "The request body is not JSON."))
     session = Session(opened.tenant, _project(request), may_name_files=False, describe_error=describe_error)
     server = Server(session, all_tools=opened.tenant.settings.mcp_tools == "all")
     tool = server.called_tool(message)
@@ -324,13 +333,12 @@ async def answer_message(request: Request, opened: OpenTenant) -> Response:
 def _json(message: Message) -> Response:
     malformed = message["id"] is None
     status = HTTPStatus.BAD_REQUEST if malformed else HTTPStatus.OK
-    return Response(encoded(message), status, media_type="application/json")
+    return Response(encode_message(message), status, media_type="application/json")
 
 
 def _project(request: Request) -> Project | None:
     folder = request.headers.get(PROJECT_HEADER, "").rstrip("/")
-    try:
-        validate_line(folder, PROJECT_HEADER)
-    except InvalidInputError as error:
-        raise HTTPException(HTTPStatus.BAD_REQUEST, str(error)) from error
+    with suppress(UnicodeError):  # it was read as Latin-1, which only some clients write
+        folder = folder.encode("latin-1").decode()
+    validate_line(folder, PROJECT_HEADER)
     return Project.of(folder) if folder else None

@@ -23,27 +23,23 @@ if TYPE_CHECKING:
 
 @command("memory store 'Alice owns the billing export' --tag billing")
 @click.argument("text", nargs=-1, required=True)
-@click.option("--tag", "tags", multiple=True, help="A tag of yours; kept beside the automatic ones.")
+@click.option("--tag", "tags", multiple=True, help="A tag to add to the automatic ones.")
 @click.option("--kind", type=click.Choice([kind.value for kind in Kind]), default=Kind.NOTE.value, show_default=True)
 @click.option("--importance", type=click.FloatRange(0, 1), default=0.5, show_default=True)
-@click.option("--project", default="", help="What it belongs to.")
+@click.option("--project", default="", help="Project that it belongs to.")
 @click.option("--here", is_flag=True, help="It belongs to this directory's project.")
 @click.option("--author", default="", help="Who said it.")
-@click.option("--session", default="", help="The conversation it came up in.")
-@time_option("--created-at", help="When, as an ISO time; default: now.")
+@click.option("--session", default="", help="Conversation in which it came up.")
+@time_option("--created-at", help="Time, as ISO 8601; default: now.")
 @timezone_option
 @creating_option
 def store(tenant: "Tenant", text: tuple[str, ...], kind: str, project: str, here: bool, **fields: Any) -> "Answer":
-    """Remember a text; `-` reads it from standard input."""
-    from memory_assets.sources.projects import project_at_hand
+    """Store a text as a memory; `-` reads it from standard input."""
+    from memory_assets.sources.projects import current_project
 
-    at_hand = project_at_hand() if here else None
+    current = current_project() if here else None
     memory = NewMemory(
-        read_text(" ".join(text)),
-        Source.CLI,
-        Kind(kind),
-        project=project or (at_hand.folder if at_hand else ""),
-        **fields,
+        read_text(" ".join(text)), Source.CLI, Kind(kind), project=project or (current.folder if current else ""), **fields
     )
     return operations.store.store(tenant, memory)
 
@@ -52,14 +48,11 @@ def store(tenant: "Tenant", text: tuple[str, ...], kind: str, project: str, here
 @click.option("--store", "outcome", flag_value="store", help="Store the sentences with these ids; without ids all.")
 @click.option("--drop", "outcome", flag_value="drop", help="Drop them.")
 @click.option(
-    "--told", "session", is_flag=False, flag_value="", metavar="[SESSION]", help="What the last session was told, or this one."
+    "--told", "session", is_flag=False, flag_value="", metavar="[SESSION]", help="What SESSION, or the last one, was told."
 )
 @click.argument("ids", nargs=-1)
 def noted(tenant: "Tenant", outcome: str | None, session: str | None, ids: tuple[str, ...]) -> "Answer":
-    """List sentences of earlier sessions that may be worth keeping; store or drop them.
-
-    An id stays the same whatever else is stored or dropped, so each call may be repeated.
-    """
+    """List sentences of earlier sessions that may be worth keeping; store or drop them. Ids never change."""
     if session is not None:
         return operations.noted.told(tenant, session)
     if outcome:
@@ -74,7 +67,7 @@ def noted(tenant: "Tenant", outcome: str | None, session: str | None, ids: tuple
 @click.argument("text", required=False)
 @timezone_option
 def edit(tenant: "Tenant", reference: str, text: str | None) -> "Answer":
-    """Correct what a memory says. Without TEXT your editor opens; `-` reads standard input. The old version stays as history."""
+    """Correct a memory's text. Without TEXT your editor opens; `-` reads standard input. The old version stays as history."""
     if text is None:
         text = click.edit(operations.given.find_memory(tenant, reference).content)
         if text is None:
@@ -86,9 +79,9 @@ def edit(tenant: "Tenant", reference: str, text: str | None) -> "Answer":
 @command("memory tag 65574068 billing --remove draft")
 @click.argument("reference", metavar="ID")
 @click.argument("add", metavar="[TAG]...", nargs=-1)
-@click.option("--remove", multiple=True, metavar="TAG", help="Take this tag from it.")
+@click.option("--remove", multiple=True, metavar="TAG", help="Remove this tag.")
 def tag(tenant: "Tenant", reference: str, add: tuple[str, ...], remove: tuple[str, ...]) -> "Answer":
-    """Give a memory tags, take some from it, or see those that it has."""
+    """Add tags to a memory, remove tags from it, or list its tags."""
     return operations.changes.tag(tenant, reference, add=add, remove=remove)
 
 
@@ -111,7 +104,7 @@ def relate(tenant: "Tenant", source: str, relation: str, target: str, confidence
 @click.argument("old", metavar="OLD_ID")
 @click.argument("new", metavar="NEW_ID")
 def supersede(tenant: "Tenant", old: str, new: str) -> "Answer":
-    """Let the memory NEW_ID take the place of OLD_ID, which no longer holds and stays as history."""
+    """Replace the memory OLD_ID, which no longer holds, by NEW_ID; the old one stays as history."""
     return operations.changes.supersede(tenant, old, new)
 
 
@@ -131,31 +124,26 @@ def forget(tenant: "Tenant", reference: str, back: bool) -> "Answer":
 @click.argument("reference", metavar="ID")
 @dry_run_option
 def undo(tenant: "Tenant", reference: str, dry_run: bool) -> "Answer":
-    """Take back the last change of a memory, once: that it was stored, edited, superseded, tagged, related, forgotten or restored."""
+    """Undo the last change of a memory: its storing, edit, supersession, tags, relation, forgetting or restoring."""
     return operations.undo.undo(tenant, reference, dry_run=dry_run)
 
 
 @command("memory erase 65574068   (asks first; --yes does not)", prints=True)
 @click.argument("ids", metavar="[ID]...", nargs=-1)
-@click.option("--matching", metavar="TEXT", default="", help="All whose text or title holds TEXT, in any casing.")
-@click.option("--source", type=click.Choice([source.value for source in Source]), help="All that came from there.")
+@click.option("--matching", metavar="TEXT", default="", help="All whose text or title contains TEXT, in any case.")
+@click.option("--source", type=click.Choice([source.value for source in Source]), help="All from this source.")
 @time_option("--before", metavar="TIME", help="All created before TIME, such as 2026-03-14 or 90d.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.option("--trash-in-tana", is_flag=True, help="Move the nodes that mirror them to Tana's trash.")
-@click.option("--allow-again", is_flag=True, help="Let the texts of these erased memories be stored and read again.")
+@click.option("--allow-again", is_flag=True, help="Allow the texts of these erased memories to be stored and read again.")
 def erase(
-    tenant: "Tenant",
-    ids: tuple[str, ...],
-    yes: bool,
-    trash_in_tana: bool,
-    allow_again: bool,
-    as_json: bool,
-    **conditions: Any,
+    tenant: "Tenant", ids: tuple[str, ...], yes: bool, trash_in_tana: bool, allow_again: bool, as_json: bool, **conditions: Any
 ) -> "Answer":
-    """Remove memories for good: no file of the data folder holds their texts, and no source brings them back.
+    """Remove memories for good: no file of the data folder contains their texts, and no source brings them back.
 
-    Earlier versions go with them, and memories that say exactly the same. Conditions are combined. What others hold is named: files,
-    backups, nodes in Tana. With --json and without --yes it shows what would go. There is no way back.
+    Earlier versions and memories with exactly the same text are erased too. A memory must meet all conditions. The answer names other
+    places that still have the text: files, backups, nodes in Tana. With --json and without --yes it only shows what would go. There is
+    no way back.
     """
     if allow_again:
         return operations.erase.allow_again(tenant, ids)

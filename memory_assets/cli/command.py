@@ -1,4 +1,4 @@
-"""How a command is made of an operation: the options that commands share, and how answers are printed."""
+"""Make commands from operations: shared options, and the printing of answers."""
 
 import os
 import re
@@ -24,23 +24,23 @@ if TYPE_CHECKING:
 
 Function = TypeVar("Function", bound="Callable[..., Any]")
 TENANT = "memory_assets.tenant"
-"""Where a command's context keeps the `--tenant` that stands before the command."""
+"""Key in click's context of the `--tenant` before the command."""
 _CREATE = "memory_assets.create"
-"""Where a command's context keeps `--create`."""
+"""Key in click's context of `--create`."""
 _NARROWEST = 40
 _LEAD = re.compile(r"\s+(?:\S+(?: \S+)*  +)?|\w+(?: \w+)? {2,}")
-"""How a line begins whose rest stands beside it: with blanks, with a word or two that a wider gap sets apart, or with both."""
+"""Start of a line whose rest is indented when folded: blanks, a word or two before a wider gap, or both."""
 _COLOURS = {"FAIL": "red", "note": "yellow", "ok": "green"}
-"""Of what was looked at, by the mark that its line begins with."""
+"""Colours of the doctor's findings, by the mark at the line's start."""
 
 
 def chosen_tenant(name: str | None) -> str | None:
-    """The name given with `--tenant`, after the command or before it."""
+    """Return the name given with `--tenant` after or before the command."""
     return click.get_current_context().meta.get(TENANT) if name is None else name
 
 
 def open_tenant(_context: click.Context, _parameter: click.Parameter, name: str | None) -> "Tenant":
-    """The tenant of a name, or of the settings; it need not exist."""
+    """Open the tenant of a name, or of the settings; it need not exist."""
     from memory_assets.settings import load_settings
     from memory_assets.tenants import Tenant
 
@@ -48,7 +48,7 @@ def open_tenant(_context: click.Context, _parameter: click.Parameter, name: str 
 
 
 def existing_tenant(context: click.Context, parameter: click.Parameter, name: str | None) -> "Tenant":
-    """The tenant of a name, or of the settings; it exists, unless nobody chose it and it is the default."""
+    """Open the tenant of a name, or of the settings; raise NotFoundError if it was chosen but does not exist."""
     from memory_assets.settings import Settings
 
     tenant = open_tenant(context, parameter, name)
@@ -59,7 +59,7 @@ def existing_tenant(context: click.Context, parameter: click.Parameter, name: st
 
 
 _TENANT_OPTION = click.Option(
-    ["--tenant"], callback=existing_tenant, metavar="NAME", help="Whose memory; default: MEMORY_TENANT, else main."
+    ["--tenant"], callback=existing_tenant, metavar="NAME", help="Tenant to use; default: MEMORY_TENANT, else main."
 )
 _JSON_OPTION = click.Option(["--json", "as_json"], is_flag=True, help="Print one JSON object.")
 
@@ -73,18 +73,18 @@ def command(
     prints: bool = False,
     **attributes: Any,
 ) -> "Callable[[Callable[..., Answer | None]], click.Command]":
-    """Make a command of a function that takes `tenant` and its options and returns an answer, or None if it printed by itself.
+    """Make a command from a function that takes `tenant` and options and returns an answer, or None if it printed by itself.
 
     The command has `--json` and `--tenant`, prints the answer, and exits with 1 if the answer is a failure.
 
     Args:
-        example: Stands at the end of the help.
-        text_options: These options, and `--timezone`, go to the answer's text form, not to the function.
-        group: Whose subcommand it is.
-        name: Default: the function's.
-        tenant: What gives the tenant.
+        example: Example at the end of the help.
+        text_options: Options that, like `--timezone`, go to the answer's text form instead of the function.
+        group: Group of the subcommand.
+        name: Name of the command; default: the function's.
+        tenant: Parameter that gives the tenant.
         prints: Whether the function may print by itself; it takes `as_json` too.
-        attributes: Of `click.Command`.
+        attributes: Arguments of `click.Command`.
     """
 
     def decorate(function: "Callable[..., Answer | None]") -> click.Command:
@@ -105,34 +105,32 @@ def command(
     return decorate
 
 
-dry_run_option = click.option("--dry-run", is_flag=True, help="Say what would change, and change nothing.")
+dry_run_option = click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")
 creating_option = click.option(
     "--create",
     is_flag=True,
     is_eager=True,
     expose_value=False,
     callback=lambda context, _parameter, is_wanted: context.meta.update({_CREATE: is_wanted}),
-    help="Make the tenant if there is none.",
+    help="Create the tenant if it does not exist.",
 )
-"""Lets a command that writes begin a tenant that does not exist yet."""
-max_tokens_option = click.option(
-    "--max-tokens", type=click.IntRange(min=20), metavar="N", help="Shorten the text so that a model reads at most N tokens."
-)
+"""Option of writing commands that may create the tenant."""
+max_tokens_option = click.option("--max-tokens", type=click.IntRange(min=20), metavar="N", help="Shorten the text to N tokens.")
 timezone_option = click.option(
-    "--timezone", metavar="ZONE", is_eager=True, help="Show and read times in it, such as Europe/Berlin; default: POND_TIMEZONE."
+    "--timezone", metavar="ZONE", is_eager=True, help="Time zone of times, such as Europe/Berlin; default: POND_TIMEZONE."
 )
-"""Eager, so that `time_option` knows it."""
+"""Eager, because `time_option` reads it."""
 here_option = click.option(
     "--here",
     is_flag=True,
-    callback=lambda _context, _parameter, is_wanted: _project_at_hand() if is_wanted else None,
-    help="Only of this directory's project, of none, or about the user.",
+    callback=lambda _context, _parameter, is_wanted: _current_project() if is_wanted else None,
+    help="Only memories of this directory's project, of no project, or about the user.",
 )
-"""Parameter `here`: the `Project` of the working directory, or None."""
+"""Option whose parameter `here` is the working directory's `Project`, or None."""
 
 
 def time_option(name: str, zone: str = "", **attributes: Any) -> "Callable[[Function], Function]":
-    """An option that takes a time; if it is not in the ISO form, stderr says how it was read. `zone` goes before `--timezone`."""
+    """Make an option for a time; stderr says how a time in another form than ISO was read. `zone` overrides `--timezone`."""
 
     def read(context: click.Context, _parameter: click.Parameter, text: str | None) -> "datetime | None":
         from datetime import datetime
@@ -150,7 +148,7 @@ def time_option(name: str, zone: str = "", **attributes: Any) -> "Callable[[Func
 
 
 def read_text(given: str) -> str:
-    """The text of an argument; for `-` that of standard input, read as the files of sources are."""
+    """Return the text of an argument; for `-` read standard input, decoded like a source file."""
     if given != "-":
         return given
     from memory_assets.errors import InvalidInputError
@@ -159,14 +157,14 @@ def read_text(given: str) -> str:
     try:
         text, note = decode(sys.stdin.buffer.read(), allow_controls=True)
     except RefusedFileError as error:
-        raise InvalidInputError("Standard input is not text in an encoding that can be told: send it as UTF-8.") from error
+        raise InvalidInputError("The encoding of standard input is unknown: send it as UTF-8.") from error
     if note:
         say(f"Standard input: {note}.", err=True)
     return text
 
 
 def say(text: str, **style: Any) -> None:
-    """Print what others may have written, with control characters escaped; `style` is that of `click.secho`."""
+    """Print text with control characters escaped; `style` goes to `click.secho`."""
     click.secho(visible(text), color=False if os.environ.get("NO_COLOR") else None, **style)
 
 
@@ -182,7 +180,7 @@ def print_answer(answer: "Answer", tenant: "Tenant", timezone: str | None = None
 
 
 def _print_text(text: str) -> None:
-    """Print a text; on a terminal, folded to its width, with the lines that begin an entry in bold."""
+    """Print a text; on a terminal, fold it to the width and print first lines of entries in bold."""
     if not sys.stdout.isatty():
         say(text)
         return
@@ -196,7 +194,7 @@ def _print_text(text: str) -> None:
         say(folded[len(lead) :], bold=bool(line) and not lead)
 
 
-def _project_at_hand() -> "Project | None":
-    from memory_assets.sources.projects import project_at_hand
+def _current_project() -> "Project | None":
+    from memory_assets.sources.projects import current_project
 
-    return project_at_hand()
+    return current_project()

@@ -1,4 +1,4 @@
-"""Commands that make the memory known to others: serve, mcp, install, completion."""
+"""Commands that connect the memory to other programs: serve, ui, mcp, install, completion."""
 
 import os
 
@@ -15,7 +15,7 @@ from memory_assets.tenants import Tenant
 @click.option("--workers", type=click.IntRange(1, 64), help="Processes; default: MEMORY_WORKERS, else one for each processor.")
 def serve(host: str | None, port: int | None, workers: int | None) -> None:
     """Serve the memory over HTTP to every tenant that has a key, until interrupted."""
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # requests are the unit of work; threads of one would only spin
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # requests run in parallel; more threads for one would only spin
     from memory_assets.api.app import serve
     from memory_assets.settings import load_settings
     from memory_assets.ui.app import mount_pages
@@ -24,7 +24,7 @@ def serve(host: str | None, port: int | None, workers: int | None) -> None:
         say(f"memory: {address}", err=True)
         if not keyed:
             say(
-                "memory: No tenant has a key yet, so every request is refused; `memory key create` makes one, and no restart is needed.",
+                "memory: No tenant has a key yet, so the service refuses every request; `memory key create` makes one without a restart.",
                 err=True,
             )
 
@@ -33,9 +33,9 @@ def serve(host: str | None, port: int | None, workers: int | None) -> None:
 
 @click.command(epilog="Example: memory ui --no-browser   (then: open the address that it prints)")
 @click.option("--no-browser", is_flag=True, help="Print the address, and open nothing.")
-@click.option("--tenant", callback=existing_tenant, metavar="NAME", help="Whose memory; default: MEMORY_TENANT, else main.")
+@click.option("--tenant", callback=existing_tenant, metavar="NAME", help="Tenant to use; default: MEMORY_TENANT, else main.")
 def ui(*, no_browser: bool, tenant: Tenant) -> None:
-    """Look at the memory in a browser: a page on this machine, until Ctrl-C; if `memory up` runs, its service shows the page."""
+    """Open the memory in a browser, served on this machine until Ctrl-C; if `memory up` runs, its service shows the page."""
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from memory_assets.settings import load_settings
     from memory_assets.supervisor import find_running
@@ -58,30 +58,28 @@ def ui(*, no_browser: bool, tenant: Tenant) -> None:
 
 
 @click.command(epilog="Example: claude mcp add memory -- memory mcp")
-@click.option("--tenant", callback=existing_tenant, metavar="NAME", help="Whose memory; default: MEMORY_TENANT, else main.")
+@click.option("--tenant", callback=existing_tenant, metavar="NAME", help="Tenant to use; default: MEMORY_TENANT, else main.")
 def mcp(tenant: Tenant) -> None:
-    """Serve the memory to an assistant over MCP, on standard input and output; the project is that of the working directory."""
+    """Serve the memory to an assistant over MCP, on standard input and output, in the working directory's project."""
     from memory_assets.mcp.stdio import serve
-    from memory_assets.sources.projects import project_at_hand
+    from memory_assets.sources.projects import current_project
 
-    serve(tenant, project_at_hand())
+    serve(tenant, current_project())
 
 
 @click.group()
 def install() -> None:
-    """Make the memory known to an assistant."""
+    """Install the memory into an assistant."""
 
 
 @install.command("claude-code", epilog="Example: memory install claude-code --dry-run")
-@click.option("--remove", "take_out", is_flag=True, help="Take it out again.")
-@click.option("--dry-run", is_flag=True, help="Say what would be done, and change nothing.")
-@click.option(
-    "--status-line", is_flag=True, help="Give settings.json a status line too, unless it has one; all else in it stays."
-)
-@click.option("--tenant", "name", metavar="NAME", help="Whose memory it uses; default: that of the settings.")
+@click.option("--remove", "take_out", is_flag=True, help="Remove the plugin.")
+@click.option("--dry-run", is_flag=True, help="Show what would be done, and change nothing.")
+@click.option("--status-line", is_flag=True, help="Also add a status line to settings.json, unless it has one.")
+@click.option("--tenant", "name", metavar="NAME", help="Tenant that the plugin uses; default: the settings' tenant.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def claude_code(take_out: bool, dry_run: bool, status_line: bool, name: str | None, as_json: bool) -> None:
-    """Write a plugin for Claude Code: MCP server, hooks for a session's beginning and end, and commands."""
+    """Install a plugin for Claude Code: MCP server, hooks for prompts and a session's start and end, and commands."""
     from memory_assets.operations.install import install_claude_code
     from memory_assets.settings import load_settings
 

@@ -1,4 +1,4 @@
-"""Commands that copy memories out and in again: backup, restore, export, import; and backfill."""
+"""Commands that copy memories out and in: backup, restore, export, import. Also backfill, which recomputes them."""
 
 from datetime import datetime
 from functools import partial
@@ -17,18 +17,18 @@ if TYPE_CHECKING:
 
 _MOST_FAULTS = 10
 _place = click.argument("place", metavar="[FOLDER|s3://...]", required=False)
-_as_of = time_option("--as-of", metavar="TIME", help="The newest backup at or before TIME, such as 2026-03-14 or 7d.")
+_as_of = time_option("--as-of", metavar="TIME", help="Use the newest backup at or before TIME, such as 2026-03-14 or 7d.")
 
 _new_tenant = click.Option(
     ["--tenant"],
     callback=open_tenant,
     metavar="NAME",
-    help="Who gets it: a tenant that is new or empty; default: MEMORY_TENANT, else main.",
+    help="New or empty tenant to restore into; default: MEMORY_TENANT, else main.",
 )
 
 
 class _TakingGroup(click.Group):
-    """Takes a backup where no subcommand is named: `memory backup FOLDER`."""
+    """Runs `take` if no subcommand is named: `memory backup FOLDER`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if not (args and (args[0] in self.commands or args[0] in ctx.help_option_names)):
@@ -38,16 +38,16 @@ class _TakingGroup(click.Group):
 
 @click.group(cls=_TakingGroup, epilog="Example: memory backup /media/stick")
 def backup() -> None:
-    """Copy all that is not derived: memories, relations, what was decided and noted, keys, Tana's mapping, settings without secrets.
+    """Back up all data that cannot be derived: memories, relations, decisions, notes, keys, Tana's mapping, settings without secrets.
 
-    Only what changed since the last backup is written, compressed, and encrypted where MEMORY_BACKUP_RECIPIENT is set.
+    Only changes since the last backup are written, compressed, and encrypted if MEMORY_BACKUP_RECIPIENT is set.
     """
 
 
 @command("memory backup /media/stick", group=backup, hidden=True)
 @_place
 def take(tenant: "Tenant", place: str | None) -> "Answer":
-    """Take a backup of a tenant; others may write meanwhile."""
+    """Back up a tenant; other processes may write meanwhile."""
     return operations.backup.backup(tenant, place)
 
 
@@ -68,39 +68,43 @@ def verify(tenant: "Tenant", place: str | None, as_of: datetime | None) -> "Answ
 
 @command("memory restore /media/stick", tenant=_new_tenant)
 @_place
-@click.option("--from", "source", metavar="NAME", help="Whose backup; default: that tenant's, or the only one there.")
+@click.option(
+    "--from",
+    "source",
+    metavar="NAME",
+    help="Tenant whose backup is restored; default: the same tenant, or the only one in the place.",
+)
 @_as_of
-@click.option("--skip-damaged", is_flag=True, help="Restore what is whole of a damaged backup.")
+@click.option("--skip-damaged", is_flag=True, help="Restore the undamaged parts of a damaged backup.")
 @click.option("--with-settings", is_flag=True, help="Write the backup's memory.toml too, unless there is one.")
 def restore(tenant: "Tenant", place: str | None, **wanted: Any) -> "Answer":
-    """Make a tenant of a backup, and compare every row. Exits with 1 if something damaged was left out."""
+    """Restore a tenant from a backup, and compare every row. Exits with 1 if something damaged was left out."""
     return operations.backup.restore_backup(tenant, place, **wanted)
 
 
 @command("memory export backup.jsonl   (`-` or nothing writes to standard output)")
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path, allow_dash=True), default=Path("-"))
 def export(tenant: "Tenant", file: Path) -> "Answer | None":
-    """Write all memories as JSON Lines, one a line, in every state, with their relations; `memory import` takes them in again.
+    """Write all memories as JSON Lines, in every state, with their relations; `memory import` reads them.
 
-    Lines come as the store holds them, not by time, so that a store of any size is written in little memory. FILE is replaced when
-    all are written.
+    Lines are in the store's order, not by time, so that a store of any size needs little RAM. FILE is replaced when all are written.
     """
     if str(file) != "-":
         return operations.exchange.export(tenant, file)
-    for lines in operations.exchange.exported_lines(tenant):
+    for lines in operations.exchange.export_lines(tenant):
         say(lines, nl=False)
     return None
 
 
 @command('memory import memories.jsonl   (lines like {"content": "...", "tags": ["a"]})', name="import")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path, allow_dash=True))
-@click.option("--skip-invalid", is_flag=True, help="Take in the good lines of a file that has bad ones.")
+@click.option("--skip-invalid", is_flag=True, help="Import the valid lines of a file with invalid ones.")
 @creating_option
 def import_(tenant: "Tenant", file: Path, skip_invalid: bool) -> "Answer":
-    """Take in memories from a JSON Lines file. An id that is already there is updated, so an import can be run again.
+    """Import memories from a JSON Lines file. A known id is updated, so an import can be repeated.
 
-    `created_at` stays what the line states. `updated_at` says when this store wrote the memory, whatever the line states: what
-    follows the store would miss an older time. An unchanged memory is not written, so its `updated_at` stays.
+    `created_at` is taken from the line. `updated_at` is the time at which this store wrote the memory, whatever the line says, so that
+    programs that follow the store see the change. An unchanged memory is not written.
     """
     from memory_assets.cli.progress import progress_bar
 
@@ -119,10 +123,10 @@ def import_(tenant: "Tenant", file: Path, skip_invalid: bool) -> "Answer":
 
 @command("MEMORY_EMBEDDER=ollama memory backfill")
 def backfill(tenant: "Tenant") -> "Answer":
-    """Move the memories to the embedder and the language pipeline of the settings, and full text to this release.
+    """Recompute memories with the settings' embedder and language pipeline, and full text with this release.
 
-    New vectors are made beside the live ones, in batches, and take their place in one step at the end. Search goes on
-    meanwhile with the old embedder; a stopped run goes on where it was.
+    New vectors are made in batches and replace the live ones in one step at the end. Search uses the old embedder meanwhile;
+    a stopped run continues where it was.
     """
     from memory_assets.cli.progress import progress_bar
 

@@ -18,54 +18,53 @@ _KEYS = "[a]ccept, [r]eject, [d]efer, [e]dit, [s]how evidence, [n]ext, [q]uit"
 
 @click.group(epilog="Example: memory learn check   (then: memory learn review, memory learn apply)")
 def learn() -> None:
-    """Curate Claude Code's silos into PAI's canonical homes: check, review, apply; undo takes the last apply back."""
+    """Curate Claude Code's silos into PAI's canonical homes: check, review, apply; undo reverts the last apply."""
 
 
 @command("memory learn check --json", group=learn)
 def check(tenant: "Tenant") -> "Answer":
-    """Look through silos, reflections and ratings, and propose. No silo is touched."""
+    """Read silos, reflections and ratings, and make proposals. No silo is changed."""
     return operations.learn.check(tenant)
 
 
 @command("memory learn review --accept LP-001 --reject LP-004", group=learn, prints=True)
-@click.option("--accept", metavar="ID", multiple=True, help="The next apply carries it out.")
-@click.option("--reject", metavar="ID", multiple=True, help="It returns only if more speaks for it.")
-@click.option("--defer", metavar="ID", multiple=True, help="For later.")
+@click.option("--accept", metavar="ID", multiple=True, help="Accept; the next apply carries it out.")
+@click.option("--reject", metavar="ID", multiple=True, help="Reject; it returns only with more evidence.")
+@click.option("--defer", metavar="ID", multiple=True, help="Decide later.")
 @click.option("--edit", metavar="ID", help="Write its text in your editor.")
-@click.option("--deeper", is_flag=True, help="Also look for user, project and reference entries that could be one.")
-@click.option("--note", help="Kept with the one that is accepted, rejected or deferred.")
-@click.option("--evidence", is_flag=True, help="Show what speaks for each.")
+@click.option("--deeper", is_flag=True, help="Also propose to merge similar user, project and reference entries.")
+@click.option("--note", help="Note to keep with one decision.")
+@click.option("--evidence", is_flag=True, help="Show the evidence for each proposal.")
 def review(edit: str | None, evidence: bool, tenant: "Tenant", as_json: bool, **decided: Any) -> None:
     """Decide on proposals: one by one on a terminal, by their ids, or by editing PAI's review.md."""
     answer = operations.learn.review(tenant, **decided)
     if edit:
-        _edit(tenant, next((each for each in answer.proposals if each.id == edit.upper()), None), edit)
+        _edit_proposal(tenant, next((each for each in answer.proposals if each.id == edit.upper()), None), edit)
         answer = operations.learn.review(tenant)
     if not (answer.decided or edit or as_json) and sys.stdin.isatty():
-        _ask(tenant, answer.proposals)
+        _decide_one_by_one(tenant, answer.proposals)
         return
     print_answer(answer, tenant, as_json=as_json, evidence=evidence, body=evidence)
 
 
 @command("memory learn apply --dry-run", group=learn, prints=True)
-@click.option("--dry-run", is_flag=True, help="Say what would be written and deleted, and do nothing.")
+@click.option("--dry-run", is_flag=True, help="Show what would be written and deleted, and do nothing.")
 @click.option("--verbose", is_flag=True, help="Name every file.")
 def apply(tenant: "Tenant", dry_run: bool, verbose: bool, as_json: bool) -> None:
-    """Write the canonical files, then delete the silo files that they hold. Safe to stop and run again at any time.
+    """Write the canonical files, then delete the silo files that they replace. Safe to stop and run again at any time.
 
-    User, project and reference memories pass through, feedback only if it was accepted. What changed since the check stays.
+    Moves all user, project and reference memories, but feedback only if it was accepted. Files changed since the check stay.
     """
     print_answer(operations.learn.apply(tenant, dry_run=dry_run), tenant, as_json=as_json, verbose=verbose)
 
 
 @command("memory learn undo", group=learn)
 def undo(tenant: "Tenant") -> "Answer":
-    """Take the last apply back: the silo files return, and the canonical files are as they were."""
+    """Undo the last apply: the silo files return, and the canonical files are as before."""
     return operations.learn.undo(tenant)
 
 
-def _ask(tenant: "Tenant", proposals: "list[ProposalView]") -> None:
-    """Go through what is to be decided, one by one; each decision is kept at once."""
+def _decide_one_by_one(tenant: "Tenant", proposals: "list[ProposalView]") -> None:
     from memory_assets.learn.journal import Status
 
     waiting = [each for each in proposals if each.status in (Status.PENDING, Status.DEFERRED)]
@@ -77,7 +76,7 @@ def _ask(tenant: "Tenant", proposals: "list[ProposalView]") -> None:
             if key == "s":
                 say("\n".join(f"   - {each.line()}" for each in proposal.evidence))
             elif key == "e":
-                _edit(tenant, proposal, proposal.id)
+                _edit_proposal(tenant, proposal, proposal.id)
             elif key in "ardnq":
                 break
         if key == "q":
@@ -87,10 +86,10 @@ def _ask(tenant: "Tenant", proposals: "list[ProposalView]") -> None:
             operations.learn.review(
                 tenant, accept=chosen * (key == "a"), reject=chosen * (key == "r"), defer=chosen * (key == "d")
             )
-    say("\nNothing is left to decide on; `memory learn apply` does what was accepted.")
+    say("\nNothing is left to decide on; `memory learn apply` carries out the accepted proposals.")
 
 
-def _edit(tenant: "Tenant", proposal: "ProposalView | None", reference: str) -> None:
+def _edit_proposal(tenant: "Tenant", proposal: "ProposalView | None", reference: str) -> None:
     from memory_assets.errors import NotFoundError
 
     if proposal is None:

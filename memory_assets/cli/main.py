@@ -1,4 +1,4 @@
-"""The `memory` command: a group whose commands are imported when they are called, so that a start pays only for what it uses."""
+"""The `memory` command: a group that imports a command's module only when the command is called."""
 
 import errno
 import gc
@@ -19,64 +19,64 @@ from memory_assets.privacy import keep_private
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "run": ("run", "Take in what changed: sources, features, memories, graph, scores."),
-    "store": ("change", "Remember a text."),
-    "search": ("look", "Find memories by meaning and by words."),
+    "store": ("change", "Store a text as a memory."),
+    "search": ("look", "Search memories by meaning and words."),
     "context": ("look", "Assemble everything relevant about a topic within a budget of tokens."),
     "recent": ("look", "List the newest memories."),
-    "init": ("look", "Begin a session: the time, and what was remembered in the last day."),
+    "init": ("look", "Begin a session: show the time and the memories of the last day."),
     "show": ("look", "Show everything about one memory."),
-    "session-start": ("session", "Print what a session is told when it begins, as a hook."),
-    "session-end": ("session", "Note what the user said in a session that should last, as a hook."),
-    "noted": ("change", "List what was noted in sessions, and store or drop it."),
-    "install": ("connect", "Make the memory known to Claude Code, or take it out again."),
+    "session-start": ("session", "Print the text for a session's start, as a hook."),
+    "session-end": ("session", "Note lasting sentences of the user's in a session, as a hook."),
+    "noted": ("change", "List notes of sessions, and store or drop them."),
+    "install": ("connect", "Install the memory into Claude Code, or remove it."),
     "forget": ("change", "Take a memory out of recall, or bring it back."),
     "erase": ("change", "Remove memories for good, so that no file holds their texts."),
-    "edit": ("change", "Correct what a memory says; the old version stays as history."),
-    "tag": ("change", "Give a memory tags, or take some from it."),
-    "supersede": ("change", "Let one memory take the place of another that no longer holds."),
+    "edit": ("change", "Correct a memory's text; the old version stays as history."),
+    "tag": ("change", "Add tags to a memory, or remove some."),
+    "supersede": ("change", "Replace a memory that no longer holds by another."),
     "undo": ("change", "Take back the last change of a memory."),
     "relate": ("change", "State how two memories relate."),
     "conflicts": ("look", "List memories that contradict each other, and decide that both hold."),
-    "names": ("look", "List people, projects and things; say which names are one, or part them."),
-    "timeline": ("look", "Count what was learned when, or list what held on a day."),
-    "session": ("look", "Show what the next session is told at its start; switch memories off."),
+    "names": ("look", "List people, projects and things; merge or split names."),
+    "timeline": ("look", "Count memories by time, or list those that held on a day."),
+    "session": ("look", "Preview the text for the next session's start; switch memories off."),
     "learn": ("learn", "Curate Claude Code's silos into PAI's homes: check, review, apply, undo."),
     "consolidate": ("run", "Run a sleep cycle now: decay, creative, cluster, forget."),
     "graph": ("look", "Draw the graph as one HTML file."),
-    "import": ("keep", "Take in memories from a JSON Lines file."),
-    "backup": ("keep", "Copy all that is not derived to a folder or bucket; list and verify backups."),
-    "restore": ("keep", "Make a tenant of a backup."),
+    "import": ("keep", "Import memories from a JSON Lines file."),
+    "backup": ("keep", "Back up to a folder or bucket; list and verify backups."),
+    "restore": ("keep", "Restore a tenant from a backup."),
     "export": ("keep", "Write all memories as JSON Lines."),
-    "backfill": ("keep", "Move the memories to the embedder and pipeline of the settings."),
+    "backfill": ("keep", "Recompute memories with the settings' embedder and pipeline."),
     "pai": ("pai", "Mirror pai-seed's learnings in Tana."),
     "up": ("up", "Keep the memory current: daemon, UI and HTTP service under one supervisor."),
-    "down": ("up", "End what `memory up` keeps running."),
-    "ui": ("connect", "Look at the memory in a browser: search, correct, review."),
+    "down": ("up", "End the processes that `memory up` keeps running."),
+    "ui": ("connect", "Open the memory in a browser: search, correct, review."),
     "serve": ("connect", "Serve the memory over HTTP."),
     "mcp": ("connect", "Serve the memory to an assistant over MCP."),
-    "tana": ("pai", "Read what Tana holds."),
+    "tana": ("pai", "Read a workspace of Tana."),
     "tenant": ("tenant", "Create, list and delete tenants."),
     "key": ("tenant", "Create, list and revoke the keys of a tenant."),
-    "health": ("look", "Tell whether the memory works and how much it holds."),
-    "status": ("look", "Count what is remembered, waiting and refused."),
-    "scan": ("look", "Look for keys and passwords in what is stored, and mask them."),
-    "completion": ("connect", "Print what completes commands in your shell."),
-    "doctor": ("look", "Check settings and stores, and say what mends them."),
+    "health": ("look", "Check whether the memory works, and show how much it holds."),
+    "status": ("look", "Count memories, waiting and refused files."),
+    "scan": ("look", "Find keys and passwords in stored texts, and mask them."),
+    "completion": ("connect", "Print the completion script of your shell."),
+    "doctor": ("look", "Check settings and stores, and say how to mend faults."),
 }
-"""Command name -> the module below `memory_assets.cli` that has it, and the line that `memory --help` prints without an import."""
+"""Command -> its module below `memory_assets.cli`, and the line that `memory --help` prints without importing it."""
 
 
 _COLLECTED_AFTER = 50_000
-"""Objects after which garbage is looked for. What a start imports stays, and looking it through time and again takes a tenth of it."""
+"""Objects after which Python collects garbage. With the default, collecting during imports takes a tenth of the start."""
 _NATIVE = frozenset({"mcp-warm-up", "prompt-recall", "source-taking-in"})
-"""Daemon threads that run C++ code. The end of the interpreter would abort the process ("terminate called without an active
-exception") when such a thread asks for the interpreter's lock again, so the process ends without it."""
+"""Daemon threads that run C++ code. If such a thread asks for the interpreter's lock while the interpreter shuts down, the process
+aborts ("terminate called without an active exception"), so it exits without shutting down."""
 _VALIDATION = "validation: "
-"""How the error of a refused text begins; a person is told the rest."""
+"""Prefix of a refused text's error, which is not shown."""
 _DISK_FAULTS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM})
-"""What a person can mend at the disk."""
+"""Errors of the disk that a user can mend."""
 _NO_MEMORY = ("failed to map segment", "bad_alloc", "Cannot allocate memory", "error return without exception set")
-"""Part of what the loader or a library says where there is no memory."""
+"""Parts of messages of the loader and libraries when RAM is exhausted."""
 
 
 class _LazyGroup(click.Group):
@@ -92,11 +92,11 @@ class _LazyGroup(click.Group):
         return getattr(module, "import_" if cmd_name == "import" else cmd_name.replace("-", "_"))
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Take `help` for `--help`, and `help COMMAND` for `COMMAND --help`."""
+        """Read `help` as `--help`, and `help COMMAND` as `COMMAND --help`."""
         return super().parse_args(ctx, [*args[1:], "--help"] if args[:1] == ["help"] else args)
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
-        """Say which command was perhaps meant by one that does not exist."""
+        """Suggest the closest command for an unknown one."""
         if args and args[0] not in COMMANDS and (close := get_close_matches(args[0], COMMANDS, n=1)):
             ctx.fail(f"No such command {args[0]!r}. Did you mean {close[0]!r}?")
         return super().resolve_command(ctx, args)
@@ -112,7 +112,7 @@ class _LazyGroup(click.Group):
     epilog="Example: memory search 'why did we leave MongoDB' --explain",
 )
 @click.version_option(package_name="memory_assets", prog_name="memory")
-@click.option("--tenant", metavar="NAME", help="Whose memory; the same as after the command.")
+@click.option("--tenant", metavar="NAME", help="Tenant to use; the same as after the command.")
 @click.pass_context
 def cli(context: click.Context, tenant: str | None) -> None:
     """The durable memory of an AI assistant."""
@@ -120,10 +120,10 @@ def cli(context: click.Context, tenant: str | None) -> None:
 
 
 def main() -> None:
-    """Run the command line: exit 0 if all went well, 1 with one sentence on stderr if not, 2 for wrong usage or values."""
+    """Run the command line; exit with 0 on success, 1 with one sentence on stderr on failure, 2 on wrong usage or values."""
     keep_private()
     for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:  # closed by whoever started this process
+        if getattr(sys, name) is None:  # the parent process closed it
             setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115, PTH123
     gc.set_threshold(_COLLECTED_AFTER)
     code = _run()

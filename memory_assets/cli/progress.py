@@ -1,4 +1,4 @@
-"""Progress on stderr, where a person is watching: what is being done, how much of it, and how long it will take."""
+"""Progress on stderr, if it is a terminal: the current step, how much is done, and the time left."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -18,13 +18,13 @@ _COUNTED = re.compile(r"(\d+) of (\d+)")
 
 @contextmanager
 def progress_bar() -> Iterator[Callable[[str, int, int], None]]:
-    """A bar fed with what is being done, (done, total); silent if the command has `--json` or stderr is no terminal."""
+    """Yield a function that shows (label, done, total) as a bar; silent with `--json` or if stderr is no terminal."""
     with StepProgress(shown=not click.get_current_context().params.get("as_json")) as progress:
         yield lambda label, done, total: progress.tell(label, f"{done} of {total}")
 
 
 class StepProgress:
-    """A line that says what a step of a run is at; a bar with the time left if the step counts ("embedded 512 of 2000 memories").
+    """A line with a step's last message, and a bar with the time left if the step counts ("embedded 512 of 2000 memories").
 
     Silent if `shown` is False or stderr is no terminal. Rich is imported with the first message.
     """
@@ -39,8 +39,8 @@ class StepProgress:
         from rich.console import Console
         from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-        console, said = Console(stderr=True), TextColumn("{task.description}", markup=False)
-        layout = (SpinnerColumn(), said, BarColumn(bar_width=20), TimeElapsedColumn(), TimeRemainingColumn())
+        console, label = Console(stderr=True), TextColumn("{task.description}", markup=False)
+        layout = (SpinnerColumn(), label, BarColumn(bar_width=20), TimeElapsedColumn(), TimeRemainingColumn())
         return Progress(*layout, console=console, transient=True, disable=not self._shown or not console.is_terminal)
 
     def __enter__(self) -> "StepProgress":
@@ -51,7 +51,7 @@ class StepProgress:
             self._progress.stop()
 
     def tell(self, step: str, message: str) -> None:
-        """Show what a step said."""
+        """Show a step's message."""
         if self._task is None:
             self._progress.start()
         if self._task is None or step != self._step:
@@ -64,7 +64,7 @@ class StepProgress:
 
     @contextmanager
     def hidden(self) -> Iterator[None]:
-        """Take the line away while something else is printed."""
+        """Hide the line while something else is printed."""
         if self._task is not None:
             self._progress.stop()
         yield

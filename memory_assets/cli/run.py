@@ -1,4 +1,4 @@
-"""`memory run`, which takes in what changed, and `memory consolidate`, the sleep cycles now."""
+"""`memory run`, which runs the pipeline, and `memory consolidate`, which runs a sleep cycle."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     "--gone",
     type=click.Path(path_type=Path),
     multiple=True,
-    help="A source folder or file that is gone for good: its memories rest. Without it they stay, and `status` names it.",
+    help="Source folder or file that was removed for good: its memories leave recall. Otherwise they stay, and `status` names it.",
 )
 @click.option("--quick", is_flag=True, help="Only make changed texts searchable; graph and scores follow with the next run.")
 def run(tenant: "Tenant", gone: tuple[Path, ...], quick: bool, as_json: bool) -> None:
@@ -51,7 +51,7 @@ def run(tenant: "Tenant", gone: tuple[Path, ...], quick: bool, as_json: bool) ->
 
 @click.group(epilog="Example: memory consolidate forget --dry-run")
 def consolidate() -> None:
-    """Run a sleep cycle now: decay, creative, cluster or forget. With --dry-run it only says what it would do."""
+    """Run a sleep cycle now: decay, creative, cluster or forget. With --dry-run it only shows what it would do."""
 
 
 def _add_cycle(name: str, about: str) -> None:
@@ -61,14 +61,14 @@ def _add_cycle(name: str, about: str) -> None:
         return getattr(operations.consolidate, name)(tenant, dry_run=dry_run)
 
 
-_add_cycle("decay", "Daily: every memory's relevance as of now; archived memories that matter again come back.")
-_add_cycle("creative", "Weekly: edges between similar memories that no edge connects.")
-_add_cycle("cluster", "Monthly: dense groups of memories become patterns with a summary.")
+_add_cycle("decay", "Daily: score every memory as of now; archived memories that are relevant again return.")
+_add_cycle("creative", "Weekly: connect similar memories that no edge connects.")
+_add_cycle("cluster", "Monthly: cluster similar memories into patterns with a summary.")
 
 
 @command("memory consolidate forget --dry-run", group=consolidate)
 @dry_run_option
-@click.option("--yes", is_flag=True, help="Even where that is more than MEMORY_FORGET_AT_MOST (a tenth) of the active memories.")
+@click.option("--yes", is_flag=True, help="Even if these are more than MEMORY_FORGET_AT_MOST (a tenth) of the active memories.")
 def forget(tenant: "Tenant", dry_run: bool, yes: bool) -> "Answer":
     """Quarterly: archive memories of low relevance; delete only if MEMORY_FORGET_DELETES is on."""
-    return operations.consolidate.clean(tenant, dry_run=dry_run, however_many=yes)
+    return operations.consolidate.forget(tenant, dry_run=dry_run, however_many=yes)

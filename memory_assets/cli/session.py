@@ -1,4 +1,4 @@
-"""The hooks of a session's beginning and end: they must be quick, and must never be in the way."""
+"""Hooks for a session's start and end. They must be quick, and a failure must never disturb the session."""
 
 import subprocess
 import sys
@@ -10,37 +10,37 @@ from pathlib import Path
 import click
 
 from memory_assets.cli.command import chosen_tenant, say
-from memory_assets.errors import DamagedError, trace
+from memory_assets.errors import DamagedError, format_trace
 
 _MOST_INPUT = 1 << 20
 _MOST_LOG = 1 << 16
-"""Bytes after which the log of hooks begins anew."""
-_tenant_option = click.option("--tenant", metavar="NAME", help="Whose memory; default: MEMORY_TENANT, else main.")
+"""Bytes after which the hooks' log is overwritten."""
+_tenant_option = click.option("--tenant", metavar="NAME", help="Tenant to use; default: MEMORY_TENANT, else main.")
 
 
-@click.command(epilog="Example: memory session-start   (in a project: what its next session will be told)")
+@click.command(epilog="Example: memory session-start   (in a project: the text for its next session)")
 @_tenant_option
-@click.option("--off", "quiet", flag_value="off", help="Tell sessions in this directory's project nothing from now on.")
-@click.option("--on", "quiet", flag_value="on", help="Tell them something again.")
+@click.option("--off", "quiet", flag_value="off", help="Give sessions in this directory's project no text from now on.")
+@click.option("--on", "quiet", flag_value="on", help="Give them a text again.")
 def session_start(tenant: str | None, quiet: str | None) -> None:
-    """Print what a session is told when it begins: a SessionStart hook, which reads Claude Code's JSON from standard input.
+    """Print the text for a session's start: a SessionStart hook, which reads Claude Code's JSON from standard input.
 
-    It is silent where there is nothing to say, and where it fails; what failed is in the file hooks.log of the data folder.
+    It prints nothing if nothing fits or if it fails; hooks.log in the data folder records the failure.
     """
     from memory_assets.learn.session_start import Hook, session_start, set_quiet
-    from memory_assets.places import read_places
+    from memory_assets.places import read_hook_settings
 
-    places = read_places(chosen_tenant(tenant))
+    places = read_hook_settings(chosen_tenant(tenant))
     if quiet:
-        from memory_assets.sources.projects import project_at_hand
+        from memory_assets.sources.projects import current_project
 
-        project = project_at_hand()
+        project = current_project()
         if project is None:
             raise click.UsageError("This directory belongs to no project; go into one first.")
         set_quiet(places.folder, project, quiet=quiet == "off")
         say(f"Sessions in {project.folder} are told {'nothing' if quiet == 'off' else 'what is remembered'}.")
         return
-    with never_in_the_way(places.data_dir):
+    with hide_errors(places.data_dir):
         if text := session_start(places, Hook.parse(_hook_input())):
             sys.stdout.write(f"{text}\n")
 
@@ -48,20 +48,20 @@ def session_start(tenant: str | None, quiet: str | None) -> None:
 @click.command(epilog="Example: memory session-end < hook.json   (Claude Code calls it; `memory noted` shows the outcome)")
 @_tenant_option
 def session_end(tenant: str | None) -> None:
-    """Note what the user said in a session that should last, and at its end what it did: a hook for PreCompact and SessionEnd.
+    """Note lasting sentences of the user's, and summarise a session at its end: a hook for PreCompact and SessionEnd.
 
-    Notes wait for a decision (`memory noted`); what the session did is stored in the background. It is silent, also where it
-    fails; what failed is in the file hooks.log of the data folder. If another process locks the folder, the next run notes.
+    Notes wait for a decision (`memory noted`); the summary is stored in the background. It prints nothing, even if it fails;
+    hooks.log in the data folder records the failure. If another process locks the folder, the next run makes the notes.
     """
     from memory_assets.learn.ended import Ended, queue_session
     from memory_assets.learn.noted import find_sentences, note
     from memory_assets.learn.session_start import Hook
-    from memory_assets.places import read_places
+    from memory_assets.places import read_hook_settings
     from memory_assets.sources.projects import project_of
     from memory_assets.stores.locks import HOOK_PATIENCE_SECONDS
 
-    places = read_places(chosen_tenant(tenant))
-    with never_in_the_way(places.data_dir):
+    places = read_hook_settings(chosen_tenant(tenant))
+    with hide_errors(places.data_dir):
         hook = Hook.parse(_hook_input())
         transcript = Path(hook.transcript).expanduser()
         if places.session_start == "off" or not hook.transcript or not transcript.exists():  # a session without a prompt has none
@@ -74,15 +74,15 @@ def session_end(tenant: str | None) -> None:
             if summarised:
                 queue_session(places.folder, Ended(hook.session, str(transcript), folder))
             if summarised or (places.is_sources_tenant and places.watch_sources == "on"):
-                _take_in_later(tenant)
+                _ingest_in_background(tenant)
         try:
             note(places.folder, find_sentences(transcript, folder, hook.session), HOOK_PATIENCE_SECONDS)
-        except (BlockingIOError, DamagedError):  # a later run notes it
+        except (BlockingIOError, DamagedError):  # a later run makes the notes
             queue_session(places.folder, Ended(hook.session, str(transcript), folder, is_summarised=summarised))
 
 
-def _take_in_later(tenant: str | None) -> None:
-    """Start the taking in of what the session wrote and did last; nobody waits for it."""
+def _ingest_in_background(tenant: str | None) -> None:
+    """Start `memory run --quick` in the background, for the session's last files and its summary."""
     from memory_assets.install.claude_code import program
 
     whose = ["--tenant", tenant] if tenant else []
@@ -96,22 +96,21 @@ def _take_in_later(tenant: str | None) -> None:
 
 
 def _hook_input() -> str:
-    """The JSON that the host gives on standard input; empty on a terminal."""
     return "" if sys.stdin.isatty() else sys.stdin.read(_MOST_INPUT)
 
 
 @contextmanager
-def never_in_the_way(data_dir: Path) -> Iterator[None]:
-    """Let nothing that fails here be seen by the host: it goes to `hooks.log` in the data folder, if that exists.
+def hide_errors(data_dir: Path) -> Iterator[None]:
+    """Hide every error from the host; write it to `hooks.log` in the data folder, if that exists.
 
-    Where it failed and with what kind of error, not its message: that may hold a text, which a log would keep after its deletion.
+    The log gets the traceback without foreign messages: they may quote a memory, which the log would keep after its deletion.
     """
     try:
         yield
-    except Exception as error:  # noqa: BLE001 - whatever it is, a session begins without it
+    except Exception as error:  # noqa: BLE001 - no failure may disturb a session
         log = data_dir / "hooks.log"
         with suppress(OSError):
             if data_dir.is_dir():
                 mode = "w" if log.exists() and log.stat().st_size > _MOST_LOG else "a"
                 with log.open(mode, encoding="utf-8", errors="backslashreplace") as file:
-                    file.write(f"{time.strftime('%Y-%m-%dT%H:%M:%S%z')}\n{trace(error)}\n\n")
+                    file.write(f"{time.strftime('%Y-%m-%dT%H:%M:%S%z')}\n{format_trace(error)}\n\n")

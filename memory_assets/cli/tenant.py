@@ -1,4 +1,4 @@
-"""`memory tenant` and `memory key`: who has a memory, and what opens it over HTTP."""
+"""`memory tenant` and `memory key`: tenants, and their keys for HTTP."""
 
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @click.group(epilog="Example: memory tenant create claude --with-key")
 def tenant() -> None:
-    """Create, list and delete tenants: each has its own memories, which nobody else's key opens."""
+    """Create, list and delete tenants. Each has its own memories, which no other tenant's key opens."""
 
 
 @command(
@@ -22,17 +22,14 @@ def tenant() -> None:
     group=tenant,
     tenant=click.Argument(["tenant"], metavar="NAME", callback=open_tenant),
 )
-@click.option("--with-key", is_flag=True, help="Make a first key for it, and show it once.")
+@click.option("--with-key", is_flag=True, help="Also create a key, and show it once.")
 def create(tenant: "Tenant", with_key: bool) -> "Answer":
-    """Make room for a new tenant."""
+    """Create a tenant."""
     return operations.tenants.create(tenant, with_key=with_key)
 
 
 @command(
-    "memory tenant list --json",
-    group=tenant,
-    name="list",
-    tenant=click.Option(["--tenant"], hidden=True, callback=open_tenant),
+    "memory tenant list --json", group=tenant, name="list", tenant=click.Option(["--tenant"], hidden=True, callback=open_tenant)
 )
 def list_tenants(tenant: "Tenant") -> "Answer":
     """List the tenants."""
@@ -40,15 +37,13 @@ def list_tenants(tenant: "Tenant") -> "Answer":
 
 
 @command(
-    "memory tenant delete claude --yes",
-    group=tenant,
-    tenant=click.Argument(["tenant"], metavar="NAME", callback=existing_tenant),
+    "memory tenant delete claude --yes", group=tenant, tenant=click.Argument(["tenant"], metavar="NAME", callback=existing_tenant)
 )
 @click.option("--yes", is_flag=True, help="Do not ask.")
 def delete(tenant: "Tenant", yes: bool) -> "Answer":
-    """Delete a tenant with its memories and keys. There is no way back but a backup (`memory export`)."""
+    """Delete a tenant with its memories and keys. Only a backup brings it back."""
     if not yes:
-        click.confirm(f"{operations.tenants.look_at(tenant).text()}\nDelete it for good?", abort=True)
+        click.confirm(f"{operations.tenants.view_tenant(tenant).text()}\nDelete it for good?", abort=True)
     return operations.tenants.delete(tenant)
 
 
@@ -60,7 +55,7 @@ def key() -> None:
 @command("memory key create 'laptop' --tenant claude", group=key, name="create", prints=True)
 @click.argument("description", default="")
 def create_key(tenant: "Tenant", description: str, as_json: bool) -> None:
-    """Make a key. It is shown once: only a digest of it is kept."""
+    """Create a key. It is shown once; the store keeps only its digest."""
     made = operations.tenants.create_key(tenant, description)
     print_answer(made, tenant, as_json=as_json)
     if not as_json:
@@ -76,5 +71,5 @@ def list_keys(tenant: "Tenant") -> "Answer":
 @command("memory key revoke 3f9c0a1b2d4e --tenant claude", group=key)
 @click.argument("key_id", metavar="ID")
 def revoke(tenant: "Tenant", key_id: str) -> "Answer":
-    """End a key; a running service refuses it from its next request on."""
+    """Revoke a key; a running service refuses it from the next request on."""
     return operations.tenants.revoke_key(tenant, key_id)

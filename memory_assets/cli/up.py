@@ -18,7 +18,7 @@ _START_SECONDS = 150
 @click.option("--no-service", is_flag=True, help="Run no HTTP service.")
 @click.option("--detach", is_flag=True, help="Run in the background; messages go to supervisor.log in the data folder.")
 def up(ui_port: int, port: int | None, *, no_ui: bool, no_service: bool, detach: bool) -> None:
-    """Keep the memory current: Dagster's daemon, its UI and the HTTP service, started again when they end."""
+    """Keep the memory current: run Dagster's daemon, its UI and the HTTP service, and restart them when they end."""
     from memory_assets.settings import load_settings
     from memory_assets.supervisor import supervise
 
@@ -57,7 +57,7 @@ def _detach(arguments: list[str]) -> None:
 
 @click.command(epilog="Example: memory down")
 def down() -> None:
-    """End what `memory up` keeps running, and wait until it has ended."""
+    """End the processes that `memory up` keeps running, and wait for them."""
     from memory_assets.settings import load_settings
     from memory_assets.supervisor import stop_running
 

@@ -1,7 +1,7 @@
-"""A process's copy of what contexts read of a tenant's catalog: entities, patterns, their names, and Tana as it was last read.
+"""In-process cache of a tenant's catalog for contexts: entities, patterns, their names, and Tana as last read.
 
-Opening the catalog costs more than a walk, so it is read only when its file has changed, and then as a whole. `memory_assets.recall.view`
-keeps the links between memories.
+Opening the catalog costs more than a walk, so the cache is refreshed, as a whole, only when the catalog's file has changed. The links
+between memories are cached in `memory_assets.recall.view`.
 """
 
 # pyarrow.compute makes its functions when it is imported.
@@ -35,12 +35,12 @@ if TYPE_CHECKING:
 
     Rows = npt.NDArray[np.intp]
 
-_THINGS = """
+_THINGS_SQL = """
     SELECT n.id, n.kind, coalesce(n.label, '') AS label, coalesce(n.type, '') AS type, coalesce(c.summary, '') AS summary,
            coalesce(c.size, 0) AS size
     FROM graph_nodes n LEFT JOIN clusters c ON c.id = n.id WHERE n.kind <> 'memory' ORDER BY n.id
 """
-_NAMES = """
+_NAMES_SQL = """
     WITH known AS (
         SELECT n.id, a."text" AS name, coalesce(n.type, '') AS type, n.kind = 'entity' AS entity
         FROM graph_aliases a JOIN graph_nodes n ON n.id = a.entity_id
@@ -49,34 +49,34 @@ _NAMES = """
     )
     SELECT *, lower(name) AS folded FROM known WHERE name IS NOT NULL ORDER BY id, name
 """
-_NODES = """
+_NODES_SQL = """
     SELECT n.id, coalesce(n.name, '') AS name, coalesce(n.description, '') AS description, n.tags, n.created, n.modified,
            coalesce(w.name, '') AS workspace, lower(concat_ws(' ', n.name, n.description)) AS said,
            lower(coalesce(n.name, '')) AS folded
     FROM tana_nodes n LEFT JOIN tana_workspaces w ON w.id = n.workspace ORDER BY n.id
 """
-_LINKS = (
+_LINKS_SQL = (
     "SELECT source, target, relation, coalesce(label, '') AS label, place FROM tana_links ORDER BY relation DESC, label, place"
 )
-_FIELDS = "SELECT node, name, value FROM tana_fields WHERE value <> '' ORDER BY place, name"
-_TOLD_CHILDREN = 40
-"""Children whose names are the text of a node."""
-_BELOW_MEMORIES = 0.8
-"""What a hit by words counts at most, so that it does not outdo what memories say about the topic."""
+_FIELDS_SQL = "SELECT node, name, value FROM tana_fields WHERE value <> '' ORDER BY place, name"
+_MAX_CHILDREN = 40
+"""Children whose names are part of a node's text."""
+_MAX_SCORE = 0.8
+"""Score of a hit with all words, so that it does not rank above memories about the topic."""
 
 
 @dataclass(frozen=True)
 class TanaGraph:
-    """The workspace as `memory tana read` left it in the catalog; its nodes are rows. It answers as `StoreReader` does."""
+    """The Tana nodes in the catalog, as `memory tana read` stored them, with the same methods as `StoreReader`."""
 
     table: pa.Table
     """Nodes by `id`: `name`, `description`, `tags`, `created`, `modified`, `workspace`; `said` is name and description in lower case."""
     links: pa.Table
-    """`relation`, `label` and `place` of each link, what tells most first."""
+    """`relation`, `label` and `place` of each link, most informative first."""
     values: pa.Table
-    """`name` and `value` of fields by `row` of a node, in the order in which the node tells them."""
+    """`name` and `value` of fields by `row` of their node, in the node's order."""
     ends: Links
-    """From `source` to `target`, rows of nodes; `row` is the link's."""
+    """Links from `source` to `target`, which are rows of `table`; `row` is the row in `links`."""
     read_at: datetime | None
 
     @property
@@ -85,18 +85,18 @@ class TanaGraph:
 
     def nodes(self, ids: Collection[str]) -> dict[str, Node]:
         rows = self._rows(ids)
-        children = [self._records(self._children(row)[:_TOLD_CHILDREN]) for row in rows.tolist()]
+        children = [self._records(self._children(row)[:_MAX_CHILDREN]) for row in rows.tolist()]
         return {
             record["id"]: _tana_node(record, [child["name"] for child in below])
             for record, below in zip(self._records(rows), children, strict=True)
         }
 
     def neighbours(self, ids: Collection[str], scores: Mapping[str, float], most: int) -> Neighbours:
-        """Parents, children, references, fields, in both directions; a parent below nothing holds everything, and is left out."""
+        """Return parents, children, references and fields, in both directions, without root nodes, which are above everything."""
         asked = self._rows(ids)
         ends = self.ends.columns
         (out_of, out), (into, back) = self.ends.outgoing(asked), self.ends.incoming(asked)
-        kept = ~ends["child"][back] | self._hangs[ends["source"][back]]
+        kept = ~ends["child"][back] | self._has_parent[ends["source"][back]]
         into, back = into[kept], back[kept]
         place = np.concatenate([out_of, into])
         found = np.concatenate([out, back])
@@ -129,18 +129,18 @@ class TanaGraph:
         return {node: tuple((name, tuple(values)) for name, values in fields.items()) for node, fields in found.items()}
 
     def search(self, topic: "Question", limit: int) -> dict[str, float]:
-        """Nodes whose names and descriptions hold at least half of the topic's words."""
+        """Find nodes whose names and descriptions contain at least half of the topic's words."""
         held = word_shares(self.table["said"], topic.topic)
         rows = np.flatnonzero(held)
         rows = rows[np.lexsort((rows, -self._modified[rows], ~self._tagged[rows], -held[rows]))][:limit]
-        return dict(zip(self._ids(rows), (_BELOW_MEMORIES * held[rows]).tolist(), strict=True))
+        return dict(zip(self._ids(rows), (_MAX_SCORE * held[rows]).tolist(), strict=True))
 
     def named(self, topic: "Question") -> list[Candidate]:
         found = self._records(self._names.near(topic.text))
         return [Candidate(node["id"], node["name"], bool(node["tags"])) for node in found]
 
     def things(self, names: Collection[str]) -> dict[str, list[str]]:
-        """Tagged nodes by name, without case."""
+        """Return the ids of tagged nodes by lower-case name."""
         found: dict[str, list[str]] = {}
         for node in self._records(self._names.exactly(names)):
             if node["tags"]:
@@ -149,7 +149,7 @@ class TanaGraph:
 
     @cached_property
     def _names(self) -> Names:
-        """The names of nodes; those of tagged ones are looked for within topics."""
+        """Names of nodes; only those of tagged nodes are found within topics."""
         return Names(self.table["folded"].combine_chunks(), self._tagged)
 
     @cached_property
@@ -158,11 +158,10 @@ class TanaGraph:
 
     @cached_property
     def _modified(self) -> "npt.NDArray[np.int64]":
-        """When each node was modified, in microseconds since 1970; lower than any time where that is not known."""
+        """Modification times in microseconds since 1970; an unknown one is lower than any time."""
         return pc.fill_null(self.table["modified"].cast(pa.int64()), np.iinfo(np.int64).min + 1).to_numpy()
 
     def _rows(self, ids: Collection[str]) -> "Rows":
-        """Rows of those nodes that are known."""
         return np.array([row for node in ids if (row := self._row.get(node)) is not None], np.intp)
 
     def _ids(self, rows: "Rows") -> list[str]:
@@ -172,7 +171,6 @@ class TanaGraph:
         return self.table.take(pa.array(rows)).to_pylist()
 
     def _children(self, row: int) -> "Rows":
-        """Rows of a node's children, in their order."""
         ends = self.ends.columns
         linked = self.ends.outgoing(np.array([row]))[1]
         linked = linked[ends["child"][linked]]
@@ -183,15 +181,15 @@ class TanaGraph:
         return {node: row for row, node in enumerate(self.table["id"].to_pylist())}
 
     @cached_property
-    def _hangs(self) -> "npt.NDArray[np.bool_]":
-        hangs = np.zeros(self.table.num_rows, bool)
-        hangs[self.ends.columns["target"][self.ends.columns["child"]]] = True
-        return hangs
+    def _has_parent(self) -> "npt.NDArray[np.bool_]":
+        has_parent = np.zeros(self.table.num_rows, bool)
+        has_parent[self.ends.columns["target"][self.ends.columns["child"]]] = True
+        return has_parent
 
 
 def read_tana_graph(connection: "DuckDBPyConnection") -> TanaGraph:
-    """The workspace as the catalog has it."""
-    nodes, links, fields = (connection.execute(query).to_arrow_table() for query in (_NODES, _LINKS, _FIELDS))
+    """Read the Tana nodes from the catalog."""
+    nodes, links, fields = (connection.execute(query).to_arrow_table() for query in (_NODES_SQL, _LINKS_SQL, _FIELDS_SQL))
     (read_at,) = connection.execute("SELECT max(read_at) FROM tana_workspaces").fetchone() or (None,)
     known = nodes["id"].combine_chunks()
 
@@ -208,7 +206,7 @@ def read_tana_graph(connection: "DuckDBPyConnection") -> TanaGraph:
 
 
 def _tana_node(record: "Mapping[str, Any]", children: "Collection[str]" = ()) -> Node:
-    """A node of Tana by its `id`, `name`, `description`, `tags`, `created`, `modified` and `workspace`, as far as they are known."""
+    """Build a node from a record with `id`, `name` and `workspace`, and perhaps `description`, `tags`, `created` and `modified`."""
     description, tags = record.get("description"), tuple(record.get("tags") or ())
     content = "\n".join([*filter(None, [description]), *(f"- {child}" for child in children)])
     created = record.get("created")
@@ -227,13 +225,13 @@ def _tana_node(record: "Mapping[str, Any]", children: "Collection[str]" = ()) ->
 
 @dataclass(frozen=True)
 class CatalogCache:
-    """The catalog as it was when it had this stamp."""
+    """The content of a catalog at the time of its stamp."""
 
     stamp: "Stamp"
     things: pa.Table
-    """Entities and patterns by `id`: `kind`, `label`, `type`, and `summary` and `size` of a pattern."""
+    """Entities and patterns by `id`: `kind`, `label`, `type`, and a pattern's `summary` and `size`."""
     named: pa.Table
-    """Spellings of entities, labels of patterns, titles of memories: `id`, `name`, `type`, and whether it is an `entity`."""
+    """Spellings of entities, labels of patterns and titles of memories: `id`, `name`, `type`, and whether it is an `entity`."""
     tana: TanaGraph
 
     @cached_property
@@ -245,25 +243,28 @@ class CatalogCache:
         return self.things["id"].to_numpy()
 
 
-_known: "WeakKeyDictionary[Tenant, CatalogCache]" = WeakKeyDictionary()
+_caches: "WeakKeyDictionary[Tenant, CatalogCache]" = WeakKeyDictionary()
 
 
 def current_catalog(tenant: "Tenant") -> CatalogCache:
-    """What the catalog says now; while another process writes it, what it said before, or StoreBusyError if it was not read yet."""
-    catalog, known = tenant.catalog, _known.get(tenant)
+    """Return the cache of the current catalog.
+
+    While another process writes the catalog, return the previous cache, or raise StoreBusyError if there is none.
+    """
+    catalog, cached = tenant.catalog, _caches.get(tenant)
     stamp = catalog.stamp
-    if known is None or known.stamp != stamp:
+    if cached is None or cached.stamp != stamp:
         try:
-            known = _read(catalog.interactive, stamp)
+            cached = _read(catalog.interactive, stamp)
         except StoreBusyError:
-            if known is None:
+            if cached is None:
                 raise
-        _known[tenant] = known
-    return known
+        _caches[tenant] = cached
+    return cached
 
 
 def no_catalog(tenant: "Tenant") -> CatalogCache:
-    """The cache of an empty catalog."""
+    """Return the cache of an empty catalog."""
     from memory_assets.stores.catalog import Catalog
 
     return _read(Catalog(f"{tenant.folder}/catalog.absent", 0), ())
@@ -271,5 +272,5 @@ def no_catalog(tenant: "Tenant") -> CatalogCache:
 
 def _read(catalog: "Catalog", stamp: "Stamp") -> CatalogCache:
     with catalog.read() as connection:
-        things, named = (connection.execute(query).to_arrow_table() for query in (_THINGS, _NAMES))
+        things, named = (connection.execute(query).to_arrow_table() for query in (_THINGS_SQL, _NAMES_SQL))
         return CatalogCache(stamp, things, named, read_tana_graph(connection))

@@ -1,6 +1,6 @@
-"""Lenses: what is walked, and what is preferred, for a kind of task (seed 004, Graph Lenses).
+"""Lenses: which relations are walked and which nodes are preferred for a kind of task (seed 004, Graph Lenses).
 
-A user adds lenses, or replaces one of these, in `lenses.toml` beside the settings file, a table each:
+A user adds or replaces lenses in `lenses.toml` beside the settings file, one table for each:
 
     [release]
     description = "What a release needs"
@@ -10,7 +10,7 @@ A user adds lenses, or replaces one of these, in `lenses.toml` beside the settin
     types = ["reference"]
     words = ["release", "changelog"]
 
-What is left out neither narrows nor prefers.
+An omitted key neither narrows nor prefers anything.
 """
 
 import re
@@ -27,37 +27,36 @@ from memory_assets.models import RelationType
 from memory_assets.settings import config_file
 
 _WALKED = frozenset({*RelationType, "MENTIONS", "CHILD", "REFERENCE", "FIELD"})
-_TELLING_WORDS = 2
-"""Different words of a lens that a text holds before the lens prefers it; one in its name or tags is enough."""
+_MIN_WORDS = 2
+"""Different words of a lens that a text must contain to be preferred; one in its name or tags is enough."""
 
 
-def _known_relations(names: tuple[str, ...]) -> tuple[str, ...]:
+def _validate_relations(names: tuple[str, ...]) -> tuple[str, ...]:
     unknown = sorted(set(names) - _WALKED)
     if unknown:
         raise ValueError(f"{', '.join(unknown)} is no relation; use some of {', '.join(sorted(_WALKED))}")
     return names
 
 
-Relations = Annotated[tuple[str, ...], AfterValidator(_known_relations)]
+Relations = Annotated[tuple[str, ...], AfterValidator(_validate_relations)]
 Words = tuple[Annotated[str, Field(min_length=1, max_length=60)], ...]
 
 
 class Lens(BaseModel):
-    """What a task wants to see."""
+    """The relations and nodes that matter for a kind of task."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: str = Field(pattern=r"^[a-z][a-z0-9-]{0,39}$")
     description: str = Field(default="", max_length=200)
     focus: str = Field(default="What matters here", min_length=1, max_length=60, pattern=r"^[^\n\r<>`#]+$")
-    """The heading over what it prefers."""
     follows: Relations = ()
-    """Relations that are walked; all where it names none. What contradicts is always seen."""
+    """Relations that are walked; all if empty. Contradictions are always followed."""
     prefers_relations: Relations = ()
     types: Words = ()
-    """Kinds of memories, types of entities, supertags."""
+    """Kinds of memories, types of entities, and supertags that are preferred."""
     words: Words = ()
-    """Beginnings of words."""
+    """Prefixes of words that are preferred."""
 
     def follows_link(self, link: Link) -> bool:
         return not self.follows or link.relation in self.follows or link.relation in CONTRADICTING
@@ -69,8 +68,7 @@ class Lens(BaseModel):
             return False
         if self._pattern.search(f"{node.name} {' '.join(node.tags)}" if node.titled else " ".join(node.tags)):
             return True
-        said = {found[0].casefold() for found in self._pattern.finditer(node.content)}
-        return len(said) >= _TELLING_WORDS
+        return len({found[0].casefold() for found in self._pattern.finditer(node.content)}) >= _MIN_WORDS
 
     @cached_property
     def _pattern(self) -> "re.Pattern[str] | None":
@@ -81,12 +79,12 @@ class Lens(BaseModel):
 
 @cache
 def bundled_lenses() -> dict[str, Lens]:
-    """The lenses of the seed."""
+    """Return the lenses of the seed by name."""
     return _read_lenses(Path(__file__).with_name("lenses.toml"))
 
 
 def known_lenses() -> dict[str, Lens]:
-    """The lenses of the seed, and those of `lenses.toml`; SettingsError if that file cannot be read as lenses."""
+    """Return the lenses of the seed and of `lenses.toml`. Raise SettingsError if that file is invalid."""
     file = config_file().with_name("lenses.toml")
     return bundled_lenses() | (_read_lenses(file) if file.is_file() else {})
 
@@ -95,7 +93,7 @@ def _read_lenses(file: Path) -> dict[str, Lens]:
     try:
         given = tomllib.loads(file.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
-        raise SettingsError(f"{file} cannot be read ({error}); mend that line or remove the file.") from error
+        raise SettingsError(f"{file} cannot be read ({error}); fix that line or remove the file.") from error
     lenses = {}
     for name, table in given.items():
         try:
@@ -106,7 +104,7 @@ def _read_lenses(file: Path) -> dict[str, Lens]:
 
 
 def choose_lens(name: str) -> Lens:
-    """The lens of a name; InvalidInputError, which lists those that there are, if there is none."""
+    """Return the lens with a name. Raise InvalidInputError, which lists all names, if there is none."""
     lenses = known_lenses()
     if name not in lenses:
         raise InvalidInputError(

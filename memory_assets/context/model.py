@@ -1,4 +1,4 @@
-"""What context is assembled of: nodes, the links between them, and each node's place in a walk."""
+"""The data of a context: nodes, links between them, and each node's place in a walk."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,11 +8,11 @@ from enum import StrEnum
 from memory_assets.graph.outdated import Outdated
 
 CONTRADICTING = frozenset({"CONTRADICTS", "INVALIDATED_BY"})
-"""Relations that say that one of two nodes may not hold."""
+"""Relations between two nodes of which one may not hold."""
 
 
 class Category(StrEnum):
-    """What a node is."""
+    """The category of a node."""
 
     MEMORY = "memory"
     ENTITY = "entity"
@@ -26,11 +26,11 @@ Fields = tuple[tuple[str, tuple[str, ...]], ...]
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """Something that can be told: a memory, an entity, a pattern of memories, or a node of Tana."""
+    """A memory, an entity, a pattern of memories, or a node of Tana."""
 
     id: str
     name: str
-    """One line; of a memory without a title, how it begins."""
+    """One line; the start of the content for a memory without a title."""
     category: Category
     type: str
     """Kind of a memory, type of an entity, first supertag of a Tana node."""
@@ -38,16 +38,16 @@ class Node:
     tags: tuple[str, ...] = ()
     created: datetime | None = None
     modified: datetime | None = None
-    """What recency counts from; None where nobody knows."""
+    """Start of its recency; None if unknown."""
     titled: bool = True
-    """Whether the name says more than the beginning of the content."""
+    """Whether the name is a title, not the start of the content."""
     source: str = ""
-    """Where it comes from: the source and its key, or a Tana workspace."""
+    """Source and key, or the Tana workspace."""
 
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A way from one node to a neighbour."""
+    """A link from one node to a neighbour."""
 
     origin: str
     target: str
@@ -61,11 +61,11 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Neighbours:
-    """The links from some nodes."""
+    """The links from a set of nodes."""
 
     links: tuple[Link, ...] = ()
     totals: Mapping[str, int] = field(default_factory=dict)
-    """How many neighbours a node has, for those of which not all are among the links."""
+    """Number of all neighbours of each node whose links are incomplete."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,36 +73,35 @@ class Visit:
     """A node's place in a walk."""
 
     hops: int
-    """0 for a node that the walk began at."""
+    """Distance from the start in links; 0 for a start."""
     path: tuple[Link, ...] = ()
-    """The links from a start to the node, one a hop."""
+    """The links from a start to the node, one per hop."""
     contradicting: tuple[Link, ...] = ()
-    """Links to nodes that contradict it or that it is invalidated by."""
+    """Links to nodes that contradict or invalidate it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """A node with its fields, its place in the walk and how relevant it is."""
+    """A node with its fields, its place in the walk and its relevance."""
 
     node: Node
     visit: Visit
     score: float
     """0..1."""
     similarity: float | None
-    """0..1; None where nothing is embedded."""
+    """0..1; None if nothing is embedded."""
     preferred: bool = False
-    """Whether the lens prefers it."""
     only_named: bool = False
-    """Whether its name is all there is to tell: a person or thing that is not itself the topic."""
+    """Whether it is shown by its name alone: a person or thing that is not the topic."""
     fields: Fields = ()
     replaced_by: str = ""
-    """Id of a later memory that seems to replace what it says."""
+    """Id of a later memory that seems to replace it."""
     outdated: tuple[Outdated, ...] = ()
     """Its sentences that other memories replace."""
     history: tuple[Node, ...] = ()
-    """Older versions of what it says, the newest first."""
+    """Its older versions, newest first."""
 
     @property
     def against(self) -> dict[str, str]:
-        """What contradicts it or made it invalid, by id, with the relation."""
+        """Relation of each node that contradicts or invalidates it, by id."""
         return {link.target if link.origin == self.node.id else link.origin: link.relation for link in self.visit.contradicting}

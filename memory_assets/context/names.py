@@ -1,7 +1,7 @@
-"""Names of nodes: those that a topic is, that it holds, or that it is but for a slip of the pen; and which of them it means.
+"""Matching of topics to names of nodes: names that equal a topic, occur in it or differ by a typo, and the choice among them.
 
-Names are compared without case, accents, titles and possessives; "Last, First" is turned round. The confidence that a topic means a
-name is 1 if they are equal, else 1 - Levenshtein distance / length of the longer name, + 0.05 for an entity, at most 0.95.
+Names are compared without case, accents, titles and possessives; "Last, First" is turned round. The confidence of a match is 1 if
+topic and name are equal, else 1 - Levenshtein distance / length of the longer name, + 0.05 for an entity, at most 0.95.
 """
 
 # pyarrow.compute makes its functions when it is imported.
@@ -20,19 +20,19 @@ from memory_assets.language.words import words
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-_LONGEST_NAME = 60
-"""Characters of a topic that can be a name."""
-_SHORTEST_HELD = 3
-_MOST_WORDS = 10
-_SLIPS = 3
-"""Letters in which a topic and a name may differ to be looked at; `meant` decides."""
-_MOST_FOUND = 200
-_LEAST_CONFIDENCE, _MOST_UNEQUAL, _ENTITY_BONUS = 0.85, 0.95, 0.05
-_CLEARLY_AHEAD = 0.1
-"""How far ahead of the second the first must be to be meant alone."""
-_MOST_MEANT = 5
-_SHORTEST_MISSPELT = 3
-"""Letters from which a name may differ; "Al" is not "Ali"."""
+_MAX_NAME_LENGTH = 60
+"""A longer topic is not compared for typos."""
+_MIN_RUN_LENGTH = 3
+_MAX_RUN_WORDS = 10
+_MAX_TYPOS = 3
+"""Edit distance up to which a name is a candidate; `choose_meant` decides."""
+_MAX_CANDIDATES = 200
+_MIN_CONFIDENCE, _MAX_UNEQUAL_CONFIDENCE, _ENTITY_BONUS = 0.85, 0.95, 0.05
+_CLEAR_MARGIN = 0.1
+"""Lead in confidence with which the first candidate is the only one."""
+_MAX_MEANT = 5
+_MIN_TYPO_LENGTH = 3
+"""A shorter topic must equal the name: "Al" is not "Ali"."""
 
 
 class Candidate(NamedTuple):
@@ -45,62 +45,64 @@ class Candidate(NamedTuple):
 
 
 class Names:
-    """Some names in lower case, a row each."""
+    """A column of lower-case names."""
 
     def __init__(self, folded: pa.Array, loose: "npt.NDArray[np.bool_] | None" = None) -> None:
-        """Take names, and which of them are looked for within topics and with slips; all unless given."""
+        """Index the names. Only `loose` ones (default: all) are found within topics and with typos."""
         self._folded = folded
         self._loose = np.ones(len(folded), bool) if loose is None else loose
         self._lengths = pc.utf8_length(folded).to_numpy(zero_copy_only=False)
 
     def exactly(self, names: Iterable[str]) -> "npt.NDArray[np.intp]":
-        """Rows of these names, however they are capitalised."""
-        return np.flatnonzero(self._are({name.lower() for name in names}))
+        """Return the rows of these names, in any capitalisation."""
+        return np.flatnonzero(self._match_any({name.lower() for name in names}))
 
     def within(self, texts: Sequence[str]) -> list[list[int]]:
-        """Rows of the names that stand in each text as words."""
-        runs = [_runs(text) for text in texts]
-        rows = np.flatnonzero(self._are(set().union(*runs)))
+        """Return for each text the rows of the names that occur in it as words."""
+        runs = [_word_runs(text) for text in texts]
+        rows = np.flatnonzero(self._match_any(set().union(*runs)))
         names = self._folded.take(pa.array(rows)).to_pylist()
-        return [[row for row, name in zip(rows.tolist(), names, strict=True) if name in held] for held in runs]
+        return [[row for row, name in zip(rows.tolist(), names, strict=True) if name in contained] for contained in runs]
 
     def near(self, topic: str) -> "npt.NDArray[np.intp]":
-        """Rows of names that are the topic, stand in it as words, or are like it."""
-        held = self._are(_runs(topic))
-        return np.flatnonzero(self._are({topic.lower()}) | self._loose & (held | self._like(topic)))[:_MOST_FOUND]
+        """Return the rows of names that equal the topic, occur in it as words, or differ by typos."""
+        contained = self._match_any(_word_runs(topic))
+        return np.flatnonzero(self._match_any({topic.lower()}) | self._loose & (contained | self._match_typos(topic)))[
+            :_MAX_CANDIDATES
+        ]
 
-    def _are(self, wanted: set[str]) -> "npt.NDArray[np.bool_]":
+    def _match_any(self, wanted: set[str]) -> "npt.NDArray[np.bool_]":
         return pc.is_in(self._folded, value_set=pa.array(list(wanted), pa.string())).to_numpy(zero_copy_only=False)
 
-    def _like(self, topic: str) -> "npt.NDArray[np.bool_]":
-        alike = np.zeros(len(self._folded), bool)
-        rows = np.flatnonzero(self._loose & (np.abs(self._lengths - len(topic)) <= _SLIPS))
-        if len(topic) <= _LONGEST_NAME and len(rows):
+    def _match_typos(self, topic: str) -> "npt.NDArray[np.bool_]":
+        matches = np.zeros(len(self._folded), bool)
+        rows = np.flatnonzero(self._loose & (np.abs(self._lengths - len(topic)) <= _MAX_TYPOS))
+        if len(topic) <= _MAX_NAME_LENGTH and len(rows):
             from rapidfuzz.distance import Levenshtein
             from rapidfuzz.process import cdist
 
             names = self._folded.take(pa.array(rows)).to_pylist()
-            alike[rows] = cdist([topic.lower()], names, scorer=Levenshtein.distance, score_cutoff=_SLIPS)[0] <= _SLIPS
-        return alike
+            matches[rows] = cdist([topic.lower()], names, scorer=Levenshtein.distance, score_cutoff=_MAX_TYPOS)[0] <= _MAX_TYPOS
+        return matches
 
 
-def _runs(text: str) -> set[str]:
-    """The words of a text, and what stands together in it."""
-    spoken = words(text)
+def _word_runs(text: str) -> set[str]:
+    """Return all runs of up to ten neighbouring words of a text."""
+    found = words(text)
     runs = {
-        " ".join(spoken[start:end])
-        for start in range(len(spoken))
-        for end in range(start + 1, min(len(spoken), start + _MOST_WORDS) + 1)
+        " ".join(found[start:end])
+        for start in range(len(found))
+        for end in range(start + 1, min(len(found), start + _MAX_RUN_WORDS) + 1)
     }
-    return {run for run in runs if len(run) >= _SHORTEST_HELD}
+    return {run for run in runs if len(run) >= _MIN_RUN_LENGTH}
 
 
-def meant(topic: str, candidates: Sequence[Candidate]) -> list[Candidate]:
-    """The nodes that a topic means by their names: none, the one that is clearly ahead, or at most five, the surest first."""
+def choose_meant(topic: str, candidates: Sequence[Candidate]) -> list[Candidate]:
+    """Choose the nodes that a topic means by their names: none, a clear winner, or at most five, surest first."""
     wanted = normalised(topic, "PERSON")
-    sure = [(confidence, each) for each in candidates if (confidence := _confidence(wanted, each)) >= _LEAST_CONFIDENCE]
-    sure = sorted(sure, key=lambda match: (-match[0], match[1].name, match[1].id))[:_MOST_MEANT]
-    is_clear = len(sure) > 1 and sure[0][0] - sure[1][0] >= _CLEARLY_AHEAD - 1e-9
+    sure = [(confidence, each) for each in candidates if (confidence := _confidence(wanted, each)) >= _MIN_CONFIDENCE]
+    sure = sorted(sure, key=lambda match: (-match[0], match[1].name, match[1].id))[:_MAX_MEANT]
+    is_clear = len(sure) > 1 and sure[0][0] - sure[1][0] >= _CLEAR_MARGIN - 1e-9
     return [candidate for _, candidate in (sure[:1] if is_clear else sure)]
 
 
@@ -108,6 +110,6 @@ def _confidence(wanted: str, candidate: Candidate) -> float:
     from rapidfuzz.distance import Levenshtein
 
     known = normalised(candidate.name, "PERSON")
-    if wanted == known or len(wanted) < _SHORTEST_MISSPELT:
+    if wanted == known or len(wanted) < _MIN_TYPO_LENGTH:
         return float(wanted == known)
-    return min(_MOST_UNEQUAL, Levenshtein.normalized_similarity(wanted, known) + _ENTITY_BONUS * candidate.is_entity)
+    return min(_MAX_UNEQUAL_CONFIDENCE, Levenshtein.normalized_similarity(wanted, known) + _ENTITY_BONUS * candidate.is_entity)

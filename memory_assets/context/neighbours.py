@@ -1,4 +1,4 @@
-"""Neighbours of nodes in the graph that recall keeps in memory: one link to each, and of very many neighbours the most relevant."""
+"""Neighbours of nodes in recall's in-memory graph: one link per neighbour, and only the most relevant of very many."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -16,18 +16,17 @@ if TYPE_CHECKING:
     Rows = npt.NDArray[np.intp]
     Column = npt.NDArray[Any]
 
-_UNTOLD_ORIGIN = "supersession"
-"""Edges to older versions: only the newest is told."""
+_SKIPPED_ORIGIN = "supersession"
+"""Edges to older versions, which are no neighbours."""
 _WEAK_ORIGINS = ("entities", "session", "similar", "same text", "creative")
-"""Rules that only say that two memories are alike or stand next to each other."""
+"""Rules that only state that two memories are similar or neighbours."""
 _WEAK, _STATED, _AGAINST = 1, 2, 3
-"""How much a link tells."""
 _MENTIONS = "MENTIONS"
-_NEVER = np.iinfo(np.int64).min + 1
+_UNKNOWN_TIME = np.iinfo(np.int64).min + 1
 
 
 def graph_neighbours(view: "View", asked: "Ids", scores: Mapping[str, float], most: int) -> Neighbours:
-    """Typed edges in both directions and mentions, as `StoreReader.neighbours` gives them; what takes no part in recall is no neighbour."""
+    """Return typed edges in both directions and mentions. An inactive memory is a neighbour only if it contradicts."""
     edges, mentions = view.graph.edges, view.graph.mentions
     names = [*view.graph.types.names, _MENTIONS]
     places, ends, rows = [], [], []
@@ -39,23 +38,23 @@ def graph_neighbours(view: "View", asked: "Ids", scores: Mapping[str, float], mo
     forward = np.repeat([True, False, True, False], [len(place) for place in places])
     place, end, row = np.concatenate(places), np.concatenate(ends), np.concatenate(rows)
     edge = row >= 0
-    kind = np.where(edge, _of(edges.columns["type"], row), len(names) - 1)
-    origin = np.where(edge, _of(edges.columns["origin"], row), -1)
-    confidence = np.where(edge, _of(edges.columns["confidence"], row), 1.0)
+    kind = np.where(edge, _take(edges.columns["type"], row), len(names) - 1)
+    origin = np.where(edge, _take(edges.columns["origin"], row), -1)
+    confidence = np.where(edge, _take(edges.columns["confidence"], row), 1.0)
     origins = view.graph.origins
-    telling = np.full(len(row), _STATED)
-    telling[np.isin(origin, _codes(origins.names, _WEAK_ORIGINS))] = _WEAK
-    telling[np.isin(kind, _codes(names, CONTRADICTING))] = _AGAINST
+    strength = np.full(len(row), _STATED)
+    strength[np.isin(origin, _codes(origins.names, _WEAK_ORIGINS))] = _WEAK
+    strength[np.isin(kind, _codes(names, CONTRADICTING))] = _AGAINST
     at = view.timeline.rows(end)
-    created = np.where(at >= 0, _of(view.timeline.columns["created"], at), _NEVER)
-    recalled = (at < 0) | _of(view.timeline.columns["active"], at) | (telling == _AGAINST)
-    kept = np.flatnonzero(recalled & ~np.isin(origin, _codes(origins.names, [_UNTOLD_ORIGIN])))
-    place, end, row, forward, kind, confidence, telling, created = (
-        column[kept] for column in (place, end, row, forward, kind, confidence, telling, created)
+    created = np.where(at >= 0, _take(view.timeline.columns["created"], at), _UNKNOWN_TIME)
+    is_neighbour = (at < 0) | _take(view.timeline.columns["active"], at) | (strength == _AGAINST)
+    kept = np.flatnonzero(is_neighbour & ~np.isin(origin, _codes(origins.names, [_SKIPPED_ORIGIN])))
+    place, end, row, forward, kind, confidence, strength, created = (
+        column[kept] for column in (place, end, row, forward, kind, confidence, strength, created)
     )
     order_of_kinds = np.argsort(np.argsort(names))
-    relevant = [telling != _AGAINST, -_scored(end, scores), -telling, -confidence, -created, end]
-    chosen, sizes = choose_links(place, end, [-telling, -confidence, order_of_kinds[kind], forward], relevant, most)
+    relevant = [strength != _AGAINST, -_scores_of(end, scores), -strength, -confidence, -created, end]
+    chosen, sizes = choose_links(place, end, [-strength, -confidence, order_of_kinds[kind], forward], relevant, most)
     columns = (asked[place[chosen]], end[chosen], kind[chosen], forward[chosen], confidence[chosen], row[chosen])
     links = tuple(
         Link(str(origin), str(target), names[kind], ahead, sure, view.graph.note(edge) if edge >= 0 else "")
@@ -68,13 +67,12 @@ def _codes(names: list[str], wanted: Collection[str]) -> list[int]:
     return [code for code, name in enumerate(names) if name in wanted]
 
 
-def _of(column: "npt.NDArray", rows: "npt.NDArray[np.intp]") -> "npt.NDArray":
-    """A column at some rows; anything where a row is -1."""
+def _take(column: "npt.NDArray", rows: "npt.NDArray[np.intp]") -> "npt.NDArray":
+    """Return a column's values at `rows`; arbitrary ones where a row is -1."""
     return column[rows] if len(column) else np.zeros(len(rows), column.dtype)
 
 
-def _scored(nodes: "Ids", scores: Mapping[str, float]) -> "npt.NDArray[np.float64]":
-    """The score of each node, 0 where it has none."""
+def _scores_of(nodes: "Ids", scores: Mapping[str, float]) -> "npt.NDArray[np.float64]":
     known = sorted((int(node), score) for node, score in scores.items() if node.isdigit())
     if not known:
         return np.zeros(len(nodes))
@@ -86,17 +84,18 @@ def _scored(nodes: "Ids", scores: Mapping[str, float]) -> "npt.NDArray[np.float6
 def choose_links(
     origins: "Column", targets: "Column", telling: "Sequence[Column]", relevant: "Sequence[Column]", most: int
 ) -> "tuple[Rows, Rows]":
-    """Of the links between the same two nodes the one that tells most, and of an origin the `most` most relevant.
+    """Choose the best link between each pair of nodes, then the `most` most relevant links of each origin.
 
-    The lowest of `telling` and of `relevant` wins, the weightiest key first. Returns rows, and how many neighbours each origin has.
+    `telling` and `relevant` are sort keys, most significant first; the lowest wins. Return the chosen rows, and for each of them the
+    number of neighbours of its origin.
     """
-    best = _foremost((origins, targets), telling, 1)[0]
-    kept, sizes = _foremost((origins[best],), [column[best] for column in relevant], most)
+    best = _take_lowest((origins, targets), telling, 1)[0]
+    kept, sizes = _take_lowest((origins[best],), [column[best] for column in relevant], most)
     return best[kept], sizes
 
 
-def _foremost(groups: "Sequence[Column]", keys: "Sequence[Column]", most: int) -> "tuple[Rows, Rows]":
-    """At most `most` rows of each group, those with the lowest keys, group by group; and the sizes of their groups."""
+def _take_lowest(groups: "Sequence[Column]", keys: "Sequence[Column]", most: int) -> "tuple[Rows, Rows]":
+    """Return up to `most` rows of each group, those with the lowest keys, group by group, and the size of each row's group."""
     order = np.lexsort((*reversed(keys), *reversed(groups)))
     changes = np.zeros(len(order), bool)
     changes[:1] = True

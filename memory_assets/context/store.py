@@ -1,6 +1,6 @@
-"""The store as a reader: memories in LanceDB; entities, patterns and typed edges from this process's copy of the catalog.
+"""A reader over the store: memories from LanceDB; entities, patterns and typed edges from this process's cache of the catalog.
 
-If another process holds the catalog's lock for longer than a moment, the reader answers without the graph and warns.
+If another process holds the catalog's lock for longer than a moment, the reader answers without the graph and adds a warning.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -35,48 +35,46 @@ if TYPE_CHECKING:
     from memory_assets.recall.view import View
     from memory_assets.tenants import Tenant
 
-_HARDLY = 0.01
-"""Weight of answers for a topic that is no question: the hits are read all the same, for whether any fits."""
-_READ_WITH_A_QUESTION = 60
-"""Hits that are read: a document tells many more of them than a search shows, and waits for it."""
+_NO_QUESTION_WEIGHT = 0.01
+"""Weight of answers if the topic is no question. It is not 0, so that the hits are still read to decide whether any fits."""
+_QUESTION_READS = 60
+"""Hits that are read for a question: a document shows many more of them than a search, and may take longer."""
 _NAME_LENGTH = 80
-_MOST_READ_FOR_NAMES = 40
-"""Memories of one step whose texts are read for names."""
-_MOST_NAMES = 20
-"""Entities of one step that are looked for in texts ..."""
-_MOST_NAMING = 60
-"""... and memories in which they are."""
+_MAX_MEMORIES_READ = 40
+"""Memories per step whose texts are searched for names."""
+_MAX_NAMES = 20
+"""Entities per step that are searched for in texts."""
+_MAX_NAMING = 60
+"""Memories per step that may mention them."""
 _OLDER_VERSIONS = 5
-_FEWEST_DIGITS, _DIGITS = 6, 16
-"""Of a memory's id that are told, and that it has."""
+_MIN_ID_DIGITS, _ID_DIGITS = 6, 16
+"""Digits of a short and of a full memory id."""
 _INTERNAL = frozenset(
     """
     path slug type_form extracted_at origin confirmed line dated_by guessed ingested_at source_cwd decided_at method proposed_kind
     section original_path decoding extra source_hash session_id timestamp
     """.split()  # noqa: SIM905
 )
-"""Keys of a memory's metadata that say where it comes from, not what it is about."""
+"""Metadata keys about a memory's origin, not its content."""
 _NESTED = ("frontmatter", "fields")
-"""Keys under which a source's own fields are kept."""
-_BEYOND_SEARCH = 0.5
-"""What is left of the cosine of a memory that the search did not find: its words and neighbours do not speak for it."""
+"""Metadata keys that hold a source's own fields."""
+_NOT_FOUND_SHARE = 0.5
+"""Share of its cosine that a memory gets if the search did not find it, because neither its words nor its neighbours fit."""
 
 
 class StoreReader:
-    """Reads one tenant's memories and what is derived from them."""
+    """Reader of one tenant's memories and their graph."""
 
     def __init__(self, tenant: "Tenant") -> None:
         self.warnings: list[str] = []
         self._tenant = tenant
         self._memories: dict[str, Memory] = {}
         self._found: dict[str, float] = {}
-        """Scores of what searches found."""
-        self._meanings: dict[str, npt.NDArray[np.float32]] = {}
-        """Vectors of topics that were searched for."""
+        self._vectors: dict[str, npt.NDArray[np.float32]] = {}
         self.same: dict[str, str] = {}
-        """Ids of memories that say what a hit says, with its id."""
+        """Id of the hit that a memory repeats, by the memory's id."""
         self.replaced: dict[str, str] = {}
-        """Ids of hits that are outdated, with the id of the hit that says what holds."""
+        """Id of the hit that replaces an outdated hit, by the outdated hit's id."""
 
     @property
     def backend(self) -> str:
@@ -84,7 +82,7 @@ class StoreReader:
 
     @cached_property
     def catalog(self) -> CatalogCache:
-        """What this process keeps of the catalog; nothing where it cannot be read now."""
+        """This process's cache of the catalog; an empty one if the catalog is locked."""
         try:
             return current_catalog(self._tenant)
         except StoreBusyError:
@@ -93,34 +91,34 @@ class StoreReader:
 
     @cached_property
     def _view(self) -> "View":
-        """What recall keeps, as new as `kept`."""
+        """Recall's cache, of the same catalog version as `catalog` or newer."""
         from memory_assets.recall.view import current_view
 
         view = current_view(self._tenant)
         return view if view.graph.stamp == self.catalog.stamp else current_view(self._tenant, fresh=True)
 
     def understand(self, topic: str, now: "datetime | None" = None) -> "Question":
-        """Read a topic, once for all steps."""
+        """Parse a topic for all steps."""
         from memory_assets.recall.search import read_query
 
         return read_query(self._tenant, topic, now)
 
     def short_ids(self) -> Callable[[str], str]:
-        """What gives the first digits of a memory's id: as many as name it now, and would most likely in a store ten times as large."""
+        """Return a function that shortens an id to digits that are unique now, and most likely in a store ten times as large."""
         if not self._tenant.memories.exists:
             return str
         known = self._view.timeline.sorted_ids
-        fewest = max(_FEWEST_DIGITS, len(str(len(known))) + 2)
+        fewest = max(_MIN_ID_DIGITS, len(str(len(known))) + 2)
 
         @cache
         def short(node: str) -> str:
-            if len(node) < _DIGITS or not node.isdigit():
+            if len(node) < _ID_DIGITS or not node.isdigit():
                 return node
             place = int(np.searchsorted(known, int(node)))
             if place == len(known) or known[place] != int(node):
                 return node
-            for digits in range(fewest, _DIGITS):
-                step = 10 ** (_DIGITS - digits)
+            for digits in range(fewest, _ID_DIGITS):
+                step = 10 ** (_ID_DIGITS - digits)
                 first = int(node) // step * step
                 if np.searchsorted(known, first + step) - np.searchsorted(known, first) == 1:
                     return node[:digits]
@@ -129,14 +127,14 @@ class StoreReader:
         return short
 
     def nodes(self, ids: Collection[str]) -> dict[str, Node]:
-        """Nodes by their ids; unknown, superseded, forgotten and archived ones are left out."""
+        """Return nodes by id, without unknown and inactive ones."""
         things = self._things(ids)
         self._read([int(node) for node in ids if _is_number(node) and node not in things])
         memories = (self._memories.get(node) for node in ids)
         return things | {str(memory.id): _memory_node(memory) for memory in memories if memory and memory.state is State.ACTIVE}
 
     def things_of(self, ids: Collection[str]) -> dict[str, Node]:
-        """Those of some nodes that are entities."""
+        """Return the entities among the nodes, by id."""
         return {node: thing for node, thing in self._things(ids).items() if thing.category is Category.ENTITY}
 
     def _things(self, ids: Collection[str]) -> dict[str, Node]:
@@ -146,11 +144,11 @@ class StoreReader:
         rows = np.minimum(np.searchsorted(self.catalog.thing_ids, asked), len(self.catalog.thing_ids) - 1)
         rows = rows[self.catalog.thing_ids[rows] == asked]
         mentions = self._view.graph.mentions.incoming_counts(self.catalog.thing_ids[rows]).tolist()
-        told = self.catalog.things.take(rows).to_pylist()
-        return {str(row["id"]): _thing_node(row, count) for row, count in zip(told, mentions, strict=True)}
+        things = self.catalog.things.take(rows).to_pylist()
+        return {str(row["id"]): _thing_node(row, count) for row, count in zip(things, mentions, strict=True)}
 
     def neighbours(self, ids: Collection[str], scores: Mapping[str, float], most: int) -> Neighbours:
-        """Typed edges in both directions and mentions of entities, one link a neighbour; the `most` most relevant of each node."""
+        """Return the `most` most relevant neighbours of each node over typed edges in both directions and mentions, one link each."""
         numbers = np.array([int(node) for node in ids if _is_number(node)], np.int64)
         if not self._tenant.memories.exists:
             return Neighbours()
@@ -160,35 +158,34 @@ class StoreReader:
         return replace(known, links=(*known.links, *named))
 
     def _named_links(self, ids: Collection[str]) -> list[Link]:
-        """Mentions in the texts of memories that nothing has linked: the graph knows the name by another memory."""
-        memories = [memory for node in ids if (memory := self._memories.get(node))][:_MOST_READ_FOR_NAMES]
+        """Find mentions in texts that the graph has not linked: it knows the name from another memory."""
+        memories = [memory for node in ids if (memory := self._memories.get(node))][:_MAX_MEMORIES_READ]
         links = [
             Link(str(memory.id), str(name["id"]), "MENTIONS")
             for memory, rows in zip(memories, self.catalog.names.within([each.content for each in memories]), strict=True)
             for name in self.catalog.named.take(pa.array(rows, pa.int64())).to_pylist()
             if name["entity"]
         ]
-        things = list(self.things_of(ids).values())[:_MOST_NAMES]
+        things = list(self.things_of(ids).values())[:_MAX_NAMES]
         if not things:
             return links
-        found = self._tenant.memories.matching(
-            " ".join(thing.name for thing in things), _MOST_NAMING, Filters(), columns=("content",)
-        )
-        said = [(str(row["id"]), f" {' '.join(words(row['content']))} ") for row in found.to_pylist()]
+        query = " ".join(thing.name for thing in things)
+        found = self._tenant.memories.matching(query, _MAX_NAMING, Filters(), columns=("content",))
+        texts = [(str(row["id"]), f" {' '.join(words(row['content']))} ") for row in found.to_pylist()]
         for thing in things:
             name = f" {' '.join(words(thing.name))} "
-            links += [Link(thing.id, memory, "MENTIONS", forward=False) for memory, text in said if name in text]
+            links += [Link(thing.id, memory, "MENTIONS", forward=False) for memory, text in texts if name in text]
         return links
 
     def fields(self, ids: Collection[str]) -> dict[str, Fields]:
-        """Project and author of memories, and what their sources say of them beside their texts."""
+        """Return project, author and the sources' own fields of memories, by id."""
         return {node: fields for node in ids if (memory := self._memories.get(node)) and (fields := _fields(memory))}
 
     def search(self, topic: "Question", limit: int, now: "datetime | None" = None) -> dict[str, float]:
-        """The memories that fit a topic, best first, with a score of 0..1; by words alone if the embedder is away.
+        """Return the score, 0..1, of memories that match a topic, best first; by words alone if the embedder fails.
 
-        Those that answer come first if the topic is a question. Of words that only name something, what a search hides is not told;
-        a question or a task needs more than what answers it.
+        For a question, answers come first. If the topic only names something and a search would hide the hits, return none; a question
+        or a task needs more than its answers.
         """
         from memory_assets.recall.reading import MOST_READ
         from memory_assets.recall.scoring import Weights
@@ -197,18 +194,11 @@ class StoreReader:
         if not self._tenant.memories.exists:
             return {}
         try:
-            weights, most_read = Weights.of(self._tenant.settings), _READ_WITH_A_QUESTION
+            weights, most_read = Weights.of(self._tenant.settings), _QUESTION_READS
             if not topic.is_asked:
-                weights, most_read = replace(weights, answer=min(weights.answer, _HARDLY)), MOST_READ
+                weights, most_read = replace(weights, answer=min(weights.answer, _NO_QUESTION_WEIGHT)), MOST_READ
             findings = search_with_bridges(
-                self._tenant,
-                topic,
-                limit=limit,
-                bridges=0,
-                now=now,
-                weights=weights,
-                most_read=most_read,
-                floor=topic.is_bare,
+                self._tenant, topic, limit=limit, bridges=0, now=now, weights=weights, most_read=most_read, floor=topic.is_bare
             )
             hits = [] if findings.below_floor else findings.hits
         except EmbedderError as error:
@@ -218,7 +208,7 @@ class StoreReader:
             found = {str(row["id"]): row["score"] / best for row in rows.select(["id", "score"]).to_pylist()}
         else:
             if findings.vector is not None:
-                self._meanings[topic.text] = findings.vector
+                self._vectors[topic.text] = findings.vector
             self._memories |= {str(hit.memory.id): hit.memory for hit in hits}
             found = {str(hit.memory.id): hit.score for hit in hits}
             self.same |= {str(each.id): str(hit.memory.id) for hit in hits for each in hit.same}
@@ -227,11 +217,11 @@ class StoreReader:
         return found
 
     def similarities(self, topic: "Question", nodes: Sequence[Node]) -> dict[str, float] | None:
-        """How similar nodes are to a topic: a search's score, the cosine of what it did not find, the shared words of what is no memory.
+        """Return the similarity of nodes to a topic, or None if nothing is embedded.
 
-        None if nothing is embedded.
+        It is the search score of a hit, half the cosine of another memory, and the share of the topic's words in any other node.
         """
-        vector = self._meaning(topic)
+        vector = self._embed(topic)
         if vector is None:
             return None
         memories = [int(node.id) for node in nodes if node.category is Category.MEMORY and node.id not in self._found]
@@ -243,29 +233,28 @@ class StoreReader:
             for node in nodes
         }
 
-    def _meaning(self, topic: "Question") -> "npt.NDArray[np.float32] | None":
-        """The vector of a topic; None if nothing is embedded, or the embedder is away."""
-        if topic.text not in self._meanings and self._tenant.memories.exists and self._tenant.memories.columns.live:
+    def _embed(self, topic: "Question") -> "npt.NDArray[np.float32] | None":
+        """Return the vector of a topic; None if nothing is embedded or the embedder fails."""
+        if topic.text not in self._vectors and self._tenant.memories.exists and self._tenant.memories.columns.live:
             with suppress(EmbedderError):
-                self._meanings[topic.text] = self._tenant.with_embedder(lambda embedder: embedder.embed([topic.text], "query")[0])
-        return self._meanings.get(topic.text)
+                self._vectors[topic.text] = self._tenant.with_embedder(lambda embedder: embedder.embed([topic.text], "query")[0])
+        return self._vectors.get(topic.text)
 
     def _cosines(self, memories: Sequence[int], vector: "npt.NDArray[np.float32]") -> dict[str, float]:
-        """How near memories are in meaning, less what a search would have found them by."""
         store = self._tenant.memories
         column = store.columns.live
         if column is None or not memories:
             return {}
         rows = store.scan(("id", column), ids_in(memories))
-        return {str(node): max(0.0, cosine) * _BEYOND_SEARCH for node, cosine in cosines(rows, column, vector).items()}
+        return {str(node): max(0.0, cosine) * _NOT_FOUND_SHARE for node, cosine in cosines(rows, column, vector).items()}
 
     def named(self, topic: "Question") -> list[Candidate]:
-        """Nodes whose names are, or stand in, a topic: entities by every spelling, patterns by label, memories by title."""
+        """Find nodes whose names match a topic: entities by every spelling, patterns by label, memories by title."""
         found = self.catalog.named.take(self.catalog.names.near(topic.text)).to_pylist()
         return [Candidate(str(row["id"]), row["name"], row["entity"]) for row in found]
 
     def newest(self, node: str) -> str:
-        """The id of the newest version of what a node says; of most nodes their own."""
+        """Return the id of the newest version of a node; its own if it is not superseded."""
         seen = {node}
         while _is_number(node):
             self._read([int(node)])
@@ -277,7 +266,7 @@ class StoreReader:
         return node
 
     def history(self, ids: Collection[str]) -> dict[str, tuple[Node, ...]]:
-        """At most five older versions of each memory, the newest first."""
+        """Return up to five older versions of each memory, newest first."""
         heads = {int(node): node for node in ids if node in self._memories}
         older: dict[str, list[Memory]] = {}
         for _ in range(_OLDER_VERSIONS):
@@ -299,14 +288,14 @@ class StoreReader:
         }
 
     def outdated(self, ids: Collection[str]) -> dict[str, tuple[Outdated, ...]]:
-        """The outdated sentences of those of some memories that have any."""
+        """Return the outdated sentences of each memory that has any."""
         from memory_assets.recall.view import find_outdated_of
 
         found = find_outdated_of(self._tenant, [self._memories[node] for node in ids if node in self._memories])
         return {str(number): sentences for number, sentences in found.items()}
 
     def things(self, names: Collection[str]) -> dict[str, list[str]]:
-        """Ids of entities by lower-case name, in any spelling that is known."""
+        """Return the ids of entities by lower-case name, in any known spelling."""
         found: dict[str, list[str]] = {}
         for row in self.catalog.named.take(self.catalog.names.exactly(names)).to_pylist():
             if row["entity"]:
@@ -321,7 +310,7 @@ class StoreReader:
 
 
 def shared(asked: Collection[str], text: str) -> float:
-    """The share of the topic's words that a text holds."""
+    """Return the share of the topic's words that a text contains."""
     return len(stems(text) & frozenset(asked)) / len(asked) if asked else 0.0
 
 

@@ -1,4 +1,4 @@
-"""Memories and Tana, as the catalog has it, as one reader."""
+"""A reader that joins a tenant's memories with Tana as the catalog has it."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 class JoinedReader(StoreReader):
-    """Reads one tenant's memories, and what Tana knows beside them."""
+    """Reader of one tenant's memories and Tana nodes."""
 
     def __init__(self, tenant: "Tenant", *, is_live: bool) -> None:
-        """Read a tenant; `is_live` says that Tana was asked about the topics a moment ago."""
+        """Read a tenant. `is_live` means that Tana was asked about the topics a moment ago."""
         super().__init__(tenant)
         self._is_live = is_live
         self._tana = self.catalog.tana
@@ -30,14 +30,13 @@ class JoinedReader(StoreReader):
         return f"{super().backend} and {'live Tana' if self._is_live else self._tana.backend}"
 
     def nodes(self, ids: Collection[str]) -> dict[str, Node]:
-        """An id that the store does not know may be Tana's."""
         unknown = [node for node in ids if node not in self._known]
         self._known |= super().nodes([node for node in unknown if node.isdigit()])
         self._known |= self._tana.nodes([node for node in unknown if node not in self._known])
         return {node: self._known[node] for node in ids if node in self._known}
 
     def neighbours(self, ids: Collection[str], scores: Mapping[str, float], most: int) -> Neighbours:
-        """An entity and a tagged node of one name have the neighbours of both."""
+        """Return neighbours from both; an entity and a tagged node of the same name share theirs."""
         things = self.things_of(ids) | self._tana.nodes(ids)
         theirs = {node for node, thing in things.items() if thing.category is Category.TANA}
         parts = []
@@ -57,7 +56,6 @@ class JoinedReader(StoreReader):
         return super().fields(ids) | self._tana.fields(theirs)
 
     def search(self, topic: "Question", limit: int, now: "datetime | None" = None) -> dict[str, float]:
-        """The hits of both in one order."""
         found = super().search(topic, limit, now) | self._tana.search(topic, limit // 3)
         return dict(sorted(found.items(), key=lambda each: -each[1]))
 

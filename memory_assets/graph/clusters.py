@@ -16,7 +16,7 @@ from pydantic import BaseModel, Field
 
 from memory_assets.graph.neighbours import nearest_of_all, read_vectors, scale_of_live
 from memory_assets.graph.summaries import summarise
-from memory_assets.language.embedders.calibration import AS_THEY_ARE, Scale
+from memory_assets.language.embedders.calibration import UNCALIBRATED, Scale
 from memory_assets.language.entity_types import EntityType
 from memory_assets.language.tags import normalise_tag
 from memory_assets.models import State
@@ -108,7 +108,7 @@ def find_clusters(tenant: "Tenant", now: datetime, *, dry_run: bool = False) -> 
 
 
 def label_dense(
-    vectors: "npt.NDArray[np.float32]", least_similarity: float, scale: Scale = AS_THEY_ARE
+    vectors: "npt.NDArray[np.float32]", least_similarity: float, scale: Scale = UNCALIBRATED
 ) -> "npt.NDArray[np.int64]":
     """Return each unit vector's cluster, counted from 0, or -1 for none. Vectors below `least_similarity` are not neighbours."""
     from scipy.sparse import csr_array

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from memory_assets.graph.known_names import project_name
 from memory_assets.graph.outdated import strip_marks
-from memory_assets.language.changes import Change, announces, find_changes, is_hearsay, keys_of, with_subject
+from memory_assets.language.changes import Change, announces, find_changes, is_hearsay, topic_keys, with_subject
 from memory_assets.language.english import pattern, word_set
 from memory_assets.language.statements import dated, difference, exchange_values, find_replaced, read_statement
 from memory_assets.language.words import sentences, words
@@ -119,7 +119,7 @@ def _statements(memory: Memory) -> Iterator[dict[str, Any]]:
             "place": place,
             "text": text,
             "about": list(dict.fromkeys(read_statement(f"{title} {heading}").content)),
-            "keys": keys_of(text),
+            "keys": topic_keys(text),
             "announces": announces(text),
             "said_at": own or (None if is_guessed else memory.created_at),
         }

@@ -1,4 +1,4 @@
-"""A change of embedder or pipeline: what they made is made anew, in batches, while the memories stay in use."""
+"""Backfill after a change of embedder or pipeline: recomputes vectors or features in batches, while the memories stay in use."""
 
 from collections.abc import Callable
 from dataclasses import asdict
@@ -22,19 +22,19 @@ if TYPE_CHECKING:
 
 _EMBEDDED = ("author", "created_at", "project", "title", "content")
 _CHUNK = 512
-"""Memories per commit: what a kill can lose of the work done."""
+"""Memories per commit: the most work that a kill can lose."""
 _COMMITS_TO_MERGE = 8
-"""After so many commits their rows are merged into the indices: lookups by id would scan them."""
+"""Commits after which their rows are merged into the indices: lookups by id would scan them."""
 _RECENT = timedelta(days=2)
-"""Within which a memory was written that a switch of embedders under way left without a vector."""
+"""Maximum age of memories that are checked for a missing vector, which a commit during a switch of embedders can leave."""
 
 
 def reembed(store: MemoryStore, embedder: "Embedder", on_progress: Callable[[int, int], None]) -> int:
-    """Fill the vectors that this embedder has not made yet, then make them live and drop the old. Returns how many were embedded.
+    """Compute this embedder's missing vectors, then make them live and drop the old ones. Returns how many memories were embedded.
 
-    A further pass finds memories that were stored or changed meanwhile. The switch happens when none is left; who commits vectors of the
-    old embedder afterwards is refused. In object storage a commit may be under way during the switch: a last pass, and `catch_up`,
-    embed what it wrote. After a failure finished batches stay, and the old vectors stay live.
+    Further passes embed memories that were stored or changed meanwhile. The switch follows when none is left; later commits of the old
+    embedder's vectors are refused. In object storage a commit may overlap the switch: a last pass, and `catch_up`, embed its memories.
+    After a failure finished batches are kept, and the old vectors stay live.
     """
     column = _calibrate(store, embedder)
     meaning = meaning_column(column)
@@ -62,7 +62,7 @@ def reembed(store: MemoryStore, embedder: "Embedder", on_progress: Callable[[int
 
 
 def catch_up(tenant: "Tenant", on_progress: Callable[[int, int], None]) -> int:
-    """Move the memories to the settings' embedder and to how it makes vectors now. Returns how many were embedded."""
+    """Move the memories to the settings' embedder and its current method. Returns how many memories were embedded."""
     if tenant.memories.exists:
         tenant.memories.prepare()
     columns = tenant.memories.columns
@@ -77,7 +77,7 @@ def catch_up(tenant: "Tenant", on_progress: Callable[[int, int], None]) -> int:
 
 
 def _calibrate(store: MemoryStore, embedder: "Embedder") -> str:
-    """The column of this embedder; keeps the scale of its similarities unless that is known."""
+    """Add the column of this embedder, and measure and store its scale unless that is known."""
     column = store.columns.add(embedder.name, embedder.dimension)
     if embedder.name not in MEASURED:
         store.columns.keep_scale(column, lambda: measure(embedder))
@@ -85,14 +85,14 @@ def _calibrate(store: MemoryStore, embedder: "Embedder") -> str:
 
 
 def outdated(analyzer: "Analyzer") -> str:
-    """Lance filter for directly stored memories that another pipeline analysed; `memory run` sees to those from files."""
+    """Return a Lance filter for directly stored memories that another pipeline analysed; `memory run` updates those from files."""
     return f"source_key = '' AND pipeline <> {lance.quoted([analyzer.name])[1:-1]}"
 
 
 def reanalyse(store: MemoryStore, analyzer: "Analyzer", on_progress: Callable[[int, int], None]) -> int:
-    """Find entities and actions anew that another pipeline found; tags stay, because a user's are among them.
+    """Recompute entities and actions that another pipeline found, and return how many memories were analysed.
 
-    Returns how many memories were analysed.
+    Tags are kept, because a user's tags are among them.
     """
     todo = store.scan(("id", "content", "updated_at"), outdated(analyzer))
     done = 0

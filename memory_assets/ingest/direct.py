@@ -1,4 +1,4 @@
-"""What people and agents give directly becomes memories: whole, or not at all with the step that failed."""
+"""Storing texts that people and agents give directly. A failure stores nothing and names the step."""
 
 import json
 import socket
@@ -38,26 +38,26 @@ if TYPE_CHECKING:
 _CHUNK = 512
 """Memories per commit of an import."""
 _SHOWN = 80
-"""Characters of a refused text that its error shows."""
+"""Characters of a refused text shown in its error."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """A memory that was committed, and the unit vector of what it says, shape (dimension,)."""
+    """A committed memory, and the unit vector of its meaning, shape (dimension,)."""
 
     memory: Memory
     meaning: "Floats"
 
 
 def store_memories(tenant: "Tenant", given: Sequence[NewMemory]) -> list[Stored]:
-    """Remember several texts that have no ids yet, in one commit: all of them or none. A ProcessingError names the text."""
+    """Store several texts without ids in one commit: all of them or none. A ProcessingError names the text."""
     return _store(tenant, given, tenant.memories.add)
 
 
 def store_once(tenant: "Tenant", given: NewMemory) -> Stored:
-    """Remember a text once under the id that it brings; what is there already stays, even if it was forgotten since.
+    """Store a text once under its own id; an existing memory is kept, even if it was forgotten since.
 
-    Raises ConflictError if the id is taken by something else.
+    Raises ConflictError if the id belongs to another memory.
     """
     (stored,) = _store(tenant, [given], tenant.memories.insert)
     (kept,) = tenant.memories.get([stored.memory.id])
@@ -67,9 +67,9 @@ def store_once(tenant: "Tenant", given: NewMemory) -> Stored:
 
 
 def revise_memory(tenant: "Tenant", old: Memory, given: NewMemory) -> Stored:
-    """Remember the newer version of what `old` says; in the same commit `old` is superseded.
+    """Store a newer version of `old`, and supersede `old` in the same commit.
 
-    Raises ConflictError if `old` is superseded or forgotten already, or changes this moment; then nothing is changed.
+    Raises ConflictError if `old` is already superseded or forgotten, or changed concurrently; then nothing is changed.
     """
 
     def supersede(newer: list[Memory], vectors: TextVectors, embedder: str) -> None:
@@ -78,7 +78,7 @@ def revise_memory(tenant: "Tenant", old: Memory, given: NewMemory) -> Stored:
         if not tenant.memories.insert_superseding(rows, {old.id: memory.id}, [old.updated_at]):
             tenant.memories.delete([memory.id])
             raise ChangedMeanwhileError(
-                f"The memory {old.id} is {old.state} or was changed this moment; look again (show {old.id})."
+                f"The memory {old.id} is {old.state} or was just changed; look at it again (show {old.id})."
             )
 
     (stored,) = _store(tenant, [given], supersede)
@@ -88,11 +88,10 @@ def revise_memory(tenant: "Tenant", old: Memory, given: NewMemory) -> Stored:
 def _store(
     tenant: "Tenant", given: Sequence[NewMemory], commit: Callable[[list[Memory], TextVectors, str], object]
 ) -> list[Stored]:
-    """Understand texts, and `commit` them with the name of the embedder that made the vectors."""
-    guarded, now = _guarded(tenant, given), datetime.now(UTC)
+    guarded, now = _validate_and_guard(tenant, given), datetime.now(UTC)
 
     def store(embedder: "Embedder") -> list[Stored]:
-        memories, vectors = _understand(tenant.analyzer, embedder, guarded, now)
+        memories, vectors = _process(tenant.analyzer, embedder, guarded, now)
         memories = [replace(each, metadata={MACHINE: socket.gethostname()} | each.metadata) for each in memories]
         commit(memories, vectors, embedder.name)
         return [Stored(memory, meaning) for memory, meaning in zip(memories, vectors.meanings, strict=True)]
@@ -102,13 +101,13 @@ def _store(
 
 @dataclass(frozen=True, slots=True)
 class ImportOutcome:
-    """What an import did."""
+    """Counts of an import."""
 
     added: int
     updated: int
     unchanged: int
     repeated: int
-    """Lines whose memory a later line gives, too: the last one counts."""
+    """Lines overridden by a later line for the same memory."""
 
 
 def import_memories(
@@ -118,15 +117,15 @@ def import_memories(
     exported: Collection[int | None] = (),
     kept: Collection[int] = (),
 ) -> ImportOutcome:
-    """Remember many memories; an import can be run again, and after a failure finished commits stay.
+    """Store many memories. An import can be repeated, and after a failure finished commits are kept.
 
-    A memory is the same if it has the same id or external id, or, without either, the same text, time, session and author. An equal
-    one is left alone. A changed one is updated, but keeps its state, its protection and a person's tags, and its creation time unless
-    the line states one. A memory that somebody changes while its chunk is written is skipped. Memories of one session with the same
-    time, or none, are a microsecond apart, to keep their order; a line with an id keeps the time that it states. To the tags of
-    memories that `memory export` wrote, whose ids are `exported`, no automatic ones are added. Those of ids that are `kept` stay.
+    Two memories are the same if they have the same id or external id, or, without either, the same text, time, session and author. An
+    unchanged memory is not written. A changed one is updated, but keeps its state, its protection and the user's tags, and its creation
+    time unless the line states one. A memory that changes while its chunk is written is skipped. Memories of one session with the same
+    time, or none, are stored a microsecond apart, to keep their order; a line with an id keeps its stated time. The ids `exported` are of
+    memories that `memory export` wrote, which get no automatic tags. Memories with ids in `kept` are not updated.
     """
-    given = _guarded(tenant, given, MAX_IMPORTED_LENGTH)
+    given = _validate_and_guard(tenant, given, MAX_IMPORTED_LENGTH)
     existing = tenant.memories.scan(("id", "revision"))
     revisions = dict(zip(existing["id"].to_pylist(), existing["revision"].to_pylist(), strict=True))
     with_ids = {memory.id: memory for memory in (replace(each, id=_import_id(each)) for each in given)}
@@ -136,7 +135,7 @@ def import_memories(
     updated = 0
     for start in range(0, len(todo), _CHUNK):
         chunk = todo[start : start + _CHUNK]
-        put = partial(_put, tenant, chunk, now, [ordinals[each.id] for each in chunk], exported)
+        put = partial(_write_lines, tenant, chunk, now, [ordinals[each.id] for each in chunk], exported)
         updated += tenant.with_embedder(put)
         on_progress(start + len(chunk), len(todo))
     tenant.memories.upkeep.after_commit()
@@ -144,7 +143,7 @@ def import_memories(
     return ImportOutcome(added, updated, len(with_ids) - added - updated, len(given) - len(with_ids))
 
 
-def _put(
+def _write_lines(
     tenant: "Tenant",
     given: Sequence[NewMemory],
     now: datetime,
@@ -152,21 +151,20 @@ def _put(
     exported: Collection[int | None],
     embedder: "Embedder",
 ) -> int:
-    """Write lines that are new or change their memory; return how many memories they change."""
     old = {memory.id: memory for memory in tenant.memories.get(each.id for each in given if each.id is not None)}
     analysed = [memory for memory in old.values() if memory.id not in exported]
     found = tenant.analyzer.analyze_batch([memory.content for memory in analysed])
     automatic = {memory.id: features.tags for memory, features in zip(analysed, found, strict=True)}
-    drafts = [_with_kept(each, old[each.id], automatic.get(each.id, ())) if each.id in old else each for each in given]
+    drafts = [_merge_kept_fields(each, old[each.id], automatic.get(each.id, ())) if each.id in old else each for each in given]
     changed = [
         place
         for place, draft in enumerate(drafts)
-        if draft.id not in old or draft.id in automatic or draft != _given(old[draft.id])
+        if draft.id not in old or draft.id in automatic or draft != _to_new_memory(old[draft.id])
     ]
     if not changed:
         return 0
     given, drafts = [given[place] for place in changed], [drafts[place] for place in changed]
-    memories, vectors = _understand(tenant.analyzer, embedder, drafts, now, [ordinals[place] for place in changed])
+    memories, vectors = _process(tenant.analyzer, embedder, drafts, now, [ordinals[place] for place in changed])
     written_at = datetime.now(UTC)
     rows = []
     for memory, line, draft in zip(memories, given, drafts, strict=True):
@@ -177,12 +175,11 @@ def _put(
     return sum(row.id in old for row in rows)
 
 
-def _given(memory: Memory) -> NewMemory:
+def _to_new_memory(memory: Memory) -> NewMemory:
     return NewMemory(**{field.name: getattr(memory, field.name) for field in fields(NewMemory)})
 
 
-def _with_kept(line: NewMemory, old: Memory, automatic: Collection[str]) -> NewMemory:
-    """A changed line, and what its memory keeps."""
+def _merge_kept_fields(line: NewMemory, old: Memory, automatic: Collection[str]) -> NewMemory:
     kept = (tag for tag in old.tags if tag not in automatic)
     notes = (LAST_CHANGE, REVISES, MACHINE) if line.content == old.content else (LAST_CHANGE, REVISES)
     return replace(
@@ -197,7 +194,7 @@ def _with_kept(line: NewMemory, old: Memory, automatic: Collection[str]) -> NewM
 
 
 def _ordinals(given: Iterable[NewMemory]) -> dict[int | None, int]:
-    """By id: how many of the same session and time come before."""
+    """Return by id the number of earlier lines of the same session and time."""
     seen: Counter[tuple[str, datetime | None]] = Counter()
     ordinals: dict[int | None, int] = {}
     for each in given:
@@ -207,8 +204,8 @@ def _ordinals(given: Iterable[NewMemory]) -> dict[int | None, int]:
     return ordinals
 
 
-def _guarded(tenant: "Tenant", given: Sequence[NewMemory], longest: int = MAX_CONTENT_LENGTH) -> list[NewMemory]:
-    """Valid memories as they may be kept, without secrets unless the settings allow them. No step comes before this one."""
+def _validate_and_guard(tenant: "Tenant", given: Sequence[NewMemory], longest: int = MAX_CONTENT_LENGTH) -> list[NewMemory]:
+    """Validate memories and mask or refuse secrets, as the settings say. This is the first step."""
     policy, erased = tenant.settings.secrets, Tombstones(tenant.state)
     for index, each in enumerate(given):
         try:
@@ -223,7 +220,7 @@ def _guarded(tenant: "Tenant", given: Sequence[NewMemory], longest: int = MAX_CO
     return list(given) if policy is SecretPolicy.ALLOW else [without_secrets(each) for each in given]
 
 
-def _understand(
+def _process(
     analyzer: "Analyzer",
     embedder: "Embedder",
     given: Sequence[NewMemory],

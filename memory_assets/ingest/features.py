@@ -1,4 +1,4 @@
-"""Source items as memory entries, one text each; and the entities, actions and tags of the texts, once per text and pipeline."""
+"""Turns source items into memory entries, one text each, and extracts the texts' features, once per text and pipeline."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
@@ -21,29 +21,28 @@ if TYPE_CHECKING:
 
 _CHUNK = 512
 _CHUNK_SECONDS = 30.0
-"""Texts and time per transaction: what a kill can lose of the work done."""
-_TELL_SECONDS = 2.0
+"""Texts and time per transaction: the most work that a kill can lose."""
+_PROGRESS_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
 class FeaturesOutcome:
-    """How many texts were analysed now, how many were known already, and by which pipeline."""
+    """Counts of one extraction, and its pipeline."""
 
     analysed: int
     failed: int
-    """Of those analysed now: what cannot be; `memory status --refused` names it."""
+    """Of `analysed`, those that cannot be analysed; `memory status --refused` names them."""
     total: int
     pipeline: str
     data_version: str
 
 
 def extract_features(tenant: "Tenant", on_progress: Callable[[int, int], None], ready: Workers | None = None) -> FeaturesOutcome:
-    """Analyse every entry's text that this pipeline has not seen, and drop what no entry needs. Finished chunks stay.
+    """Analyse every entry's text that this pipeline has not analysed, and drop unused features. Finished chunks are kept.
 
-    A text that cannot be analysed is recorded with its fault, and not tried again before it or the pipeline changes.
-
-    The analyser loads its pipeline only if there is something to analyse. `on_progress` gets (done, total) every two seconds and after
-    every chunk; `ready` is a process started for the texts.
+    A text that cannot be analysed is recorded with its fault, and not retried before it or the pipeline changes. The pipeline is loaded
+    only if there is something to analyse. `on_progress` gets (done, total) every two seconds and at the end; `ready` is an already started
+    pool for the texts.
     """
     catalog, analyzer = tenant.catalog, tenant.analyzer
     with catalog.read() as connection:
@@ -62,7 +61,7 @@ def extract_features(tenant: "Tenant", on_progress: Callable[[int, int], None], 
             return FeaturesOutcome(0, 0, *_state(connection, analyzer.name))
     rows: list[dict[str, Any]] = []
     failed, begun = 0, monotonic()
-    told = begun
+    reported = begun
     for done, ((digest, _), found) in enumerate(
         zip(todo, outcomes_of_many(analyzer, [text for _, text in todo], ready), strict=True), 1
     ):
@@ -76,8 +75,8 @@ def extract_features(tenant: "Tenant", on_progress: Callable[[int, int], None], 
             with catalog.write() as connection:
                 _insert(connection, rows)
             rows, begun = [], monotonic()
-        if done == len(todo) or monotonic() - told > _TELL_SECONDS:
-            told = monotonic()
+        if done == len(todo) or monotonic() - reported > _PROGRESS_SECONDS:
+            reported = monotonic()
             on_progress(done, len(todo))
     with catalog.write() as connection:
         _insert(connection, rows)
@@ -91,7 +90,6 @@ def _insert(connection: "DuckDBPyConnection", rows: list[dict[str, Any]]) -> Non
 
 
 def _state(connection: "DuckDBPyConnection", pipeline: str) -> tuple[int, str, str]:
-    """How many texts are analysed, the pipeline, and a digest of them all."""
     total, digest = connection.execute(
         "SELECT count(*), md5(coalesce(string_agg(content_hash || pipeline, ',' ORDER BY content_hash), '')) "
         "FROM extracted_features"
@@ -111,13 +109,13 @@ _WANTED = f"""
         WHERE c.body = s.body AND c.description = s.description
     )
 """
-"""What an index says of a file adds to the file's description, unless the file says so itself. A canonical memory whose silo file
-still stands is that file's memory, and not a second one."""
+"""Query for the current entries. An index line about a file is added to the file's description, unless the file says so itself. A canonical
+file whose silo file still says the same makes no second entry."""
 
 
 @dataclass(frozen=True, slots=True)
 class EntriesOutcome:
-    """What changed among the entries, and how many there are now."""
+    """Counts of the changed entries, and of all."""
 
     added: int
     changed: int
@@ -127,7 +125,7 @@ class EntriesOutcome:
 
 
 def refresh_entries(tenant: "Tenant") -> EntriesOutcome:
-    """Bring `memory_entries` to what the source items say, in one transaction, and only where something differs."""
+    """Update `memory_entries` from the source items, in one transaction, writing only differences."""
     moves = moves_table(read_moves(tenant.folder))
     with tenant.catalog.write() as connection:
         connection.register("moves", moves)
@@ -150,12 +148,11 @@ def refresh_entries(tenant: "Tenant") -> EntriesOutcome:
 
 
 def moves_table(moves: Mapping[str, str]) -> pa.Table:
-    """Columns `silo` and `canonical`: the keys of what was curated."""
+    """Return a table of curated files, with the key columns `silo` and `canonical`."""
     return pa.table([pa.array(moves.keys(), pa.string()), pa.array(moves.values(), pa.string())], ["silo", "canonical"])
 
 
 def _entries_state(connection: "DuckDBPyConnection") -> tuple[int, str]:
-    """How many entries there are, and a digest of them all."""
     return connection.execute(
         "SELECT count(*), md5(coalesce(string_agg(key || entry_hash, ',' ORDER BY key), '')) FROM memory_entries"
     ).fetchone() or (0, "")

@@ -1,7 +1,7 @@
-"""Write entries and their features as rows of the `memories` table: new, changed, superseded, vanished and returned ones.
+"""Synchronises the `memories` table with entries and their features: new, changed, superseded, vanished and returned memories.
 
-DuckDB compares the table with the entries as sets. Only differences are embedded and written. A kill may follow any commit: the next run
-does the rest.
+DuckDB compares the table with the entries as sets; only differences are embedded and written. If a run is killed, the next one continues
+after the last commit.
 """
 
 import json
@@ -36,15 +36,15 @@ _CHUNK = 512
 
 _COMPARED = ("id", "source", "source_key", "state", "content_hash", "revision", "updated_at")
 _GONE = (State.VANISHED, State.SUPERSEDED)
-"""States from which a memory returns when its source says it again."""
-_IS_SAID = "e.key = x.source_key AND e.content_hash = x.content_hash"
+"""States from which a memory returns when its source contains it again."""
+_SAME_TEXT = "e.key = x.source_key AND e.content_hash = x.content_hash"
 _USERS_OWN = ("state", "superseded_by", "protected", "external_id")
-"""Columns that an update from a source leaves alone: they may have changed since they were read."""
+"""Columns that an update from a source does not write, because they may have changed since they were read."""
 
 
 @dataclass(slots=True)
 class MemoriesOutcome:
-    """What one synchronisation wrote."""
+    """Counts of one synchronisation."""
 
     added: int = 0
     updated: int = 0
@@ -54,31 +54,31 @@ class MemoriesOutcome:
 
     @property
     def changed(self) -> int:
-        """Rows written."""
+        """Number of rows written."""
         return self.added + self.updated + self.superseded + self.vanished + self.returned
 
 
 def sync_memories(tenant: "Tenant", on_progress: Callable[[int, int], None]) -> MemoriesOutcome:
-    """Bring the `memories` table to what `memory_entries` and `extracted_features` say.
+    """Update the `memories` table from `memory_entries` and `extracted_features`.
 
-    A changed text becomes a new memory that supersedes the old one; a changed attribute updates its memory; what vanished from a
-    source is deactivated until it returns. What was restored or imported from elsewhere and never read here stays, also beside a
-    file of the same key. What a person forgot or archived stays so. Finished commits stay.
-    The embedder is opened only if there is something to embed.
+    A changed text becomes a new memory that supersedes the old one; a changed attribute updates its memory; a memory that vanished from
+    its source is deactivated until it returns. Memories that were restored or imported and never read from this machine's files are
+    kept, even beside a file of the same key. Forgotten and archived memories stay so. Finished commits are kept. The embedder is opened
+    only if there is something to embed.
     """
     catalog, store, moves = tenant.catalog, tenant.memories, read_moves(tenant.folder)
     existing = store.scan(_COMPARED, "source_key <> ''")
     with catalog.read() as connection:
         _find_own(connection, store, existing, moves)
-        keys, said_already = _moved(connection)
-        plan = None if keys else _plan(connection, said_already)
+        keys, covered = _find_moved(connection)
+        plan = None if keys else _plan(connection, covered)
     if plan is None:
         read_at = existing.filter(pc.field("id").isin(list(keys)))["updated_at"].to_pylist()
         store.update(rows_of(id=list(keys), source_key=list(keys.values())), read_at)
         existing = store.scan(_COMPARED, "source_key <> ''")
         with catalog.read() as connection:
             _find_own(connection, store, existing, moves)
-            plan = _plan(connection, said_already)
+            plan = _plan(connection, covered)
     to_write, to_return, to_supersede, vanished = plan
     outcome = MemoriesOutcome()
     embedder = tenant.embedder if to_write.num_rows else None
@@ -98,19 +98,19 @@ def sync_memories(tenant: "Tenant", on_progress: Callable[[int, int], None]) -> 
 
 
 def find_said(catalog: Catalog, store: MemoryStore) -> frozenset[int]:
-    """The ids of the memories that say what a file of this machine says now."""
+    """Return the ids of the memories whose text a current entry of the same key has."""
     existing = store.scan(("id", "source_key", "content_hash"), "source_key <> ''")
     with catalog.read() as connection:
         connection.register("existing", existing)
-        said = connection.execute(f"SELECT x.id FROM existing x SEMI JOIN memory_entries e ON {_IS_SAID}").fetchall()
+        said = connection.execute(f"SELECT x.id FROM existing x SEMI JOIN memory_entries e ON {_SAME_TEXT}").fetchall()
     return frozenset(number for (number,) in said)
 
 
 def _find_own(connection: "DuckDBPyConnection", store: MemoryStore, existing: pa.Table, moves: Mapping[str, str]) -> None:
-    """Make the tables `existing`, `moves` and `own`: the ids of memories that were read from files of this machine.
+    """Create the tables `existing`, `moves` and `own`: the ids of memories that were read from files of this machine.
 
-    Two machines may have different files of one key. A catalog that was derived anew does not know what it had read; then the machine
-    and the folder of the file, or what was curated, tell.
+    Two machines may have different files with the same key. A rebuilt catalog does not know which files it had read; then the recorded
+    machine and the file's folder, or the curation, decide.
     """
     connection.register("existing", existing)
     connection.register("moves", moves_table(moves))
@@ -135,12 +135,12 @@ def _find_own(connection: "DuckDBPyConnection", store: MemoryStore, existing: pa
         connection.execute("INSERT INTO own SELECT unnest($1::BIGINT[])", [own])
 
 
-def _moved(connection: "DuckDBPyConnection") -> tuple[dict[int, str], list[str]]:
-    """New source keys by memory whose source was moved, and the keys of entries that another memory says already.
+def _find_moved(connection: "DuckDBPyConnection") -> tuple[dict[int, str], list[str]]:
+    """Return new source keys by memory whose source moved, and the keys of entries that another memory already covers.
 
-    A curated silo memory gets the key of its canonical file. It gets its first key back when that is undone, or when the file returns
-    after the canonical one is gone: its id, made of the first key and text, tells. A file that was renamed or moved keeps its memory,
-    and so what a person decided about it.
+    A curated silo memory gets the key of its canonical file. It gets its first key back if the curation is undone, or if the file returns
+    after the canonical one is gone; its id, derived from the first key and text, identifies it. A renamed or moved file keeps its memory,
+    and with it the user's decisions about it.
     """
     adopted = connection.execute("""
         SELECT x.id, m.canonical FROM existing x SEMI JOIN own o ON o.id = x.id
@@ -156,7 +156,7 @@ def _moved(connection: "DuckDBPyConnection") -> tuple[dict[int, str], list[str]]
         SELECT e.key, e.content_hash FROM memory_entries e
         ANTI JOIN existing x ON x.source_key = e.key AND x.content_hash = e.content_hash
     """).fetchall()
-    said = connection.execute(f"SELECT x.id FROM existing x SEMI JOIN memory_entries e ON {_IS_SAID}").to_arrow_table()
+    said = connection.execute(f"SELECT x.id FROM existing x SEMI JOIN memory_entries e ON {_SAME_TEXT}").to_arrow_table()
     keys = dict(adopted)
     there = {number for (number,) in connection.execute("SELECT id FROM existing").fetchall()}
     taken = {number: key for key, digest in missing if (number := derived_id(key, digest)) in there and number not in keys}
@@ -182,8 +182,8 @@ def _moved(connection: "DuckDBPyConnection") -> tuple[dict[int, str], list[str]]
     return keys | returned | dict(renamed), [key for number, key in taken.items() if number in alive]
 
 
-def _plan(connection: "DuckDBPyConnection", said_already: Sequence[str]) -> tuple[pa.Table, pa.Table, pa.Table, list[int]]:
-    """The new and changed entries to write, the memories that returned and are superseded, and the ids of those that vanished."""
+def _plan(connection: "DuckDBPyConnection", covered: Sequence[str]) -> tuple[pa.Table, pa.Table, pa.Table, list[int]]:
+    """Return the entries to write, the memories that returned and that are superseded, and the ids of those that vanished."""
     connection.execute(f"""
         CREATE TEMP TABLE wanted AS
         SELECT e.* EXCLUDE (entry_hash), f.entities, f.actions, f.tags AS auto_tags, f.pipeline, read_on.machine,
@@ -203,7 +203,7 @@ def _plan(connection: "DuckDBPyConnection", said_already: Sequence[str]) -> tupl
         WHERE (x.id IS NULL OR x.revision NOT IN (w.revision, w.former_revision)) AND NOT list_contains($1, w.key)
         ORDER BY length(w.content), w.key
     """,
-        [list(said_already)],
+        [list(covered)],
     ).to_arrow_table()
     to_return = connection.execute(f"""
         SELECT x.id FROM heads h JOIN existing x ON x.id = h.same_id WHERE x.state IN {quoted(_GONE)} ORDER BY x.id
@@ -222,7 +222,7 @@ def _plan(connection: "DuckDBPyConnection", said_already: Sequence[str]) -> tupl
 def _write_batch(store: MemoryStore, embedder: "Embedder", batch: pa.Table, outcome: MemoriesOutcome) -> None:
     now = datetime.now(UTC)
     rows = batch.to_pylist()
-    memories = _with_machines(store, from_arrow(_memory_rows(rows, now)), rows)
+    memories = _record_machines(store, from_arrow(_memory_rows(rows, now)), rows)
     headings, statements = zip(*map(headed, memories), strict=True)
     vectors = store.columns.fill(to_arrow(memories), embed_in_context(embedder, statements, headings), embedder.name)
     known = np.array([row["same_id"] is not None for row in rows])
@@ -237,8 +237,8 @@ def _write_batch(store: MemoryStore, embedder: "Embedder", batch: pa.Table, outc
     outcome.added += new.num_rows
 
 
-def _with_machines(store: MemoryStore, memories: Sequence[Memory], rows: Sequence[dict[str, Any]]) -> list[Memory]:
-    """Note on which machine each text was first read; of a text that is known already that stays as it is."""
+def _record_machines(store: MemoryStore, memories: Sequence[Memory], rows: Sequence[dict[str, Any]]) -> list[Memory]:
+    """Record the machine on which each text was first read; known texts keep their record."""
     noted = {each.id: {MACHINE: row["machine"] or socket.gethostname()} for each, row in zip(memories, rows, strict=True)}
     known = store.get([row["same_id"] for row in rows if row["same_id"]])
     noted |= {each.id: {key: value for key, value in each.metadata.items() if key == MACHINE} for each in known}

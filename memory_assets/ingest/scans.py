@@ -1,7 +1,7 @@
-"""What the sources hold, as of the last scan, kept in the catalog.
+"""Scans: the catalog's record of the sources' files and items, as of the last scan.
 
-A file that cannot be read keeps its last good items, and so does a source or folder that is gone as a whole; what has vanished
-from a file that was read, or with its file, goes. `folder_counts` says what became of what lies in the folders.
+A file that cannot be read keeps its last good items, as does a source or folder that is missing as a whole. Items that vanished from a
+readable file, or with their file, are deleted. `folder_counts` counts the outcomes by folder.
 """
 
 import json
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from memory_assets.errors import NotFoundError
-from memory_assets.language.guard import guarded, with_safe_names
+from memory_assets.language.guard import guard_scan, refuse_unsafe_names
 from memory_assets.models import FileScan, FileStamp, Kind, Refusal, Scan, Source, SourceItem
 from memory_assets.sources.files import shown_path
 from memory_assets.sources.readers import scan_files
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 _TABLES = ("source_items", "source_refusals", "source_hooks", "source_projects", "source_files")
-"""What is known of a source's files; each has the columns `source` and `path`."""
+"""Tables about a source's files; each has the columns `source` and `path`."""
 _LONGEST_SCAN = timedelta(minutes=10)
 REFUSALS = """
     (SELECT source, path, reason, mend, location, key FROM source_refusals UNION ALL
@@ -41,38 +41,38 @@ REFUSALS = """
      FROM extracted_features f JOIN memory_entries USING (content_hash) JOIN source_items i USING (key)
      WHERE f.fault IS NOT NULL)
 """
-"""What was refused or passed over as it was read, and what could not be analysed: the fields of `Refusal`."""
+"""Query for what was refused or passed over when read, and what could not be analysed: the fields of `Refusal`."""
 NEW_HOOKS = r"""
     (SELECT key, list(DISTINCT hook ORDER BY hook) AS hooks FROM source_hooks JOIN source_items ON key = target
      WHERE hook <> '' AND NOT contains(lower(concat_ws(' ', title, description, body)), lower(rtrim(hook, '.…'))) GROUP BY key)
 """
-"""What an index says of a file, unless the file says so itself."""
+"""Query for index lines about a file that the file does not contain itself."""
 DANGLING_HOOKS = r"""
     (SELECT h.path, hook, regexp_extract(target, '[^/]*$') AS file FROM source_hooks h
      WHERE NOT EXISTS (FROM source_files f
                        WHERE f.path = regexp_replace(h.path, '[^/]*$', '') || regexp_extract(target, '[^/]*$')))
 """
-"""Lines of an index that point to a file that is not there."""
+"""Query for index lines that point to a missing file."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScanOutcome:
-    """What one scan found."""
+    """The result of one scan."""
 
     files_read: int
     files_unchanged: int
     files_vanished: int
     items_by_kind: dict[str, int]
-    """Of all items now known from the source."""
+    """Counts of all the source's items, from this scan and earlier ones."""
     refusals: tuple[Refusal, ...]
-    """All that stand now, from this scan and earlier ones."""
+    """All current refusals, from this scan and earlier ones."""
     notes: tuple[str, ...]
     data_version: str
-    """Digest of all items and refusals of the source: equal when nothing has changed."""
+    """Digest of all items and refusals of the source: equal if nothing has changed."""
 
 
 def known_stamps(catalog: Catalog, source: Source) -> dict[str, FileStamp]:
-    """The stamp of every file of a source as of its last scan, by absolute path, without those of machines that share the catalog."""
+    """Return the stamps of a source's files as of its last scan, by absolute path, without those of other machines."""
     with catalog.read() as connection:
         rows = connection.execute(
             "SELECT path, size, mtime_ns, inode FROM source_files WHERE source = ? AND (machine IN ('', ?) OR NOT ?)",
@@ -82,15 +82,15 @@ def known_stamps(catalog: Catalog, source: Source) -> dict[str, FileStamp]:
 
 
 def scan_source(tenant: "Tenant", source: Source, known: Mapping[str, FileStamp]) -> Scan:
-    """Read the files of a source whose stamps are not the known ones. Only the tenant that the settings name has sources.
+    """Read the files of a source whose stamps differ from the known ones.
 
-    What another tenant knows of files, such as a copy of that tenant, stays.
-    A file whose name holds a secret is refused, unless the settings allow secrets.
+    Only the tenant that the settings name has sources; what another tenant, such as a copy, knows of files is kept. A file whose name
+    holds a secret is refused, unless the settings allow secrets.
     """
     settings = tenant.settings
     if not tenant.is_sources_tenant:
         return Scan(source, "", unchanged=tuple(known), notes=(f"The files belong to the tenant {settings.tenant!r}.",))
-    scan = without_moved(with_safe_names(scan_files(settings, source, known), known, settings.secrets), known)
+    scan = without_moved(refuse_unsafe_names(scan_files(settings, source, known), known, settings.secrets), known)
     if tenant.catalog.is_shared and scan.changed:
         with tenant.catalog.read() as connection:
             return without_namesakes(connection, scan, known)
@@ -98,9 +98,9 @@ def scan_source(tenant: "Tenant", source: Source, known: Mapping[str, FileStamp]
 
 
 def without_namesakes(connection: "DuckDBPyConnection", scan: Scan, known: Mapping[str, FileStamp]) -> Scan:
-    """The scan without files whose path or key belongs to a file of another machine that shares the catalog; notes name them.
+    """Remove from a scan the files whose path or key belongs to another machine that shares the catalog; notes name them.
 
-    Of a known file among them, which says something new of theirs, its last good items stay.
+    A known file among them keeps its last good items.
     """
     rows = connection.execute(
         """
@@ -117,7 +117,7 @@ def without_namesakes(connection: "DuckDBPyConnection", scan: Scan, known: Mappi
             kept += {file.path} & known.keys()
             notes.append(
                 f"{file.path} is not read, because {machine} has a file of that name in this store; rename it, or, if {machine} is "
-                f"gone, run `memory run --gone` with the path there."
+                f"gone, run `memory run --gone` with the path on {machine}."
             )
             _log.warning("%s", notes[-1])
         else:
@@ -126,33 +126,33 @@ def without_namesakes(connection: "DuckDBPyConnection", scan: Scan, known: Mappi
 
 
 def without_moved(scan: Scan, known: Mapping[str, FileStamp]) -> Scan:
-    """The scan without those missing folders of whose known files at least half were met elsewhere: they were moved, and not lost.
+    """Remove from a scan the missing folders that were moved: at least half of their known files were found elsewhere.
 
-    A file that is moved within a file system keeps its stamp, its inode among it.
+    A file that is moved within a file system keeps its stamp, including its inode.
     """
-    met = {file.stamp for file in scan.changed if file.digest and file.path not in known}
+    new = {file.stamp for file in scan.changed if file.digest and file.path not in known}
     moved: set[str] = set()
-    for folder in scan.unreadable if met else ():
+    for folder in scan.unreadable if new else ():
         stamps = [stamp for path, stamp in known.items() if path.startswith(f"{folder}/")]
-        if stamps and not Path(folder).exists() and 2 * len(met.intersection(stamps)) >= len(stamps):
+        if stamps and not Path(folder).exists() and 2 * len(new.intersection(stamps)) >= len(stamps):
             moved.add(folder)
     changed = tuple(file for file in scan.changed if file.path not in moved)
     return replace(scan, changed=changed, unreadable=tuple(folder for folder in scan.unreadable if folder not in moved))
 
 
 def refresh_source(tenant: "Tenant", source: Source) -> ScanOutcome:
-    """Bring the catalog to what the files of a source say now, without secrets and erased texts: their only way in."""
+    """Update the catalog from the current files of a source. It is their only way in; secrets and erased texts are left out."""
     known = known_stamps(tenant.catalog, source)
     return record_scan(tenant.catalog, read_source(tenant, source, known), known)
 
 
 def read_source(tenant: "Tenant", source: Source, known: Mapping[str, FileStamp]) -> Scan:
-    """As `scan_source`, with secrets as the settings say and without what was erased."""
-    return without_erased(guarded(scan_source(tenant, source, known), tenant.settings.secrets), Tombstones(tenant.state))
+    """Return `scan_source` with the settings' secret policy applied and without erased texts."""
+    return without_erased(guard_scan(scan_source(tenant, source, known), tenant.settings.secrets), Tombstones(tenant.state))
 
 
 def record_scan(catalog: Catalog, scan: Scan, known: Mapping[str, FileStamp]) -> ScanOutcome:
-    """Bring the catalog to what `scan`, which compared with the stamps `known`, found: one transaction, only where something differs."""
+    """Update the catalog from `scan`, which was compared with the stamps `known`, in one transaction, if anything differs."""
     vanished = vanished_paths(scan, known)
     if not (scan.changed or vanished):
         with catalog.read() as connection:
@@ -160,7 +160,7 @@ def record_scan(catalog: Catalog, scan: Scan, known: Mapping[str, FileStamp]) ->
             if before == (scan.root, list(scan.notes)):
                 return _outcome(connection, scan, 0)
     with catalog.write() as connection:
-        if catalog.is_shared:  # another machine may have taken a name since the files were read
+        if catalog.is_shared:  # another machine may have recorded such a file since the files were read
             scan = without_namesakes(connection, scan, known)
         for name in _TABLES:
             connection.execute(f"DELETE FROM {name} WHERE source = ? AND list_contains(?, path)", [scan.source, vanished])
@@ -177,7 +177,7 @@ def record_scan(catalog: Catalog, scan: Scan, known: Mapping[str, FileStamp]) ->
 
 
 def vanished_paths(scan: Scan, known: Iterable[str]) -> list[str]:
-    """The known files that a scan should have met and did not; what lies below a folder it could not look into is not among them."""
+    """Return the known files that a scan did not find, without those below an unreadable folder."""
     seen = {file.path for file in scan.changed} | set(scan.unchanged)
     unreadable = {PurePath(folder) for folder in scan.unreadable}
     return sorted(path for path in known if path not in seen and unreadable.isdisjoint(PurePath(path).parents))
@@ -185,19 +185,19 @@ def vanished_paths(scan: Scan, known: Iterable[str]) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class StoredItem:
-    """A source item as the catalog keeps it, from a file that can be read."""
+    """A source item in the catalog, from a readable file."""
 
     item: SourceItem
-    """Secrets in it are masked if the settings say so."""
+    """The item, with secrets masked if the settings say so."""
     path: Path
     digest: str
     """SHA-256 of the file."""
     hooks: tuple[str, ...]
-    """What the index of its silo says of it and the item does not say itself."""
+    """The silo's index lines about it that the item does not contain itself."""
 
 
 def read_items(catalog: Catalog, source: Source) -> list[StoredItem]:
-    """Return the items of a source as of the last scan, by path; files that cannot be read now have none."""
+    """Return the items of a source as of the last scan, by path, without unreadable files."""
     with catalog.read() as connection:
         rows = connection.execute(
             f"""
@@ -225,9 +225,9 @@ def _stored(row: dict[str, Any]) -> StoredItem:
 
 
 def drop_path(catalog: Catalog, path: Path) -> None:
-    """Drop what was read from a file, or below a folder, that is gone for good; the next run lets its memories rest.
+    """Delete the records of a file, or of a folder's files, that is gone for good; the next run deactivates its memories.
 
-    Of machines that share the catalog, what this one read goes; what others read goes only if this one read nothing there.
+    In a shared catalog this deletes the files that this machine read; only if there are none, those that other machines read.
     """
     shown = shown_path(str(path.absolute()))
     with catalog.write() as connection:
@@ -239,19 +239,19 @@ def drop_path(catalog: Catalog, path: Path) -> None:
             [socket.gethostname(), catalog.is_shared, shown, shown],
         ).fetchall()
         if not rows:
-            raise NotFoundError(f"Nothing is known from {shown}; `memory status --refused` names what is gone.")
+            raise NotFoundError(f"Nothing is known from {shown}; `memory status --refused` names missing files and folders.")
         for name in _TABLES:
             connection.execute(f"DELETE FROM {name} WHERE list_contains(?, path)", [[file for file, _ in rows]])
 
 
 def refusals(catalog: Catalog, source: Source | None = None) -> tuple[Refusal, ...]:
-    """Everything that is refused or passed over now, of one source or of all."""
+    """Return all current refusals, including what is passed over, of one source or all."""
     with catalog.read() as connection:
         return refusals_of(connection, source)
 
 
 def refusals_of(connection: "DuckDBPyConnection", source: Source | None = None) -> tuple[Refusal, ...]:
-    """The same, of an open catalog."""
+    """Return `refusals` from an open catalog."""
     rows = connection.execute(f"FROM {REFUSALS} WHERE source = coalesce(?, source) ORDER BY source, path, location", [source])
     return tuple(Refusal(Source(row[0]), *row[1:]) for row in rows.fetchall())
 
@@ -259,7 +259,7 @@ def refusals_of(connection: "DuckDBPyConnection", source: Source | None = None) 
 def _replace_files(
     connection: "DuckDBPyConnection", source: Source, files: Iterable[FileScan], watched: Mapping[PurePath, datetime]
 ) -> None:
-    """`watched` are folders of which files are known, each with the time from which a new file's time is when it was written."""
+    """Replace the records of the files read; `watched` maps known folders to the time from which new files' times are reliable."""
     read: dict[str, list[dict[str, Any]]] = {name: [] for name in _TABLES}
     for file in files:
         here = {"source": source, "path": file.path}
@@ -289,9 +289,9 @@ def _replace_files(
 
 
 def _item_row(item: SourceItem, file: FileScan, watched: Mapping[PurePath, datetime]) -> dict[str, Any]:
-    """A row of `source_items`. Without a stated time it gets its file's, as a guess unless it was written while its folder was watched.
+    """Make a row of `source_items`. An item without a time gets its file's, as a guess unless its folder was watched since before.
 
-    A file that was copied or brought back may have any time. The digest leaves the time out, so that a touched file keeps its first one.
+    A file that was copied or restored may have any time. The digest excludes the file's time, so that a touched file keeps its first one.
     """
     row: dict[str, Any] = {field.name: getattr(item, field.name) for field in fields(item)} | {"metadata": _json(item.metadata)}
     digest = md5(json.dumps(row, ensure_ascii=False, default=str).encode("utf-8", "replace"), usedforsecurity=False)
@@ -338,25 +338,25 @@ _FILES = f"""
 
 @dataclass(slots=True)
 class FolderStatus:
-    """What became of what lies in one folder now: `taken_in`, `refused`, `passed_over` and `waiting` add up to `entries`."""
+    """Counts of one folder's entries by outcome: `taken_in`, `refused`, `passed_over` and `waiting` add up to `entries`."""
 
     source: Source
     folder: str
     entries: int = 0
-    """Files, and in a folder of memories its subfolders too."""
+    """Files, and in a folder of memories also its subfolders."""
     taken_in: int = 0
     guessed: int = 0
-    """Of those taken in: kind or time is guessed."""
+    """Of `taken_in`, those with a guessed kind or time."""
     refused: int = 0
     passed_over: int = 0
     waiting: int = 0
     """New or changed since the last run."""
     kept: int = 0
-    """Known files that cannot be looked at now, because the folder is gone or closed; not among `entries`."""
+    """Known files in a missing or unreadable folder; not included in `entries`."""
 
 
 def scan_sources(tenant: "Tenant") -> list[Scan]:
-    """How the sources are now, compared by `stat`, so that only new files are read; a tenant that the settings do not name has none."""
+    """Scan the sources, reading only files whose stamps changed; empty for a tenant that the settings do not name."""
     if not tenant.is_sources_tenant:
         return []
     sources = (Source.CLAUDE_SILO, Source.PAI_SEED, Source.PAI_LEARNING)
@@ -366,7 +366,7 @@ def scan_sources(tenant: "Tenant") -> list[Scan]:
 def folder_counts(
     connection: "DuckDBPyConnection", scans: Iterable[Scan], guessed: Mapping[str, object]
 ) -> Iterable[FolderStatus]:
-    """Count by folder, in the order of their paths; `guessed` are the files of which a kind or time is guessed."""
+    """Count outcomes by folder, in order of paths; `guessed` holds the files with a guessed kind or time."""
     outcomes: dict[str, str] = dict(connection.execute(_FILES).fetchall())
     folders: dict[str, FolderStatus] = {}
     for scan in scans:

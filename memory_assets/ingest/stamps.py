@@ -1,7 +1,7 @@
-"""Stamps: short texts that differ when there is something to take in. None needs Dagster.
+"""Stamps: short strings that change when there is something to take in. They do not need Dagster.
 
-Those of sources come from `stat`. That of a store is its random id and the versions of its tables: a tenant that was made anew, or
-restored, has another id.
+A source's stamp comes from `stat`. A store's stamp consists of its random id and its tables' versions: a tenant that was created again or
+restored has another id.
 """
 
 import json
@@ -34,35 +34,35 @@ _DERIVED = ("brief.json", "known_names.json")
 """Files that runs write."""
 _RECALLED = "access"
 """The access log."""
-NOTE = "settled.json"
-"""The world that the last run left."""
+FINGERPRINT_FILE = "settled.json"
+"""The `RunFingerprint` after the last run."""
 _NOT_READ = ("backups.json", "keys/*", "noted.json", "projects.json")
-"""Patterns of kept files that no run reads. What is derived, the stores among it, counts apart."""
+"""Patterns of kept files that no run reads. Derived files, the stores included, are in `RunFingerprint.derived`."""
 
 
 def source_stamp(tenant: Tenant, source: Source) -> str:
-    """The state of a source and of the store that takes it in; `ABSENT` if there is nothing.
+    """Return the stamp of a source and of the store that takes it in; `ABSENT` if the source has no files.
 
-    A tenant that was created again or restored from a copy has taken in nothing yet.
+    The store is included because a tenant that was created again or restored has taken in nothing yet.
     """
     files = stat_stamp(tenant.settings, source)
     return _digest(files, tenant.state.stamp()) if files else ABSENT
 
 
 @dataclass(frozen=True, slots=True)
-class World:
-    """Digests of everything that a run of `remember` reads and writes, as `stat` tells it. Equal worlds need no run."""
+class RunFingerprint:
+    """Digests, by `stat`, of everything that a run of `remember` reads and writes. If they are equal, no run is needed."""
 
     given: str
     """Sources, settings, installed packages, this program, the pipeline, the tenant's own files, the date."""
     recalled: str
-    """The access log, which only the scores depend on."""
+    """The access log, which affects only the scores."""
     derived: str
     """The tables, the catalog, the brief, the known names."""
 
     @classmethod
-    def look(cls, tenant: Tenant) -> "World":
-        """The world now."""
+    def take(cls, tenant: Tenant) -> "RunFingerprint":
+        """Compute the current digests."""
         settings, folder = tenant.settings, tenant.folder
         return cls(
             given=_digest(
@@ -87,12 +87,11 @@ def _is_given(name: str) -> bool:
 
 
 def _package_folders() -> list[Path]:
-    """Where packages are installed: an installation changes the folder. A checkout of this program changes for other reasons."""
+    """Return the folders of installed packages, which every installation changes, without a checkout of this program."""
     return [folder for folder in map(Path, sys.path[1:]) if folder != _PROGRAM.parent or folder.name == "site-packages"]
 
 
 def _pipeline_folders(pipeline: str) -> list[Path]:
-    """The folder that a spaCy pipeline lies in; none for the bundled one, which is part of this program."""
     folder = Path(pipeline).expanduser()
     if folder.is_dir():
         return [folder]
@@ -101,7 +100,7 @@ def _pipeline_folders(pipeline: str) -> list[Path]:
 
 
 def table_stamp(tenant: Tenant) -> str:
-    """A stamp that every commit changes, compactions among them. Of tables in a folder it needs no LanceDB."""
+    """Return a stamp that every commit changes, including compactions. For tables in a folder it does not need LanceDB."""
     number, location = tenant.state.stamp(), tenant.location
     if location.is_folder:
         return f"{number}.{location.version('memories')}.{location.version('relations')}"
@@ -109,7 +108,7 @@ def table_stamp(tenant: Tenant) -> str:
 
 
 def table_stamps(settings: "Settings") -> dict[str, str | None]:
-    """`table_stamp` of every tenant, or what else every commit changes; None if its tables cannot be read."""
+    """Return a stamp of every tenant that every commit changes, such as `table_stamp`; None if its tables cannot be read."""
     noted = open_states(settings).stamps() if "://" in (settings.vectors_uri or "") else None
     return {name: noted.get(name) if noted is not None else _table_stamp(settings, name) for name in tenant_names(settings)}
 
@@ -122,7 +121,7 @@ def _table_stamp(settings: "Settings", name: str) -> str | None:
 
 
 def stored_stamp(tenant: Tenant) -> str:
-    """The state of memories and stated relations: how many, and when the last was written. Compacting leaves it as it is."""
+    """Return a stamp of the memories and stated relations: their numbers and last write times. Compaction does not change it."""
     memories, relations = tenant.memories, tenant.relations
     return f"{len(memories)}-{memories.newest('updated_at')}.{len(relations)}-{relations.newest('created_at')}"
 
@@ -131,11 +130,10 @@ def _digest(*parts: object) -> str:
     return blake2b(json.dumps(parts, sort_keys=True).encode(), digest_size=16).hexdigest()
 
 
-def _files(folder: Path, left_out: Collection[str]) -> Iterator[Path]:
-    """The files below a folder, in order, without those that are called so, or lie in a folder that is."""
+def _files(folder: Path, excluded: Collection[str]) -> Iterator[Path]:
     for here, folders, files in os.walk(folder):
-        folders[:] = sorted(name for name in folders if name not in left_out)
-        yield from (Path(here, name) for name in sorted(files) if name not in left_out)
+        folders[:] = sorted(name for name in folders if name not in excluded)
+        yield from (Path(here, name) for name in sorted(files) if name not in excluded)
 
 
 def _stats(paths: Iterable[Path]) -> list[str]:

@@ -1,4 +1,4 @@
 """Install the memory into assistants.
 
-A ConflictError means that nothing was changed, because other files are there or the user's settings are not JSON.
+ConflictError: the folder holds other files, or the user's settings are not JSON; nothing was changed.
 """

@@ -1,6 +1,6 @@
-"""Text to features.
+"""Text to features: analysis, embedding, secrets and the judging of statements.
 
-`import spacy` brings spaCy's whole command line for one function, `spacy.info`, which nothing here calls: a third of its time.
+`import spacy` spends a third of its time on spaCy's command line, for `spacy.info`, which nothing here calls. A stand-in avoids that.
 """
 
 import sys

@@ -1,9 +1,9 @@
-"""How likely a newer statement replaces an older one: "The choir meets on Tuesday", "Rehearsals have moved to Thursday".
+"""Probability that a newer statement replaces an older one: "The choir meets on Tuesday", "Rehearsals have moved to Thursday".
 
-A logistic regression weighs what the words of both show, whatever the embedder: which words have a partner in the other, what stands
-alone on each side (values, names, qualifiers as in "the small freezer"), where the two differ, and whether the newer says that
-something changed. `tools/change_judge.py` trains it on worlds of facts that changed among facts that did not, and writes
-`changes.json`. The network of `memory_assets.language.judge` reads both, and sees different things: the two are weighed together.
+A logistic regression scores the words of both, independently of the embedder: which words have a partner in the other statement, what
+occurs on one side only (values, names, qualifiers as in "the small freezer"), where the two differ, and whether the newer announces a
+change. `tools/change_judge.py` trains it on sets of facts, some of which changed, and writes `changes.json`. The network of
+`memory_assets.language.judge` reads both texts and catches different cases, so the two probabilities are combined.
 """
 
 import json
@@ -20,45 +20,45 @@ import numpy as np
 
 from memory_assets.arrays import Values
 from memory_assets.language.english import pattern, word_set
-from memory_assets.language.judge import Relation, relations
+from memory_assets.language.judge import Relation, relation_probabilities
 from memory_assets.language.statements import Statement, exchange_values, is_event, is_number, other_values, read_statement
 from memory_assets.language.words import fold
 
 MODEL = Path(__file__).with_name("changes.json")
 _WORDS, _READ, _BASE = 0.26, 0.9, 0.82
-"""Weights of the log odds of the regression over words and of the network, and what is added."""
+"""Weights of the log odds of the regression and of the network, and the intercept."""
 _SURE, _PERHAPS = 0.85, 0.5
-"""Probability by both from which the older is outdated, and from which the newer is shown before it."""
-_LEAST = 1e-4
-"""Probability from which log odds are told apart."""
+"""Combined probability from which the older statement is outdated, and from which the newer is ranked before it."""
+_MIN_PROBABILITY = 1e-4
+"""Probabilities are clipped to this before log odds are taken."""
 _SHORT = 5
-"""Words of a topic from which a text that does not say that something changed must exchange a value or a name."""
-_LEAST_KIN = 4
+"""Above this many topic words, a text that announces no change must exchange a value or a name."""
+_MIN_KIN_LETTERS = 4
 _KIN_SHORTER, _KIN_LONGER = 0.72, 0.55
-"""Letters, and shares of the shorter and the longer word, that forms of one word begin with alike."""
+"""Minimum common prefix of two forms of one word: letters, share of the shorter word, share of the longer word."""
 
 
 def is_kin(one: str, other: str) -> bool:
-    """Whether two folded words may be forms of one: "reception", "receptionist"."""
+    """Return whether two folded words may be forms of one word: "reception", "receptionist"."""
     if one == other:
         return True
     shorter, longer = sorted(map(len, (one, other)))
-    if shorter < _LEAST_KIN:
+    if shorter < _MIN_KIN_LETTERS:
         return False
-    common = next((place for place, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), shorter)
-    return common >= max(_LEAST_KIN, _KIN_SHORTER * shorter) and common >= _KIN_LONGER * longer
+    common = _common_prefix(one, other)
+    return common >= max(_MIN_KIN_LETTERS, _KIN_SHORTER * shorter) and common >= _KIN_LONGER * longer
 
 
 @dataclass(frozen=True, slots=True)
 class _Side:
-    """One of two statements beside the other."""
+    """A statement compared with another one."""
 
     statement: Statement
     content: tuple[str, ...]
     shared: frozenset[str]
-    """Words, not numbers, with a partner in the other statement."""
+    """Words, numbers excluded, with a partner in the other statement."""
     alone: frozenset[str]
-    """Words without one."""
+    """Words and numbers without a partner."""
 
     @property
     def coverage(self) -> float:
@@ -70,7 +70,7 @@ class _Side:
 
     @property
     def is_qualified(self) -> bool:
-        """Whether a word before a shared one stands on this side alone: "the small freezer"."""
+        """Whether a word before a shared word occurs on this side only: "the small freezer"."""
         return any(
             word in self.shared
             and before in self.alone
@@ -81,7 +81,7 @@ class _Side:
 
     @property
     def is_narrowed(self) -> bool:
-        """Whether a word after a shared one and a preposition stands on this side alone: "the pitch for Aurora"."""
+        """Whether a word after a shared word and a preposition occurs on this side only: "the pitch for Aurora"."""
         found = self.statement.words
         return any(
             word in self.shared and between in word_set("replacements.narrowing") and after in self.alone and not is_number(after)
@@ -98,17 +98,16 @@ class _Side:
 
 
 def announces(text: str) -> bool:
-    """Whether a text says that something changed."""
+    """Return whether a text says that something changed."""
     return bool(pattern("statements.change").search(text) or pattern("replacements.announcing").search(text))
 
 
 def is_hearsay(text: str) -> bool:
-    """Whether a text tells what somebody else says, thinks or claims: "Anke says the budget is 0.3 %", "laut Anke", "angeblich"."""
+    """Return whether a text reports what somebody else says or thinks: "Anke says the budget is 0.3 %", "laut Anke", "angeblich"."""
     return bool(pattern("replacements.hearsay").search(text))
 
 
-def _common(one: Sequence[str], other: Sequence[str]) -> int:
-    """How many words two texts begin with alike."""
+def _common_prefix(one: Sequence[str], other: Sequence[str]) -> int:
     return next((place for place, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
 
 
@@ -130,7 +129,7 @@ def _sides(old: str, new: str) -> tuple[_Side, _Side]:
 
 
 def _ends(new: _Side, old: _Side) -> bool:
-    """Whether the newer statement says near the last word or a name of the older one that something ended."""
+    """Return whether the newer statement says, near the last word or a name of the older one, that something ended."""
     values = {old.content[-1], *old.statement.names} - old.alone
     said = new.statement.words
     near = [
@@ -143,7 +142,7 @@ def _ends(new: _Side, old: _Side) -> bool:
 
 
 def features(old: str, new: str) -> dict[str, float]:
-    """What the judge weighs of an older and a newer statement."""
+    """Return the features of an (older, newer) pair by name, as `changes.json` weighs them."""
     one, other = _sides(old, new)
     was, now = one.statement, other.statement
     says, past = announces(new), bool(pattern("replacements.ended").search(new))
@@ -155,8 +154,8 @@ def features(old: str, new: str) -> dict[str, float]:
     gaps = [each for each in codes if each[0] != "equal"]
     shorter, longer = sorted((len(was.words), len(now.words)))
     order, order_shorter = common / longer, common / shorter
-    prefix = _common(was.words, now.words)
-    suffix = _common(was.words[: prefix - 1 if prefix else None : -1], now.words[: prefix - 1 if prefix else None : -1])
+    prefix = _common_prefix(was.words, now.words)
+    suffix = _common_prefix(was.words[: prefix - 1 if prefix else None : -1], now.words[: prefix - 1 if prefix else None : -1])
     begun = sum(word in one.content and not is_number(word) for word in was.words[:prefix])
     middles = [
         [word for word in side.statement.words[prefix : len(side.statement.words) - suffix] if word in side.alone]
@@ -232,26 +231,26 @@ def features(old: str, new: str) -> dict[str, float]:
 
 @dataclass(frozen=True, slots=True)
 class ChangeModel:
-    """A logistic regression over the features."""
+    """A logistic regression over `features`."""
 
     weights: dict[str, float]
     intercept: float
     perhaps: float
-    """Probability from which the newer statement of a pair that the network does not read is shown before the older, if both are found."""
+    """Without the network: probability from which a search that finds both statements ranks the newer before the older."""
 
     def probability(self, found: dict[str, float]) -> float:
-        """Of a change, given the features of a pair."""
+        """Return the probability of a change, given the features of a pair."""
         return 1 / (1 + exp(-self.intercept - sum(self.weights[name] * value for name, value in found.items())))
 
 
 @cache
 def change_model() -> ChangeModel:
-    """What `tools/change_judge.py` wrote."""
+    """Return the model that `tools/change_judge.py` wrote."""
     return ChangeModel(**json.loads(MODEL.read_text(encoding="utf-8")))
 
 
 def is_ruled_out(old: str, new: str) -> bool:
-    """Whether the newer statement cannot replace the older one: one tells history, the newer what is only thought of, both events."""
+    """Return whether a rule excludes a change: one tells history, the newer only a possibility, or both are events."""
     one, other = read_statement(old), read_statement(new)
     if is_event(old) and is_event(new):
         return not announces(new) or exchange_values(old, new)
@@ -273,24 +272,25 @@ def is_ruled_out(old: str, new: str) -> bool:
 
 
 class Change(NamedTuple):
-    """A newer statement that replaces an older one, or may."""
+    """A newer statement that replaces, or may replace, an older one."""
 
     probability: float
     is_sure: bool
-    """Whether the older one is outdated; else the newer one is only shown before it, if both are found."""
+    """Whether the older statement is outdated. If not, a search that finds both only ranks the newer first."""
     by_words: float = 1.0
-    """How likely it is by the words alone, which tell better than the network which of the two is newer."""
+    """Probability by the words alone, which tell better than the network which of the two is newer."""
 
 
 def find_changes(pairs: Sequence[tuple[str, str]], read_from: Sequence[float]) -> list[Change | None]:
-    """What the newer statement of each (older, newer) pair is to the older one; None if it hardly replaces it.
+    """Return the change in each (older, newer) pair of statements, or None where a change is unlikely.
 
-    The words alone do not tell "it has moved to otter" from what remains true, "its backup runs at three": an older statement is outdated
-    only where the network says so, too. The weights of both were trained on the changed facts of `benchmarks/sets/stores_train`.
+    Words alone cannot separate "it has moved to otter" from "its backup runs at three", which leaves the older statement true. So an
+    older statement is outdated only if the network agrees. The weights of both were trained on the changed facts of
+    `benchmarks/sets/stores_train`.
 
     Args:
         pairs: the statements.
-        read_from: the probability by words from which the network reads each pair, which takes milliseconds.
+        read_from: for each pair, the probability by words from which the network, which takes milliseconds, reads it.
     """
     model = change_model()
     by_words = np.array([judge_change(old, new) for old, new in pairs])
@@ -299,10 +299,10 @@ def find_changes(pairs: Sequence[tuple[str, str]], read_from: Sequence[float]) -
         place
         for place, (old, new) in enumerate(pairs)
         if by_words[place] >= read_from[place]
-        and (announces(new) or not (is_event(old) and is_event(new)))  # of two events the later is another time
+        and (announces(new) or not (is_event(old) and is_event(new)))  # two events are two occasions, not a change
         and not pattern("replacements.unreal").search(new)
     ]
-    shares = relations([_undated(*pairs[place]) for place in asked])
+    shares = relation_probabilities([_undated(*pairs[place]) for place in asked])
     differ = (shares[:, Relation.CHANGED] + shares[:, Relation.OPPOSITE]).astype(np.float64)
     probability[asked] = 1 / (1 + np.exp(-(_log_odds(by_words[asked]) * _WORDS + _log_odds(differ) * _READ + _BASE)))
     sure[asked], perhaps[asked] = probability[asked] >= _SURE, probability[asked] >= _PERHAPS
@@ -315,18 +315,18 @@ def find_changes(pairs: Sequence[tuple[str, str]], read_from: Sequence[float]) -
 
 
 def _undated(old: str, new: str) -> tuple[str, str]:
-    """Two statements without the day since when they hold, which the network takes for what they say; as they are if only that differs."""
+    """Remove each statement's "since <day>", which misleads the network, unless the statements differ in nothing else."""
     one, other = (" ".join(pattern("replacements.dated").sub("", text).split()) for text in (old, new))
     return (old, new) if one == other else (one, other)
 
 
 def _log_odds(probability: Values) -> Values:
-    likely = np.clip(probability, _LEAST, 1 - _LEAST)
-    return np.asarray(np.log(likely / (1 - likely)))
+    clipped = np.clip(probability, _MIN_PROBABILITY, 1 - _MIN_PROBABILITY)
+    return np.asarray(np.log(clipped / (1 - clipped)))
 
 
 def judge_change(old: str, new: str) -> float:
-    """How likely a newer statement replaces an older one by their words, 0 to 1."""
+    """Return the probability, by words alone, that a newer statement replaces an older one."""
     one, other = _sides(old, new)
     differ = bool(other.alone or one.alone) or one.statement.denials != other.statement.denials
     differ = differ or one.statement.values != other.statement.values
@@ -334,7 +334,7 @@ def judge_change(old: str, new: str) -> float:
 
 
 def with_subject(text: str, about: str, other: str) -> str:
-    """A statement behind the words of its title or heading that the other statement names and it does not."""
+    """Prefix a statement with the words of its title or heading that only the other statement contains."""
     mine, theirs = read_statement(text).content, read_statement(other).content
     missing = [
         word
@@ -344,7 +344,7 @@ def with_subject(text: str, about: str, other: str) -> str:
     return f"{' '.join(missing)}: {text}" if missing else text
 
 
-def keys_of(text: str) -> list[str]:
-    """By what a statement is looked up: the beginnings of the words that carry its topic."""
+def topic_keys(text: str) -> list[str]:
+    """Return a statement's index keys: the first five letters of each folded topic word, without numbers and titles."""
     content = read_statement(text).content
     return sorted({fold(word)[:5] for word in content if not is_number(word) and word not in word_set("replacements.titles")})

@@ -1,4 +1,4 @@
-"""The English words and phrases of `english.toml`, which rules of several rooms read."""
+"""The English words and phrases of `english.toml`, which rules of several packages use."""
 
 import re
 import tomllib
@@ -11,8 +11,8 @@ FILE = Path(__file__).with_name("english.toml")
 
 @cache
 def table(name: str) -> Any:
-    """The value under a dotted name."""
-    value: Any = _everything()
+    """Return the value under a dotted name."""
+    value: Any = _read_file()
     for part in name.split("."):
         value = value[part]
     return value
@@ -20,13 +20,13 @@ def table(name: str) -> Any:
 
 @cache
 def word_set(name: str) -> frozenset[str]:
-    """The words of a list."""
+    """Return the words of a list."""
     return frozenset(table(name).split())
 
 
 @cache
 def phrases(name: str) -> str:
-    """The regular expression of a phrase or a list of phrases; `{other}` stands for the phrase `other` of the same table."""
+    """Return the regular expression for a phrase or list of phrases; `{other}` expands to the phrase `other` of the same table."""
     listed = table(name)
     expression = listed if isinstance(listed, str) else "|".join(listed)
     section = name.rpartition(".")[0]
@@ -35,10 +35,10 @@ def phrases(name: str) -> str:
 
 @cache
 def pattern(name: str) -> re.Pattern[str]:
-    """A phrase or a list of phrases, to be looked for in any casing."""
+    """Compile a phrase or list of phrases, ignoring case."""
     return re.compile(phrases(name), re.IGNORECASE)
 
 
 @cache
-def _everything() -> dict[str, Any]:
+def _read_file() -> dict[str, Any]:
     return tomllib.loads(FILE.read_text(encoding="utf-8"))

@@ -1,8 +1,8 @@
-"""What a text names: known names, what spelling shows, and what a statistical model and capitals make likely.
+"""The entities that a text mentions: known names, spellings such as paths, and guesses of a statistical model or from capitals.
 
-What is certain wins over every guess that it touches, except that a guess of an organisation or an event may take in a known name that is
-a part of it ("Redis Labs", "Kafka Summit"). A single unknown name that a model takes for a place or an organisation is a NAME: a missing
-type can be mended later, a wrong one misleads.
+A certain mention wins over every guess that it overlaps, except that a guessed organisation or event may contain a known name
+("Redis Labs", "Kafka Summit"). A single unknown name that the model labels a place or an organisation becomes a NAME: a missing type can
+be corrected later, a wrong one misleads.
 """
 
 import re
@@ -37,22 +37,22 @@ _CAMEL_CASE = re.compile(r"^(?!Mc|Mac|De|Di|La|Le|O')[A-Z][a-z]+[A-Z]")
 _TYPE_BY_HEAD = {
     word: kind for kind in (EntityType.ORG, EntityType.LOC, EntityType.EVENT) for word in word_set(f"names.head_{kind.lower()}")
 }
-"""What the last word of a capitalised name says about its kind, whatever a model thinks."""
+"""Last word of a capitalised name -> its type, which overrides the model."""
 
 
 def find_mentions(doc: "Doc", gazetteer: Gazetteer, insets: Sequence[Inset] = ()) -> list[Mention]:
-    """What `doc` names, left to right, without overlaps in prose; all names within one piece of code stand at its place."""
+    """Return the mentions in `doc`, left to right, without overlaps in prose; every name in a piece of code spans that whole piece."""
     known = list(_known(doc, gazetteer))
-    certain = _longest(
+    certain = _drop_overlaps(
         [
             *_places(doc, gazetteer),
             *(mention for mention in known if mention.certain),
             *(inset.mention for inset in insets if inset.mention),
             *_projects(doc, gazetteer),
-            *_beside_what_they_are(doc, gazetteer),
+            *_from_context(doc, gazetteer),
         ]
     )
-    guesses = _longest(
+    guesses = _drop_overlaps(
         [
             *(mention for mention in known if not mention.certain),
             *_statistical(doc, gazetteer),
@@ -61,23 +61,25 @@ def find_mentions(doc: "Doc", gazetteer: Gazetteer, insets: Sequence[Inset] = ()
         ]
     )
     opaque = [inset for inset in insets if inset.opaque]
-    kept = [guess for guess in guesses if _may_stand(guess, certain) and not any(_overlap(guess, inset) for inset in opaque)]
-    stated = [mention for mention in certain if not any(_overlap(mention, guess) for guess in kept)]
-    return sorted([*stated, *kept, *_coded(insets, gazetteer)], key=lambda mention: mention.start)
+    kept = [guess for guess in guesses if _is_tenable(guess, certain) and not any(_overlap(guess, inset) for inset in opaque)]
+    uncovered = [mention for mention in certain if not any(_overlap(mention, guess) for guess in kept)]
+    return sorted([*uncovered, *kept, *_mentions_in_code(insets, gazetteer)], key=lambda mention: mention.start)
 
 
 def find_listed(part: Part, gazetteer: Gazetteer) -> list[Mention]:
-    """What a part in another language than English names beyond doubt: listed names as they are written, and what spelling shows."""
+    """Return the certain mentions in a part that is not English: listed names as they are written, and what spelling shows."""
     listed = [
         hit.mention
         for hit in gazetteer.find(part.text)
         if not hit.opens and (hit.entry.certainty is Certainty.CERTAIN or not hit.mention.text.islower())
     ]
     spelt = [inset.mention for inset in part.insets if inset.mention]
-    return sorted([*_longest([*spelt, *listed]), *_coded(part.insets, gazetteer)], key=lambda mention: mention.start)
+    return sorted(
+        [*_drop_overlaps([*spelt, *listed]), *_mentions_in_code(part.insets, gazetteer)], key=lambda mention: mention.start
+    )
 
 
-def _coded(insets: Iterable[Inset], gazetteer: Gazetteer) -> Iterator[Mention]:
+def _mentions_in_code(insets: Iterable[Inset], gazetteer: Gazetteer) -> Iterator[Mention]:
     for inset in insets:
         if inset.form is Form.CODE:
             for mention in find_in_code(inset.written, gazetteer):
@@ -85,7 +87,7 @@ def _coded(insets: Iterable[Inset], gazetteer: Gazetteer) -> Iterator[Mention]:
 
 
 def find_in_code(code: str, gazetteer: Gazetteer) -> Iterator[Mention]:
-    """What code names beyond doubt: software and the graph's names, files, variables and addresses."""
+    """Yield the certain mentions in code: software and the graph's names, files, variables and addresses."""
     for hit in gazetteer.find(code):
         if hit.entry.certainty in {Certainty.CERTAIN, Certainty.KNOWN}:
             yield hit.mention
@@ -95,7 +97,7 @@ def find_in_code(code: str, gazetteer: Gazetteer) -> Iterator[Mention]:
 
 
 def as_entities(mentions: Sequence[Mention]) -> tuple[Entity, ...]:
-    """The mentioned names in order, each under one type: the certain one, else the first but NAME."""
+    """Return each mentioned name once, in order, under one type: that of a certain mention, else the first other than NAME."""
     ranked = sorted(mentions, key=lambda mention: (not mention.certain, mention.type == EntityType.NAME))
     types: dict[str, EntityType] = {}
     for mention in ranked:
@@ -112,12 +114,12 @@ def _known(doc: "Doc", gazetteer: Gazetteer) -> Iterator[Mention]:
         lower = hit.mention.text.islower() and hit.entry.certainty in {Certainty.KNOWN, Certainty.GIVEN}
         if span is None or (lower and not _is_name_in_lower_case(span, hit.entry)):
             continue
-        if not hit.opens or _opens_as_name(span):
+        if not hit.opens or _is_name_at_start(span):
             yield _with_surname(hit.mention, span, gazetteer)
 
 
 def _with_surname(mention: Mention, span: "Span", gazetteer: Gazetteer) -> Mention:
-    """A software name together with the capitalised word that names its part: "Docker Desktop", "Redis Streams"."""
+    """Extend a software name by the capitalised word that names a part of it: "Docker Desktop", "Redis Streams"."""
     doc, end = span.doc, span.end
     if not mention.certain or mention.type not in _FAMILIES or not mention.text[0].isupper():
         return mention
@@ -132,8 +134,8 @@ def _with_surname(mention: Mention, span: "Span", gazetteer: Gazetteer) -> Menti
     return Mention(mention.start, whole.end_char, doc.text[mention.start : whole.end_char], mention.type)
 
 
-def _opens_as_name(span: "Span") -> bool:
-    """Whether a sentence's first word, which has a capital anyway, is the name it is spelt like."""
+def _is_name_at_start(span: "Span") -> bool:
+    """Return whether a sentence's first word, which has a capital in any case, is used as a name."""
     follower = span.doc[span.end] if span.end < len(span.doc) else None
     if follower is not None and follower.pos_ in {"DET", "PRON"}:
         return False
@@ -141,7 +143,7 @@ def _opens_as_name(span: "Span") -> bool:
 
 
 def _is_name_in_lower_case(span: "Span", entry: Entry) -> bool:
-    """Whether a name typed without capitals is used as one ("asked grace", not "with a certain grace")."""
+    """Return whether a name typed without capitals is used as a name ("asked grace", not "with a certain grace")."""
     if len(span) > 1:
         return True
     if span.start > 0 and span.doc[span.start - 1].pos_ in {"DET", "ADJ", "NUM"}:
@@ -150,16 +152,16 @@ def _is_name_in_lower_case(span: "Span", entry: Entry) -> bool:
 
 
 def _projects(doc: "Doc", gazetteer: Gazetteer) -> Iterator[Mention]:
-    """The name in "Project Atlas" and "the Atlas repository"."""
+    """Yield the project in "Project Atlas" and "the Atlas repository"."""
     for match in _PROJECT.finditer(doc.text):
         group = match.lastgroup or "after"
-        span = _trimmed(doc, doc.char_span(match.start(group), match.end(group)), gazetteer)
+        span = _trim(doc, doc.char_span(match.start(group), match.end(group)), gazetteer)
         if span is not None and not gazetteer.knows(span.text):
             yield Mention(span.start_char, span.end_char, span.text, EntityType.PROJECT)
 
 
 def _places(doc: "Doc", gazetteer: Gazetteer) -> Iterator[Mention]:
-    """The town in "in Sofia, Bulgaria"."""
+    """Yield the town in "in Sofia, Bulgaria"."""
     for match in _PLACE_OF.finditer(doc.text):
         after = next(gazetteer.find(doc.text[match.end() :]), None)
         if after and after.mention.start == 0 and after.mention.type == EntityType.LOC:
@@ -169,14 +171,14 @@ def _places(doc: "Doc", gazetteer: Gazetteer) -> Iterator[Mention]:
 def _statistical(doc: "Doc", gazetteer: Gazetteer) -> Iterator[Mention]:
     for entity in doc.ents:
         kind = STATISTICAL_TYPES.get(entity.label_)
-        span = _trimmed(doc, entity, gazetteer) if kind else None
+        span = _trim(doc, entity, gazetteer) if kind else None
         if kind is None or span is None:
             continue
         if span.text.isupper():  # abbreviations that no list knows are mostly jargon
             continue
         if len(span) > 1:
             kind = _TYPE_BY_HEAD.get(span[-1].text, kind)
-        elif _CAMEL_CASE.search(span.text):  # "OneDrive": what is spelt like this was made by somebody
+        elif _CAMEL_CASE.search(span.text):  # "OneDrive": a made-up name, of unknown type
             kind = EntityType.NAME
         elif _opens_sentence(doc, span.start):
             if not is_used_as_name(span) or kind == EntityType.LOC:
@@ -186,8 +188,8 @@ def _statistical(doc: "Doc", gazetteer: Gazetteer) -> Iterator[Mention]:
         yield Mention(span.start_char, span.end_char, span.text, kind, certain=False)
 
 
-def _beside_what_they_are(doc: "Doc", gazetteer: Gazetteer) -> Iterator[Mention]:
-    """The name beside what bears it: "our rabbit Flopsy", "Sparkle the cat"; and who is helped: "helped Jeffery debug"."""
+def _from_context(doc: "Doc", gazetteer: Gazetteer) -> Iterator[Mention]:
+    """Yield names of animals ("our rabbit Flopsy", "Sparkle the cat") and of people who are helped ("helped Jeffery debug")."""
     for token in doc[:-1]:
         after = token.nbor()
         follower = after.nbor() if after.i + 1 < len(doc) else None
@@ -202,16 +204,16 @@ def _beside_what_they_are(doc: "Doc", gazetteer: Gazetteer) -> Iterator[Mention]
 
 
 def _capitalised(doc: "Doc", gazetteer: Gazetteer) -> Iterator[Mention]:
-    """Two to four capitalised words in a row, other than at the mere opening of a sentence."""
+    """Yield runs of two to four capitalised words, without a sentence's first word unless it may begin a name."""
     for match in _CAPITALISED_RUN.finditer(doc.text):
-        span = _trimmed(doc, doc.char_span(*match.span(), alignment_mode="contract"), gazetteer)
+        span = _trim(doc, doc.char_span(*match.span(), alignment_mode="contract"), gazetteer)
         if span is not None and " " in span.text and not span.text.isupper():
             kind = _TYPE_BY_HEAD.get(span[-1].text, EntityType.NAME)
             yield Mention(span.start_char, span.end_char, span.text, kind, certain=False)
 
 
 def _quoted(doc: "Doc", gazetteer: Gazetteer) -> Iterator[Mention]:
-    """Quoted titles: short, every longer word capitalised; anything else in quotes is what somebody said."""
+    """Yield quoted titles: at most five words, the longer ones capitalised. Other quotations are speech."""
     for match in _QUOTED.finditer(doc.text):
         words = match[2].split()
         is_title = all(word[0].isupper() or len(word) < 4 for word in words) and match[2][-1] not in ".!?,"
@@ -219,8 +221,8 @@ def _quoted(doc: "Doc", gazetteer: Gazetteer) -> Iterator[Mention]:
             yield Mention(*match.span(2), match[2], EntityType.NAME, certain=False)
 
 
-def _trimmed(doc: "Doc", span: "Span | None", gazetteer: Gazetteer) -> "Span | None":
-    """A guess without words at its ends that cannot be a name; None if an ignored word, a number or an identifier is left."""
+def _trim(doc: "Doc", span: "Span | None", gazetteer: Gazetteer) -> "Span | None":
+    """Strip words that cannot begin or end a name; return None if the rest is an ignored word, a number or an identifier."""
     if span is None:
         return None
     start, end = span.start, span.end
@@ -251,8 +253,8 @@ def _opens_sentence(doc: "Doc", index: int) -> bool:
     return index == 0 or bool(doc[index].is_sent_start) or doc[index - 1].text[-1] in ".!?:\n-*>\"'“("
 
 
-def _longest(mentions: Iterable[Mention]) -> list[Mention]:
-    """The mentions without overlaps: the longer one is kept, the earlier in the list among equals."""
+def _drop_overlaps(mentions: Iterable[Mention]) -> list[Mention]:
+    """Drop overlaps: the longest mention wins, and among equals the first in the list."""
     kept: list[Mention] = []
     for mention in sorted(mentions, key=lambda mention: mention.start - mention.end):
         if not any(_overlap(mention, other) for other in kept):
@@ -264,8 +266,8 @@ def _overlap(one: Mention, other: Mention | Inset) -> bool:
     return one.start < other.end and other.start < one.end
 
 
-def _may_stand(guess: Mention, certain: list[Mention]) -> bool:
-    """Whether a guess touches nothing certain, or is the name of an organisation or event around it."""
+def _is_tenable(guess: Mention, certain: list[Mention]) -> bool:
+    """Return whether a guess overlaps nothing certain, or is an organisation or event whose name contains the certain mentions."""
     touched = [mention for mention in certain if _overlap(guess, mention)]
     return not touched or (
         guess.type in {EntityType.ORG, EntityType.EVENT}

@@ -1,4 +1,4 @@
-"""What kinds of thing a memory can name, and how the labels of spaCy pipelines map onto them."""
+"""The types of entities that a memory can mention, and how the labels of spaCy pipelines map onto them."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -8,23 +8,23 @@ class EntityType(StrEnum):
     """The closed vocabulary of `Entity.type`."""
 
     PERSON = "PERSON"
-    """A human being, by name or by @mention."""
+    """A person, by name or by @mention."""
     ORG = "ORG"
     """A company, institution or team."""
     LOC = "LOC"
     """A place: country, city, region, building."""
     PROJECT = "PROJECT"
-    """An undertaking or code base of the user's own."""
+    """A project or code base of the user's own."""
     TOOL = "TOOL"
     """Software that is run or linked: library, framework, command-line program, editor, operating system."""
     LANGUAGE = "LANGUAGE"
     """A programming, query or markup language."""
     DATABASE = "DATABASE"
-    """A store of data that is run as a server or linked as a library."""
+    """A database, run as a server or linked as a library."""
     SERVICE = "SERVICE"
-    """What someone else runs and one uses over the network."""
+    """A network service that someone else runs."""
     PRODUCT = "PRODUCT"
-    """A thing one buys that is none of the above, such as hardware or a model family."""
+    """A product that is none of the above, such as hardware or a model family."""
     FILE = "FILE"
     """A file or folder, by path or by name."""
     ENV_VAR = "ENV_VAR"
@@ -32,19 +32,19 @@ class EntityType(StrEnum):
     URL = "URL"
     """A web address."""
     EMAIL = "EMAIL"
-    """A mail address."""
+    """An email address."""
     TAG = "TAG"
     """A #hashtag in the text."""
     EVENT = "EVENT"
-    """A named happening, such as a conference."""
+    """A named event, such as a conference."""
     NAME = "NAME"
-    """A quoted or capitalised name of which nothing more is certain."""
+    """A quoted or capitalised name of unknown type."""
 
 
 ADDRESSES = frozenset({EntityType.FILE, EntityType.URL, EntityType.EMAIL, EntityType.ENV_VAR})
-"""Types of what is written as an address, which is no word of a sentence."""
+"""Types written as an address, not as a word of a sentence."""
 WRITTEN = ADDRESSES | {EntityType.TAG}
-"""Types that are known by how they are written."""
+"""Types recognised by their spelling."""
 PERSONAL = frozenset({EntityType.PERSON, EntityType.NAME, EntityType.ORG, EntityType.LOC})
 """Types under which a statistical model files a person's name."""
 
@@ -61,12 +61,12 @@ STATISTICAL_TYPES = {
     "MISC": EntityType.NAME,
     "PROJECT": EntityType.PROJECT,
 }
-"""Labels of pretrained pipelines; others (dates, numbers, nationalities, laws) name nothing worth a node."""
+"""Label of a pretrained pipeline -> type. Other labels (dates, numbers, nationalities, laws) are not worth a node."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mention:
-    """An entity at its place in a text; a `certain` one (a known name, a path, an @mention) wins over every guess that it touches."""
+    """An entity at its offsets in a text. A `certain` mention (a known name, a path, an @mention) wins over every guess it overlaps."""
 
     start: int
     end: int

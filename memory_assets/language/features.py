@@ -1,4 +1,4 @@
-"""Actions and automatic tags: what is found in each part of a text, and how that becomes the text's features."""
+"""Actions and automatic tags: the findings in each part of a text, and how they combine into the text's features."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -21,24 +21,24 @@ if TYPE_CHECKING:
 MAX_AUTO_TAGS = 5
 MAX_ENTITY_TAGS = 3
 ENOUGH_TAGS = 3
-"""Single nouns become tags only until there are this many."""
+"""Number of tags from which no single noun is added."""
 
 _CHUNK_PARTS = frozenset({"NOUN", "PROPN", "ADJ", "VERB"})
 _BEFORE_HEAD = frozenset({"det", "amod", "compound", "nummod", "nmod", "poss", "flat", "goeswith"})
 _INSIDE_PHRASE = frozenset({"compound", "flat", "fixed", "goeswith", "det", "amod", "nummod", "case", "discourse", "dep"})
-"""Labels of words before the head of a phrase, and of words that head none."""
+"""Dependency labels of words that do not head a phrase."""
 _KIND_NOUNS = frozenset({"project", "repository", "repo", "team", "database", "language", "file"})
-"""Beside a name they say only what its type says."""
+"""Nouns that, beside a name, only repeat its entity type."""
 
 _VAGUE = word_set("tags.vague_nouns") | word_set("tags.vague_adjectives")
 _NO_ACTIONS = frozenset({"be", "stdin", "stdout", "stderr", "localhost"})
 _NO_ACTION_DEPS = frozenset({"nsubj", "nsubj:pass", "obj"})
-"""Where a noun stands, so that the tagger is wrong: "the power cut led to ..."."""
+"""Dependency labels of nouns: a "verb" with one is a tagger's mistake ("the power cut led to ...")."""
 
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """What one part of a text gives; plain data, which outlives the pipeline's document."""
+    """The findings in one part of a text, as plain data that outlives spaCy's document."""
 
     mentions: tuple[Mention, ...] = ()
     actions: tuple[str, ...] = ()
@@ -49,7 +49,7 @@ class Findings:
 
 
 def find(doc: "Doc", part: Part, gazetteer: Gazetteer) -> Findings:
-    """What the analysed document of a part gives; its verbs are mended in place."""
+    """Return the findings in a part's analysed document; corrects the document's verbs in place."""
     opaque = _tokens_within(doc, ((inset.start, inset.end) for inset in part.insets if inset.opaque))
     mend_verbs(doc, opaque)
     mentions = find_mentions(doc, gazetteer, part.insets)
@@ -64,20 +64,20 @@ def find(doc: "Doc", part: Part, gazetteer: Gazetteer) -> Findings:
 
 
 def find_foreign(part: Part, gazetteer: Gazetteer) -> Findings:
-    """What a part gives that the English pipeline must not read: certain names, and whole words as tags; no actions."""
+    """Return the findings in a part that is not English: certain names and whole words as tags, no actions."""
     mentions = find_listed(part, gazetteer)
     insets = {word.lower() for word in (PLACEHOLDER, *(mention.text for mention in mentions))}
     return Findings(tuple(mentions), nouns=tuple(tag for tag in words_of(part.text, part.language) if tag not in insets))
 
 
 def combine(findings: Sequence[Findings], aside: Iterable[Mention], gazetteer: Gazetteer) -> Features:
-    """The features of a text, each once: of its parts in order, and of the names in what stands aside from its prose.
+    """Combine the findings of a text's parts and the mentions outside its prose into its features, each once, in order.
 
-    Tags are at most five: up to three entities, then phrases, then single nouns while there are fewer than three tags.
+    At most five tags: up to three entities, then phrases, then single nouns while there are fewer than three tags.
     """
     entities = as_entities([*chain.from_iterable(found.mentions for found in findings), *aside])
     tags: dict[str, None] = {}
-    # Addresses find their memory by full text and as entities; as tags they would be used once each.
+    # Addresses are found by full text and as entities; as tags each would occur only once.
     tagged = [entity for entity in entities if entity.type not in ADDRESSES]
     for entity in sorted(tagged, key=lambda entity: entity.type != EntityType.TAG)[:MAX_ENTITY_TAGS]:
         tags[normalise_tag(gazetteer.canonical.get(entity.text.lower(), entity.text), inflect=False)] = None
@@ -94,7 +94,7 @@ def combine(findings: Sequence[Findings], aside: Iterable[Mention], gazetteer: G
 
 
 def _actions(doc: "Doc", taken: set[int]) -> Iterator[str]:
-    """Lemmas of the full verbs in order, without "a failing test", "release notes", "read-only", "GET /health", "docker compose"."""
+    """Yield lemmas of full verbs, skipping those in "a failing test", "release notes", "read-only", "GET /health", "docker compose"."""
     for token in doc:
         if token.pos_ != "VERB" or not token.tag_.startswith("V") or not token.is_alpha or len(token.lemma_) < 2:
             continue
@@ -103,20 +103,20 @@ def _actions(doc: "Doc", taken: set[int]) -> Iterator[str]:
             or token.is_upper
             or token.lemma_ in _NO_ACTIONS
             or token.dep_ in _NO_ACTION_DEPS
-            or _hyphenated(token)
+            or _is_hyphenated(token)
         ):
             continue
         if token.tag_ in FINITE_TAGS or token.is_sent_start or token.dep_ not in {"amod", "compound"}:
             yield token.lemma_.lower()
 
 
-def _hyphenated(token: "Token") -> bool:
+def _is_hyphenated(token: "Token") -> bool:
     before, after = token.doc[max(0, token.i - 1)], token.doc[min(token.i + 1, len(token.doc) - 1)]
     return (before.text == "-" and not before.whitespace_) or (after.text == "-" and not token.whitespace_)
 
 
 def _phrases(doc: "Doc", named: set[int], opaque: set[int]) -> Iterator[str]:
-    """Tags of the nouns with one or two words before them that say more than the entities already do: "stale lock"."""
+    """Yield as tags the nouns with one or two words before them that add to the entities: "stale lock"."""
     end = 0
     for head in doc:
         if head.pos_ not in {"NOUN", "PROPN", "PRON"} or _label(head) in _INSIDE_PHRASE:
@@ -137,7 +137,7 @@ def _phrases(doc: "Doc", named: set[int], opaque: set[int]) -> Iterator[str]:
 
 
 def _phrase_start(head: "Token") -> int:
-    """Where a noun's determiner, possessor and modifiers begin, without a gap between them."""
+    """Return the index where a noun's contiguous determiner, possessor and modifiers begin."""
     start = reach = head.i
     for child in reversed(list(head.lefts)):
         if child.right_edge.i + 1 != reach:
@@ -152,12 +152,11 @@ def _phrase_start(head: "Token") -> int:
 
 
 def _label(token: "Token") -> str:
-    """A dependency's label without its subtype: "nmod" for "nmod:poss"."""
+    """Return a dependency label without its subtype: "nmod" for "nmod:poss"."""
     return token.dep_.partition(":")[0]
 
 
 def _tokens_within(doc: "Doc", places: Iterable[tuple[int, int]]) -> set[int]:
-    """Positions of the tokens that lie at one of the places, wholly or in part."""
     spans = (doc.char_span(start, end, alignment_mode="expand") for start, end in places)
     return {token.i for span in spans if span is not None for token in span}
 

@@ -1,7 +1,7 @@
-"""Names that are known in advance: the bundled gazetteer, the user's own, and the names of the graph.
+"""Names known in advance: the bundled gazetteer, the user's own, and the names of the graph.
 
-The files are TOML, a table for each entity type, and `[ignore]` with words that are never an entity on the word of a model or of capitals
-alone. `gazetteer.toml` is the example; docs/language.md explains the keys.
+The files are TOML: one table per entity type, and `[ignore]` with words that neither a model nor capitals alone make an entity.
+`gazetteer.toml` is an example; docs/language.md explains the keys.
 """
 
 import re
@@ -30,14 +30,14 @@ _SURNAMES = re.compile(
 
 
 class Certainty(Enum):
-    """How much a name's spelling alone says; docs/language.md explains the levels."""
+    """How reliably a spelling identifies its name; docs/language.md explains the levels."""
 
     CERTAIN = auto()
     CAPITALISED = auto()
     CUED = auto()
     GIVEN = auto()
     KNOWN = auto()
-    """A name of the graph: found in any casing, which the caller has still to judge."""
+    """A name of the graph, found in any casing; the caller decides whether it is used as a name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +64,12 @@ class Hit:
     mention: Mention
     entry: Entry
     opens: bool = False
-    """Whether nothing but the capital of a sentence's first word speaks for it, which the caller has to judge."""
+    """Whether its only evidence is the capital of a sentence's first word; the caller decides."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cues:
-    """What beside an ambiguous name says that the name is meant, for one entity type."""
+    """Words beside an ambiguous name that confirm it, for one entity type."""
 
     before: re.Pattern[str]
     after: re.Pattern[str]
@@ -82,20 +82,20 @@ _CUE_KEYS = ("before", "after", "lead")
 
 @dataclass(slots=True)
 class Gazetteer:
-    """Known names, found by their first word and then by the longest spelling."""
+    """Known names, looked up by first word; the longest spelling wins."""
 
     entries: dict[str, dict[str, Entry]] = field(default_factory=dict)
     """Lower-case first word (letters and digits alone) -> lower-case spelling -> entry."""
     extents: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
-    """Lower-case first word -> where in its spellings it begins and how long these are, each pair once, the longest first."""
+    """Lower-case first word -> distinct pairs (its offset in a spelling, length of the spelling), the longest first."""
     cues: dict[EntityType, Cues] = field(default_factory=dict)
     ignored: set[str] = field(default_factory=set)
-    """Lower-case words that are never an entity on the word of a model or of capitals alone."""
+    """Lower-case words that neither a model nor capitals alone make an entity."""
     canonical: dict[str, str] = field(default_factory=dict)
-    """Lower-case spelling -> the name it stands for, where that is another."""
+    """Lower-case spelling -> the name it stands for, if different."""
 
     def find(self, text: str) -> Iterator[Hit]:
-        """Yield the known names in `text`, left to right, the longest where several begin at one place."""
+        """Yield the known names in `text`, left to right; where several begin, only the longest."""
         after_last = 0
         for word in _WORD.finditer(text):
             spellings = self.entries.get(word.group().lower())
@@ -124,7 +124,7 @@ class Gazetteer:
                 break
 
     def knows(self, name: str) -> bool:
-        """Whether `name` as a whole is a name of this gazetteer."""
+        """Return whether the gazetteer contains `name` as a whole."""
         return any(hit.mention.text == name for hit in self.find(name))
 
     def _has_cue(self, text: str, start: int, end: int, entry: Entry) -> bool:
@@ -134,7 +134,7 @@ class Gazetteer:
         return text[start:end] == entry.written and bool(cues.lead.search(preceding))
 
     def _without_known(self, text: str, start: int, end: int) -> int:
-        """Where a surname ends, given that names known otherwise ("Alice Postgres") are none."""
+        """Return where a surname ends; a word known as something else ("Alice Postgres") is not part of it."""
         for word in _WORD.finditer(text, start, end):
             lower = word.group().lower()
             if word.start() == start + 1 and text[start] == "-":
@@ -147,12 +147,12 @@ class Gazetteer:
 
 
 def load_gazetteer(paths: Sequence[Path], known_names: Mapping[str, str]) -> Gazetteer:
-    """Read the bundled gazetteer, then the user's files (where they exist), which win over it, then the graph's names.
+    """Read the bundled gazetteer, then the user's files that exist, which override it, then the graph's names.
 
-    The graph's `known_names` (name -> entity type) win over all but unmistakable ones: a folder called "redis" makes no project of Redis.
+    The graph's `known_names` (name -> entity type) override all but certain names: a folder "redis" does not make Redis a project.
 
     Raises:
-        InvalidInputError: something is not as described above; the message names the file, the field and the mend.
+        InvalidInputError: a file or type is invalid; the message names the file, the field and the fix.
     """
     bundled, bundled_cues = _read_bundled()
     gazetteer = Gazetteer(
@@ -181,7 +181,7 @@ def load_gazetteer(paths: Sequence[Path], known_names: Mapping[str, str]) -> Gaz
 
 @cache
 def _read_bundled() -> tuple[Gazetteer, CueWords]:
-    """The bundled gazetteer before its cues are made; each caller copies it."""
+    """Read the bundled gazetteer, without compiled cues; callers must copy it."""
     gazetteer, cue_words = Gazetteer(), CueWords()
     _read_file(gazetteer, cue_words, BUNDLED)
     return gazetteer, cue_words
@@ -189,11 +189,11 @@ def _read_bundled() -> tuple[Gazetteer, CueWords]:
 
 def _read_file(gazetteer: Gazetteer, cue_words: CueWords, path: Path) -> None:
     if not path.is_file():
-        raise InvalidInputError(f"{path} is no file that can be read as TOML: put one there or remove it.")
+        raise InvalidInputError(f"{path} is not a file: put a TOML file there or remove it.")
     try:
         tables = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise InvalidInputError(f"{path} cannot be read as TOML ({error}): mend or remove it.") from error
+        raise InvalidInputError(f"{path} cannot be read as TOML ({error}): correct or remove it.") from error
     for name, table in tables.items():
         where = f"{path}: [{name}]"
         if not isinstance(table, dict):
@@ -242,13 +242,12 @@ def _add(gazetteer: Gazetteer, entry: Entry) -> None:
 
 
 def _first_word(spelling: str) -> tuple[int, str]:
-    """Where the first run of letters and digits in a spelling begins, and that run."""
     match = _WORD.search(spelling)
     return (match.start(), match.group()) if match else (0, spelling)
 
 
 def _stands_alone(text: str, start: int, end: int) -> bool:
-    """Whether text[start:end] is a word of its own, not part of an identifier or address."""
+    """Return whether text[start:end] is a separate word, not part of an identifier or address."""
     before, after = text[start - 1 : start], text[end : end + 2]
     if before and (before.isalnum() or before in "_.@$#\\-" or _PACKAGE_SCOPE.search(text[max(0, start - 40) : start])):
         return False
@@ -274,6 +273,6 @@ def _strings(value: Any, where: str) -> list[str]:
 
 
 def _alternatives(words: Iterable[str]) -> str:
-    """A pattern for any of the words as whole words; one that never matches where there are none."""
+    """Return a pattern for any of the words as whole words; it never matches if there are none."""
     listed = "|".join(re.escape(word).replace(r"\ ", r"\s+") for word in words)
     return rf"\b(?:{listed})\b" if listed else r"(?!)"

@@ -1,4 +1,4 @@
-"""Keys and passwords stay out of what is kept: masked, refused or let through, as the settings say."""
+"""Keeps keys and passwords out of the stores: masks, refuses or allows them, according to the settings."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -25,45 +25,45 @@ _TEXTS = (
     "source_key",
     "metadata",
 )
-"""Fields that hold what somebody wrote, as far as a record has them."""
+"""Fields that hold user-written text; a record has some of them."""
 _MEND = "take it out, or set MEMORY_SECRETS to mask"
 _RENAME = "rename it, and change the secret where it is used"
 
 
 def without_secrets(record: Record) -> Record:
-    """A record with every secret in its texts masked; the same object where it holds none."""
+    """Mask every secret in a record's texts; returns the same object if there is none."""
     texts = _texts(record)
-    changed = {name: masked for name, text in texts.items() if (masked := masked_in(text)) != text}
+    changed = {name: masked for name, text in texts.items() if (masked := mask_value(text)) != text}
     return replace(record, **changed) if changed else record
 
 
 def secrets_of(record: Memory | NewMemory | SourceItem) -> list[tuple[str, str]]:
-    """The kind of every secret in a record's texts, and the secret itself."""
-    return [secret for text in _texts(record).values() for secret in secrets_in(text)]
+    """Return (kind, secret) of every secret in a record's texts."""
+    return [secret for text in _texts(record).values() for secret in iter_secrets(text)]
 
 
 def refusal_of(record: NewMemory | SourceItem) -> str:
-    """Why a record is refused where secrets are: one sentence that names their kinds; empty where it holds none."""
+    """Return why a record with secrets is refused, naming their kinds; empty if it has none."""
     kinds = dict.fromkeys(kind for kind, _ in secrets_of(record))
     return f"it holds a secret ({', '.join(kinds)})" if kinds else ""
 
 
-def guarded_text(text: str, policy: SecretPolicy, what: str) -> str:
-    """What a user wrote beside a memory, such as a tag, as it may be kept; `what` names it.
+def guard_text(text: str, policy: SecretPolicy, what: str) -> str:
+    """Apply the policy to a user's text outside memories, such as a tag; `what` names it in the error.
 
     Raises:
-        InvalidInputError: it holds a secret, and the settings refuse that.
+        InvalidInputError: the text holds a secret and the policy is to refuse.
     """
-    kinds = dict.fromkeys(kind for kind, _ in secrets_in(text))
+    kinds = dict.fromkeys(kind for kind, _ in iter_secrets(text))
     if policy is SecretPolicy.REFUSE and kinds:
         raise InvalidInputError(f"{what} holds a secret ({', '.join(kinds)}); {_MEND}.")
     return text if policy is SecretPolicy.ALLOW else mask(text)
 
 
-def with_safe_names(scan: Scan, known: Mapping[str, FileStamp], policy: SecretPolicy) -> Scan:
-    """A scan in which a file below its root whose path holds a secret is refused, under the masked path.
+def refuse_unsafe_names(scan: Scan, known: Mapping[str, FileStamp], policy: SecretPolicy) -> Scan:
+    """Refuse the scanned files whose path below the root holds a secret, and report them under the masked path.
 
-    Files that one masked path stands for are told once, with the stamp of the first.
+    Files with the same masked path are reported once, with the stamp of the first.
     """
     if policy is SecretPolicy.ALLOW:
         return scan
@@ -76,17 +76,17 @@ def with_safe_names(scan: Scan, known: Mapping[str, FileStamp], policy: SecretPo
         if shown == path:
             continue
         unsafe.add(path)
-        kinds = ", ".join(dict.fromkeys(kind for part in below.split("/") for kind, _ in secrets_in(part)))
+        kinds = ", ".join(dict.fromkeys(kind for part in below.split("/") for kind, _ in iter_secrets(part)))
         refusal = Refusal(scan.source, shown, f"its name holds a secret ({kinds})", _RENAME)
         masked.setdefault(shown, FileScan(shown, stamps[path], refusals=(refusal,)))
     if not unsafe:
         return scan
-    stay = [path for path, file in masked.items() if known.get(path) == file.stamp]
-    changed = [*(file for file in scan.changed if file.path not in unsafe), *(masked[path] for path in masked.keys() - stay)]
+    reported = [path for path, file in masked.items() if known.get(path) == file.stamp]
+    changed = [*(file for file in scan.changed if file.path not in unsafe), *(masked[path] for path in masked.keys() - reported)]
     return replace(
         scan,
         changed=tuple(sorted(changed, key=lambda file: file.path)),
-        unchanged=tuple(sorted([*(path for path in scan.unchanged if path not in unsafe), *stay])),
+        unchanged=tuple(sorted([*(path for path in scan.unchanged if path not in unsafe), *reported])),
     )
 
 
@@ -95,17 +95,17 @@ def _masked_path(path: str) -> str:
 
 
 _masked_part = lru_cache(1_000)(mask)
-"""Many paths share a folder's name."""
+"""Cached because many paths share their folders."""
 
 
-def guarded(scan: Scan, policy: SecretPolicy) -> Scan:
-    """What was read from a source as it may be kept; the files themselves stay as they are."""
+def guard_scan(scan: Scan, policy: SecretPolicy) -> Scan:
+    """Apply the policy to what was read from a source; the source's files are not changed."""
     if policy is SecretPolicy.ALLOW:
         return scan
-    return replace(scan, changed=tuple(_guarded_file(file, policy) for file in scan.changed))
+    return replace(scan, changed=tuple(_guard_file(file, policy) for file in scan.changed))
 
 
-def _guarded_file(file: FileScan, policy: SecretPolicy) -> FileScan:
+def _guard_file(file: FileScan, policy: SecretPolicy) -> FileScan:
     refusals = tuple(replace(refusal, reason=mask(refusal.reason)) for refusal in file.refusals)
     hooks = tuple(replace(hook, target=_masked_path(hook.target), text=mask(hook.text)) for hook in file.hooks)
     file = replace(file, refusals=refusals, hooks=hooks, projects=tuple(map(mask, file.projects)))
@@ -120,29 +120,29 @@ def _guarded_file(file: FileScan, policy: SecretPolicy) -> FileScan:
     return replace(file, items=tuple(item for item in file.items if not reasons[item.key]), refusals=(*refusals, *refused))
 
 
-def masked_in(value: Any, name: str = "") -> Any:
-    """A JSON value with the strings in it masked; `name` is the key under which an object holds it."""
+def mask_value(value: Any, name: str = "") -> Any:
+    """Mask the secrets in a JSON value; `name` is its key in the surrounding object."""
     if isinstance(value, str):
         return mask(value, name)
     if isinstance(value, dict):
-        return {mask(key): masked_in(each, key) for key, each in value.items()}
+        return {mask(key): mask_value(each, key) for key, each in value.items()}
     if isinstance(value, list | tuple):
-        return type(value)(masked_in(each, name) for each in value)
+        return type(value)(mask_value(each, name) for each in value)
     return value
 
 
-def secrets_in(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
-    """The secrets that `masked_in` would mask: kind and text of each."""
+def iter_secrets(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
+    """Yield (kind, text) of each secret that `mask_value` would mask."""
     if isinstance(value, str):
         for secret in find_secrets(value, name):
             yield secret.kind, value[secret.start : secret.end]
     elif isinstance(value, dict):
         for key, each in value.items():
-            yield from secrets_in(key)
-            yield from secrets_in(each, key)
+            yield from iter_secrets(key)
+            yield from iter_secrets(each, key)
     elif isinstance(value, list | tuple):
         for each in value:
-            yield from secrets_in(each, name)
+            yield from iter_secrets(each, name)
 
 
 def _texts(record: Memory | NewMemory | SourceItem) -> dict[str, Any]:

@@ -1,9 +1,8 @@
-"""Times that a text speaks of, as intervals: "yesterday", "past 6 hours", "in March", "since Monday".
+"""Times mentioned in a text, as intervals: "yesterday", "past 6 hours", "in March", "since Monday".
 
-A closed grammar decides what is a time at all, so that "we may march on" and "it took 6 hours" are none;
-dateparser then reads dates and says how exact they are. Times look back: "March" is the latest one that has
-begun. Weeks begin on Monday; seasons are the northern hemisphere's meteorological ones; an "hour ago" is half
-an hour wide to either side, longer units are the calendar's.
+A closed grammar decides what counts as a time ("we may march on" and "it took 6 hours" do not); dateparser then parses dates and gives
+their precision. Times lie in the past: "March" is the latest March that has begun. Weeks begin on Monday; seasons are the northern
+hemisphere's meteorological ones; "an hour ago" extends half an hour to either side, and longer units follow the calendar.
 """
 
 import re
@@ -13,20 +12,19 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from dateutil.relativedelta import MO, relativedelta, weekday
 
 EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
-"""Where "before March" begins."""
+"""Start of open intervals such as "before March"."""
 
 _DAY = timedelta(days=1)
 _WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _SEASONS = {"spring": 3, "summer": 6, "autumn": 9, "fall": 9, "winter": 12}
 _QUARTERS = {"q1": 1, "q2": 4, "q3": 7, "q4": 10}
-"""First month of each."""
 _PARTS_OF_DAY = {"morning": (5, 12), "afternoon": (12, 18), "evening": (18, 24), "night": (18, 30)}
-"""Hours, counted from that day's midnight."""
+"""Start and end in hours from the day's midnight."""
 _NUMBERS = {
     "a": 1, "an": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9, "ten": 10,
     "eleven": 11, "twelve": 12, "fifteen": 15, "twenty": 20, "thirty": 30, "couple": 2, "few": 5,
 }  # fmt: skip
-_LEAST_FEW = 2
+_MIN_FEW = 2
 _UNIT_FORMS = {
     "second": ("s", "sec", "secs", "second", "seconds"),
     "minute": ("m", "min", "mins", "minute", "minutes"),
@@ -38,7 +36,7 @@ _UNIT_FORMS = {
 }
 _UNITS = {form: unit for unit, forms in _UNIT_FORMS.items() for form in forms}
 _EXACT = {"second": timedelta(seconds=1), "minute": timedelta(minutes=1), "hour": timedelta(hours=1)}
-"""Units of real time; longer ones are the calendar's."""
+"""Units of fixed length; longer ones follow the calendar."""
 _CALENDAR = {
     "day": relativedelta(days=1),
     "week": relativedelta(weeks=1),
@@ -52,7 +50,7 @@ _BEGINNINGS = {
     "month": relativedelta(day=1),
     "year": relativedelta(month=1, day=1),
 }
-"""Added to a day, they lead to the first of its week, month or year."""
+"""Offset from a day to the first day of its week, month or year."""
 
 _COUNT = rf"(?:\d{{1,3}}|(?:a\s+)?couple\s+of|(?:a\s+)?few|{'|'.join(_NUMBERS)})"
 _UNIT = (
@@ -63,14 +61,14 @@ _SHORT_UNIT = "|".join(sorted((form for form, unit in _UNITS.items() if unit in 
 _ABBREVIATED = rf"(?:\d{{1,3}}\s?(?:{_ANY_UNIT})|\d{{4}}\s?(?:{_SHORT_UNIT}))(?![a-z])"
 _AMOUNT = rf"(?:{_ABBREVIATED}|{_COUNT}\s+{_UNIT})"
 _LENGTH = rf"(?:{_AMOUNT}(?:(?:\s*,)?\s*(?:and\s+)?{_AMOUNT})*)"
-"""How long: "two weeks", "90 seconds", "2 hrs", "1h30m", "7d"."""
+"""A duration: "two weeks", "90 seconds", "2 hrs", "1h30m", "7d"."""
 _YEAR = r"(?:(?:19[789]|20\d)\d\b(?!\s+\w+s\b)(?![%:.]\d|-\d))"
 _DAY_OF_MONTH = r"(?:(?:[12]\d|3[01]|0?[1-9])(?:st|nd|rd|th)?\b(?![:%/-]|\.\d))"
 _LONG = "january|february|april|june|july|august|september|october|november|december"
 _SHORT = "jan|feb|mar|apr|jun|jul|aug|sept|sep|oct|nov|dec"
 _ANY_MONTH = rf"(?:(?:{_LONG}|march|may|{_SHORT})\b\.?)"
 _MONTH = rf"(?:(?:{_LONG}|(?-i:March|May|{'|'.join(name.title() for name in _SHORT.split('|'))}))\b\.?)"
-"""Month names, with a capital where the name is also another word or part of one."""
+"""Month names; a capital is required if the name is also another word or part of one."""
 _WEEKDAY = rf"(?:{'|'.join(_WEEKDAYS)})\b"
 _SEASON = r"(?:(?-i:spring|fall)|summer|autumn|winter)\b"
 
@@ -89,9 +87,9 @@ _RELATIVE = (
 )
 _AGO = rf"{_LENGTH}\s+ago\b"
 _STRONG = rf"(?:{_DATE}|{_AGO}|{_DAY_WORD}|{_RELATIVE}|(?:spring|summer|autumn|fall|winter)\s+(?:of\s+)?{_YEAR})"
-"""Says by itself that a time is meant."""
+"""A time without further context."""
 _PERIOD = rf"(?:{_STRONG}|(?:the\s+)?{_SEASON}|{_MONTH}|{_WEEKDAY}|q[1-4]\b|{_YEAR})"
-"""Says so after a word such as "since"."""
+"""A time after a word such as "since"."""
 _PART = r"(?:(?P<part>early|mid|late|(?:the\s+)?(?:start|beginning|middle|end)\s+of)[\s-]+(?:in\s+)?)"
 
 _PATTERNS = tuple(
@@ -115,17 +113,17 @@ _AMOUNTS = re.compile(rf"(?P<count>\d{{1,4}}(?=\s*[a-z])|{_COUNT}(?=\s))\s*(?P<u
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A half-open stretch of time, `start <= t < end`, both aware and in UTC, and where a text names it."""
+    """A half-open interval `start <= t < end`, both aware and in UTC, and its place in the text."""
 
     start: datetime
     end: datetime
     span: tuple[int, int]
-    """Begin and end, exclusive, of the words in the text, a leading preposition among them."""
+    """Start and end (exclusive) of its words in the text, including a leading preposition."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Clock:
-    """The moment from which a text is understood, and its wall clock there (naive)."""
+    """The reference time of a text, and its naive wall clock in `zone`."""
 
     now: datetime
     zone: tzinfo
@@ -143,7 +141,7 @@ class _Clock:
 
 
 def find_interval(text: str, now: datetime, zone: tzinfo) -> Interval | None:
-    """The first time that `text` names, counted from `now` on the calendar and clock of `zone`; None also for "February 30"."""
+    """Return the first time in `text`, relative to `now` in `zone`; None if there is none or it is impossible ("February 30")."""
     clock = _Clock(now, zone)
     if _ONLY_A_LENGTH.fullmatch(text):
         return Interval(_back(clock, text), now.astimezone(UTC), (0, len(text)))
@@ -201,12 +199,12 @@ def _amounts(length: str) -> list[tuple[int, int, str]]:
         if unit:
             word = next(part for part in count.split() if part != "a" or count == "a")
             number = int(word) if word.isdigit() else _NUMBERS[word]
-            found.append((_LEAST_FEW if word == "few" else number, number, unit))
+            found.append((_MIN_FEW if word == "few" else number, number, unit))
     return found
 
 
 def _back(clock: _Clock, length: str) -> datetime:
-    """The moment so long before now: exact up to hours, on the wall clock for days and longer ones."""
+    """Return the time `length` before now: exact up to hours, on the wall clock for longer units."""
     exact, calendar = timedelta(0), relativedelta()
     for _, number, unit in _amounts(length):
         if unit in _EXACT:
@@ -220,7 +218,7 @@ def _back(clock: _Clock, length: str) -> datetime:
 
 
 def _period(expression: str, clock: _Clock) -> tuple[datetime, datetime] | None:
-    """The interval of one expression without its preposition, in UTC."""
+    """Return the interval in UTC of one expression without its preposition."""
     words = expression.lower().replace("the ", "", 1).split()
     if words[-1:] == ["ago"] and (unit := _amounts(expression)[-1][2]) in _EXACT:
         middle, half = _back(clock, expression), _EXACT[unit] / 2
@@ -230,7 +228,7 @@ def _period(expression: str, clock: _Clock) -> tuple[datetime, datetime] | None:
 
 
 def _wall_period(words: list[str], clock: _Clock) -> tuple[datetime, datetime] | None:
-    """The interval of an expression that the calendar decides, on the wall clock."""
+    """Return the interval of a calendar expression, on the wall clock."""
     today = clock.today
     match words:
         case ["today"]:
@@ -262,17 +260,17 @@ def _part_of_day(day: datetime, part: str) -> tuple[datetime, datetime]:
 
 
 def _long_ago(expression: str, clock: _Clock) -> tuple[datetime, datetime]:
-    """The day, week, month or year so long ago; the day, where the length has several units."""
+    """Return the day, week, month or year so long ago; the day if the length has several units."""
     (fewest, most, unit), *more = _amounts(expression)
     if more:
         day = _back(clock, expression).astimezone(clock.zone).replace(hour=0, minute=0, second=0, microsecond=0, tzinfo=None)
         return day, day + _DAY
-    present = clock.today + _BEGINNINGS[unit]
-    return present - most * _CALENDAR[unit], present - (fewest - 1) * _CALENDAR[unit]
+    current = clock.today + _BEGINNINGS[unit]
+    return current - most * _CALENDAR[unit], current - (fewest - 1) * _CALENDAR[unit]
 
 
 def _named(name: str, clock: _Clock, *, ended: bool) -> tuple[datetime, datetime] | None:
-    """The latest week, month, season, weekday ... of that name that has begun; that is over, if `ended`."""
+    """Return the latest week, month, season, weekday etc. of that name that has begun or, if `ended`, that is over."""
     today = clock.today
     if name in _WEEKDAYS:
         start = today + relativedelta(days=-1 if ended else 0, weekday=weekday(_WEEKDAYS.index(name), -1))
@@ -295,7 +293,7 @@ def _named(name: str, clock: _Clock, *, ended: bool) -> tuple[datetime, datetime
 
 
 def _dated(expression: str, clock: _Clock) -> tuple[datetime, datetime] | None:
-    """A date, month, quarter or year, read by dateparser; one without a year is the latest that has begun."""
+    """Parse a date, month or year with dateparser; without a year, the latest that has begun."""
     from dateparser.date import DateDataParser
 
     parser = DateDataParser(

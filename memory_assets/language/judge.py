@@ -1,9 +1,9 @@
-"""How two statements stand to each other, and whether a text answers a question: small networks read both texts at once.
+"""Two small networks: one classifies the relation of two statements, one scores whether a text answers a question.
 
-They are bge-small, trained further by `tools/statement_judge` on pairs and families of facts, English and German: one with all of its
-layers for statements, one with the first three for answers, which a search waits for. Their matrices stay on the steps of bge-small's
-8-bit ones, so that `judge.npz` and `answers.npz` hold by how many steps each weight differs. Each is opened once a process, on first use.
-What comes out of a pair depends on nothing but its two texts.
+Both read two texts together. They are bge-small, fine-tuned by `tools/statement_judge` on pairs and families of facts in English and
+German: all layers for statements, the first three for answers, because a search waits for them. Their weights use the quantisation steps
+of bge-small's 8-bit matrices; `judge.npz` and `answers.npz` store the difference of each weight in steps. A process opens each network
+once, on first use. The result for a pair depends only on its two texts.
 """
 
 from collections.abc import Sequence
@@ -34,33 +34,33 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
 MOST_TOKENS = 128
-"""Word pieces of two texts that are read, the marks around them included; of a longer pair the longer text is cut."""
+"""Word pieces read of a pair, special tokens included; in a longer pair the longer text is truncated."""
 _START, _END = 101, 102
 NEAR = 0.7
-"""Similarity on the common scale from which two texts may be about one thing; below it nothing is judged."""
+"""Calibrated similarity from which two texts may be about the same thing; pairs below it are not judged."""
 SAYS_THE_SAME = 0.65
-"""Probability, in both orders, from which two texts say the same: 95 of 100 do, of a writer who was held out."""
+"""Probability, required in both orders, from which two texts say the same; precision 95 % on a held-out writer."""
 DIFFERS = 0.7
-"""Probability of a change or contrary from which it is one."""
+"""Threshold for the summed probability of a change and of the opposite."""
 
 _MOST_LETTERS = 240
 _opening = Lock()
 
 
 class Network(NamedTuple):
-    """The name of a network's files, and how many of bge-small's layers it has."""
+    """The name of a network's files and its number of bge-small layers."""
 
     name: str
     layers: int
 
     @property
     def graph(self) -> Path:
-        """The computation, without weights."""
+        """File with the computation, without weights."""
         return Path(__file__).with_name(f"{self.name}.onnx")
 
     @property
     def weights(self) -> Path:
-        """By how many steps each weight differs from bge-small's."""
+        """File with each weight's difference from bge-small's, in quantisation steps."""
         return Path(__file__).with_name(f"{self.name}.npz")
 
 
@@ -68,7 +68,7 @@ STATEMENTS, ANSWERS = Network("judge", 12), Network("answers", 3)
 
 
 class Relation(IntEnum):
-    """How a text stands to another: the column of `relations`."""
+    """The relation of one text to another, as its column in `relation_probabilities`."""
 
     SAME = 0
     CHANGED = 1
@@ -80,12 +80,12 @@ class Relation(IntEnum):
 
 
 def is_short(text: str) -> bool:
-    """Whether a text is read whole beside another of its length, and is judged as one statement."""
+    """Return whether a text fits beside another of its length, so that it can be judged as one statement."""
     return len(text) <= _MOST_LETTERS
 
 
-def relations(pairs: Sequence[tuple[str, str]]) -> Floats:
-    """Probability of each relation of the second text to the first, shape (pairs, 5)."""
+def relation_probabilities(pairs: Sequence[tuple[str, str]]) -> Floats:
+    """Return the probabilities of each relation of the second text to the first, shape (pairs, 5)."""
     logits = _run(STATEMENTS, pairs)
     shares = np.exp(logits - logits.max(axis=1, keepdims=True))
     shares /= shares.sum(axis=1, keepdims=True)
@@ -94,22 +94,22 @@ def relations(pairs: Sequence[tuple[str, str]]) -> Floats:
 
 
 def says_the_same(pairs: Sequence[tuple[str, str]]) -> list[bool]:
-    """Whether the texts of each pair surely say the same. A number, date or time that each has alone forbids it."""
+    """Return for each pair whether its texts surely say the same. They do not if each has a number, date or time the other lacks."""
     possible = [place for place, pair in enumerate(pairs) if not exchange_values(*pair)]
-    judged = dict(zip(possible, relate([pairs[place] for place in possible]), strict=True))
+    judged = dict(zip(possible, classify_relations([pairs[place] for place in possible]), strict=True))
     return [judged.get(place) is Relation.SAME for place in range(len(pairs))]
 
 
-def relate(pairs: Sequence[tuple[str, str]]) -> list[Relation]:
-    """How the second text of each pair stands to the first: the same, changed and opposite only where that is sure."""
-    shares = relations(pairs)
+def classify_relations(pairs: Sequence[tuple[str, str]]) -> list[Relation]:
+    """Return the relation of the second text of each pair to the first; same, changed and opposite only above their thresholds."""
+    shares = relation_probabilities(pairs)
     likely = np.flatnonzero(shares[:, Relation.SAME] >= SAYS_THE_SAME).tolist()
-    turned = relations([(pairs[place][1], pairs[place][0]) for place in likely])
+    turned = relation_probabilities([(pairs[place][1], pairs[place][0]) for place in likely])
     same = {place for place, share in zip(likely, turned, strict=True) if share[Relation.SAME] >= SAYS_THE_SAME}
-    return [Relation.SAME if place in same else _different(share) for place, share in enumerate(shares)]
+    return [Relation.SAME if place in same else _classify_different(share) for place, share in enumerate(shares)]
 
 
-def _different(share: Floats) -> Relation:
+def _classify_different(share: Floats) -> Relation:
     changed, opposite = share[Relation.CHANGED], share[Relation.OPPOSITE]
     if changed + opposite >= DIFFERS:
         return Relation.CHANGED if changed >= opposite else Relation.OPPOSITE
@@ -117,12 +117,12 @@ def _different(share: Floats) -> Relation:
 
 
 def answer_logits(question: str, texts: Sequence[str]) -> Floats:
-    """The log odds that each text, as it is indexed, answers a question or helps with a request."""
+    """Return the log odds that each text, as indexed, answers a question or helps with a request."""
     return _run(ANSWERS, [(question, text) for text in texts])[:, 0]
 
 
 def _run(network: Network, pairs: Sequence[tuple[str, str]]) -> Floats:
-    """Logits, shape (pairs, 1) of an answer to the first texts, (pairs, 5) of the relations."""
+    """Return logits of shape (pairs, 1) for `ANSWERS`, (pairs, 5) for `STATEMENTS`."""
     if not pairs:
         return np.empty((0, 1 if network is ANSWERS else len(Relation)), np.float32)
     pieces = {text: _tokenizer().encode(text, add_special_tokens=False).ids for text in dict.fromkeys(chain.from_iterable(pairs))}
@@ -131,7 +131,7 @@ def _run(network: Network, pairs: Sequence[tuple[str, str]]) -> Floats:
 
 
 def pair_tokens(one: Sequence[int], other: Sequence[int]) -> tuple[Ids, Ids]:
-    """A pair's tokens and their types, 0 for the first text and 1 for the second."""
+    """Return a pair's token ids and their types: 0 for the first text, 1 for the second."""
     room = MOST_TOKENS - 3
     least = room // 2
     first = one[: max(least, room - len(other))]
@@ -141,8 +141,8 @@ def pair_tokens(one: Sequence[int], other: Sequence[int]) -> tuple[Ids, Ids]:
 
 
 def load() -> None:
-    """Open what the first pair of either kind would have to wait for."""
-    relate([("The judge is loaded.", "It was loaded.")])
+    """Load both networks, so that the first pairs do not wait."""
+    classify_relations([("The judge is loaded.", "It was loaded.")])
     answer_logits("Is it loaded?", ["The judge is loaded."])
 
 
@@ -152,7 +152,7 @@ def _tokenizer() -> "Tokenizer":
 
 
 def _session(network: Network) -> "InferenceSession":
-    with _opening:  # threads that come together would each open one
+    with _opening:  # without the lock, concurrent threads would each open one
         return _opened(network)
 
 
@@ -162,7 +162,7 @@ def _opened(network: Network) -> "InferenceSession":
 
 
 def read_network(network: Network) -> "dict[str, npt.NDArray[Any]]":
-    """A network's weights by name."""
+    """Return a network's weights by name."""
     weights = read_layers(network.layers)
     with np.load(network.weights) as trained:
         for name in trained.files:
@@ -172,7 +172,7 @@ def read_network(network: Network) -> "dict[str, npt.NDArray[Any]]":
 
 
 def read_layers(count: int) -> "dict[str, npt.NDArray[Any]]":
-    """The weights of bge-small's first layers. The last computes the first token alone, and has its matrices in two for that."""
+    """Return the weights of bge-small's first layers. The last layer's input matrix is split, as it computes the first token only."""
     beyond = tuple(f"layer.{layer}." for layer in range(count, STATEMENTS.layers))
     weights = {name: array for name, array in read_weights(checked_files()[0]).items() if not name.startswith(beyond)}
     last = f"layer.{count - 1}.attention"

@@ -1,7 +1,7 @@
-"""Which language a sentence is written in, and what can be told of one that the pipeline cannot read.
+"""Language detection for sentences, and tags for text that the pipeline cannot read.
 
-A vote of function words: a sentence is English until its words say otherwise. Detectors (py3langid, lingua) give every fragment ("DuckDB
-lock") some language. Scripts other than Latin are told by their letters.
+Function words vote, with a preference for English: detectors (py3langid, lingua) assign some language to every fragment ("DuckDB lock").
+Scripts other than Latin are recognised by their letters.
 """
 
 import re
@@ -15,9 +15,9 @@ from memory_assets.language.words import function_words, is_unspaced
 ENGLISH = "en"
 
 _VOTING = ("en", "de", "fr", "es", "pt", "it", "nl", "sv", "da", "pl", "cs", "tr", "fi", "hu")
-"""Languages that are told apart by their function words."""
+"""Languages recognised by their function words."""
 _SHORT = 8
-"""Words of a sentence that a single function word may decide."""
+"""Maximum words of a sentence whose language a single function word decides."""
 _SCRIPTS = {
     "ja": re.compile(r"[\u3040-\u30ff]"),
     "ko": re.compile(r"[\uac00-\ud7af\u1100-\u11ff]"),
@@ -26,14 +26,14 @@ _SCRIPTS = {
     "el": re.compile(r"[\u0370-\u03ff]"),
     "und": re.compile(r"[\u0530-\u10ff\u1200-\u1cff\u0590-\u08ff]"),
 }
-"""Letters of a script -> the language that is meant; "und" is any that is only read as words."""
+"""Language -> letters of its script; "und" covers scripts of which only words are read."""
 _LATIN = re.compile(r"[^\W\d_]")
 _NAME = re.compile(r"[A-Z][^\W\d_]+ (?:(?:van|von|de|der|den|del|di|da|la|le|al|el|dos) )+(?=[A-Z])")
 _WORD = re.compile(r"[^\W\d_]+(?:['-][^\W\d_]+)*")
 
 
 def recognise(text: str) -> str | None:
-    """The ISO 639 code of the language of `text`, None where its words do not tell."""
+    """Return the ISO 639 code of the language of `text`, or None if its words do not decide."""
     letters = len(_LATIN.findall(text))
     for code, script in _SCRIPTS.items():
         count = len(script.findall(text))
@@ -63,9 +63,9 @@ def _languages_of(word: str) -> tuple[str, ...]:
 
 
 def words_of(text: str, language: str) -> Iterator[str]:
-    """Tags of a text in a language that the pipeline does not read: its telling words as they stand, the most frequent first.
+    """Yield tags of a text that the pipeline does not read: its content words, inflected as written, the most frequent first.
 
-    German nouns come before other words. A script without spaces gives none.
+    German nouns come before other words. Scripts without spaces yield nothing.
     """
     stop_words = function_words(language) if language in _VOTING else frozenset[str]()
     words = [word for word in _WORD.findall(text) if len(word) > 3 and word.lower() not in stop_words and not is_unspaced(word)]

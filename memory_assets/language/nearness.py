@@ -1,7 +1,4 @@
-"""How near words are to texts in meaning, without reading either: by the vectors that bge-small gives words before its first layer.
-
-Such a vector knows no context, and costs a look into a table.
-"""
+"""Similarity in meaning of words to texts, by bge-small's input embeddings: a table lookup, without context."""
 
 from collections.abc import Sequence
 from functools import cache, lru_cache
@@ -19,9 +16,9 @@ if TYPE_CHECKING:
 
 
 def nearness(asked: Sequence[str], texts: Sequence[str]) -> Floats:
-    """The cosine of each word with the nearest word of each text, shape (words, texts); 0 where one of them has no letters.
+    """Return the cosine of each word with the nearest word of each text, shape (words, texts); 0 if either has no letters.
 
-    EmbedderError if bge-small's weights are missing.
+    Raises EmbedderError if bge-small's weights are missing.
     """
     of_asked = np.array([_vector(word) for word in asked], np.float32).reshape(-1, DIMENSION)
     found = np.zeros((len(asked), len(texts)), np.float32)
@@ -33,7 +30,7 @@ def nearness(asked: Sequence[str], texts: Sequence[str]) -> Floats:
 
 @lru_cache(maxsize=1 << 13)
 def _vector(word: str) -> "npt.NDArray[np.float16]":
-    """The unit vector of a word: the mean of its pieces; zeros where nothing is known of it."""
+    """Return the unit vector of a word, the mean of its pieces; zeros if it has none."""
     tokenizer, table = _opened()
     ids = tokenizer.encode(word, add_special_tokens=False).ids
     mean = (table[ids].astype(np.float32) - 128).sum(axis=0)

@@ -1,4 +1,4 @@
-"""The spaCy pipeline behind one small interface: text in, features out."""
+"""The analyser: a spaCy pipeline behind a small interface from text to features."""
 
 import json
 from collections import deque
@@ -32,7 +32,7 @@ BUNDLED_MODEL = "bundled"
 BUNDLED_PATH = Path(__file__).with_name("pipeline_en")
 
 RULES_VERSION = 10
-"""Counts up whenever entities, actions or automatic tags of an unchanged text may come out differently."""
+"""Incremented whenever a change may alter the entities, actions or automatic tags of an unchanged text."""
 
 _NEEDED = {
     "POS": "a tagger or morphologizer",
@@ -41,13 +41,13 @@ _NEEDED = {
     "ENT_IOB": "an entity recogniser",
 }
 TURN_LENGTH = 2_500
-"""Characters that are analysed in one turn: the most that still takes less than a commit (a tenth of a second)."""
+"""Characters analysed in one turn; more would take longer than a commit (a tenth of a second)."""
 _TIME_LIMIT = 300.0
-"""Seconds of work on one text, waiting not counted; a megabyte of prose takes a minute of an idle core."""
+"""Seconds of work on one text, waiting excluded; a megabyte of prose takes a minute of an idle core."""
 
 
 class AnalysisError(MemoryAssetsError):
-    """One text, number `index` of those given, cannot be analysed; the others of its batch are not touched by that."""
+    """The text at `index` cannot be analysed; the other texts of the batch are not affected."""
 
     def __init__(self, index: int, reason: str) -> None:
         super().__init__(f"the text cannot be analysed: {reason}; shorten it, or report this as a fault of the program.")
@@ -55,12 +55,12 @@ class AnalysisError(MemoryAssetsError):
         self._reason = reason
 
     def __reduce__(self) -> tuple[type[Self], tuple[int, str]]:
-        """What another process needs to make the same."""
+        """Pickle by constructor arguments."""
         return type(self), (self.index, self._reason)
 
 
-class Turns:
-    """A lock that goes to whoever has waited longest, so that no thread that comes back at once keeps another out."""
+class FairLock:
+    """A fair lock: waiting threads acquire it in order of arrival, so that none starves another by reacquiring it."""
 
     def __init__(self) -> None:
         self._mutex = Lock()
@@ -85,25 +85,25 @@ class Turns:
                 self._taken = False
 
 
-_PIPELINE_TURNS = Turns()
-"""spaCy's vocabulary, and its memory zones above all, belong to one thread at a time; a turn is one slice of one batch."""
+_PIPELINE_LOCK = FairLock()
+"""spaCy's vocabulary and memory zones allow one thread at a time; a turn is one slice of one batch."""
 
 
 @dataclass(eq=False)
 class Analyzer:
-    """Finds entities, actions and automatic tags; the pipeline is loaded when the first text arrives."""
+    """Finds entities, actions and automatic tags; loads the pipeline with the first text."""
 
     model: str
     location: str
     name: str
-    """Pipeline, its version and that of the rules, which stored rows record: "memory_en-1.0.0+rules-1"."""
+    """Pipeline, its version and that of the rules, as recorded in stored rows: "memory_en-1.0.0+rules-1"."""
     gazetteer_paths: tuple[Path, ...]
     known_names: dict[str, str]
     turn_length: int = TURN_LENGTH
-    """Characters that are analysed before another thread has its turn."""
+    """Characters analysed before another thread has its turn."""
 
     def __reduce__(self) -> tuple[type[Self], tuple[object, ...]]:
-        """What another process needs to make the same."""
+        """Pickle by constructor arguments, without `turn_length`."""
         return type(self), (self.model, self.location, self.name, self.gazetteer_paths, self.known_names)
 
     @property
@@ -112,15 +112,15 @@ class Analyzer:
         return _load_pipeline.cache_info().currsize > 0
 
     def load(self) -> None:
-        """Load what the first text would have to wait for. All that analyses raises the same."""
+        """Load the pipeline and the gazetteer, so that the first text does not wait; analysing raises the same errors."""
         _ = _load_pipeline(self.location), self.gazetteer
 
     def analyze(self, text: str) -> Features:
-        """Features of one text."""
+        """Return the features of one text."""
         return self.analyze_batch([text])[0]
 
     def analyze_batch(self, texts: Iterable[str]) -> list[Features]:
-        """Features of each text, the same as one at a time, several times faster."""
+        """Return the features of each text; same results as one at a time, several times faster."""
         found = list(self.outcomes(texts))
         for outcome in found:
             if isinstance(outcome, AnalysisError):
@@ -128,22 +128,21 @@ class Analyzer:
         return [outcome for outcome in found if isinstance(outcome, Features)]
 
     def outcomes(self, texts: Iterable[str]) -> Iterator[Features | AnalysisError]:
-        """The features of each text in order, or the error of one that cannot be analysed; `texts` are read a few at a time."""
+        """Yield each text's features, or its error if it cannot be analysed, in order; consumes `texts` a few at a time."""
         first = 0
         for group in in_chunks(texts, len, self.turn_length):
-            yield from self._understand([read(text) for text in group], first)
+            yield from self._outcomes_of([read(text) for text in group], first)
             first += len(group)
 
-    def _understand(self, readings: Sequence[Reading], first: int) -> Iterator[Features | AnalysisError]:
-        """The outcomes of a few texts; `first` is the number of the first of them."""
-        self.load()  # what fails here fails for every text
+    def _outcomes_of(self, readings: Sequence[Reading], first: int) -> Iterator[Features | AnalysisError]:
+        self.load()  # an error here concerns every text
         if len(readings) > 1:
             try:
                 findings = iter(self._find([part for reading in readings for part in reading.parts]))
                 found = [[next(findings) for _ in reading.parts] for reading in readings]
-            except Exception:  # noqa: BLE001  # whatever a library stumbles over is laid at one text's door
+            except Exception:  # noqa: BLE001  # retry one by one, to find the text that a library fails on
                 for index, reading in enumerate(readings, first):
-                    yield from self._understand([reading], index)
+                    yield from self._outcomes_of([reading], index)
                 return
             yield from map(self._features, readings, found)
             return
@@ -162,7 +161,7 @@ class Analyzer:
         found: list[Findings] = []
         spent = 0.0
         for turn in in_chunks(prose, lambda part: len(part.text), self.turn_length):
-            with _PIPELINE_TURNS, threads.limit(limits=1, user_api="blas"), nlp.memory_zone():
+            with _PIPELINE_LOCK, threads.limit(limits=1, user_api="blas"), nlp.memory_zone():
                 began = perf_counter()
                 docs = nlp.pipe([_document(nlp, part) for part in turn], batch_size=len(turn))
                 found += map(find, docs, turn, [gazetteer] * len(turn))
@@ -178,12 +177,12 @@ class Analyzer:
 
     @cached_property
     def gazetteer(self) -> Gazetteer:
-        """The bundled gazetteer, the user's own and the known names, as one."""
+        """The bundled gazetteer, the user's own and the known names, combined."""
         return load_gazetteer(self.gazetteer_paths, self.known_names)
 
 
 def in_chunks(items: Iterable[Item], length: Callable[[Item], int], most: int) -> Iterator[list[Item]]:
-    """Items in order, together as long as their lengths add up to at most `most`; a longer one comes alone."""
+    """Yield consecutive items in chunks whose lengths add up to at most `most`; a longer item makes a chunk of its own."""
     chunk: list[Item] = []
     total = 0
     for item in items:
@@ -202,7 +201,7 @@ def open_analyzer(
     gazetteer_paths: Sequence[Path] = (),
     known_names: Mapping[str, str] = MappingProxyType({}),
 ) -> Analyzer:
-    """Find the pipeline without loading it: "bundled", the name of any installed spaCy pipeline, or a folder that holds one."""
+    """Find a pipeline without loading it: "bundled", the name of an installed spaCy pipeline, or a folder with one."""
     folder = BUNDLED_PATH if model == BUNDLED_MODEL else Path(model).expanduser()
     if (folder / "meta.json").is_file():
         meta = json.loads((folder / "meta.json").read_text(encoding="utf-8"))
@@ -211,8 +210,8 @@ def open_analyzer(
         location, identity = model, f"{model}-{_version(model)}"
     else:
         raise SettingsError(
-            f"spaCy pipeline {model!r} is not installed: install it (`python -m spacy download {model}`), name the folder"
-            f" it lies in, or choose {BUNDLED_MODEL!r}."
+            f"spaCy pipeline {model!r} is not installed: install it (`python -m spacy download {model}`), give the path of its"
+            f" folder, or choose {BUNDLED_MODEL!r}."
         )
     return Analyzer(model, location, f"{identity}+rules-{RULES_VERSION}", tuple(gazetteer_paths), dict(known_names))
 
@@ -225,7 +224,6 @@ def _version(model: str) -> str | None:
 
 
 def _document(nlp: "Language", part: Part) -> "Doc":
-    """A part cut into words, with a sentence beginning on each line."""
     doc = nlp.make_doc(part.text)
     for token in doc[:-1]:
         if "\n" in token.text:
@@ -235,7 +233,7 @@ def _document(nlp: "Language", part: Part) -> "Doc":
 
 @lru_cache(maxsize=1)
 def _native_threads() -> "ThreadpoolController":
-    """Texts are too short for a matrix product of several threads, which would wait for each other with a busy loop."""
+    """Return the controller that limits BLAS to one thread: for short texts, several would mostly busy-wait for each other."""
     from threadpoolctl import ThreadpoolController
 
     return ThreadpoolController()
@@ -247,7 +245,7 @@ def _load_pipeline(location: str) -> "Language":
     from thinc.api import use_ops
 
     try:
-        # NumPy's matrix products take two thirds of the time of blis, thinc's default, and leave the interpreter to other threads.
+        # NumPy's matrix products take two thirds of the time of blis, thinc's default, and release the GIL.
         with use_ops("numpy", use_blis=False):
             nlp = spacy.load(location)
     except (OSError, ValueError, ImportError) as error:

@@ -1,4 +1,4 @@
-"""Memories analysed and embedded, or one error that names the step (seed 001, section 2)."""
+"""Analysing and embedding memories; an error names the step that failed (seed 001, section 2)."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -17,18 +17,18 @@ from memory_assets.models import Memory, TextVectors
 
 
 class Step(StrEnum):
-    """The steps of processing, in order; the first is the caller's (`language.validation`)."""
+    """The steps of processing, in order; the caller does the first (`language.validation`)."""
 
     VALIDATION = "validation"
     ENTITIES = "entities"
-    """Entities, actions and automatic tags, which come from one analysis."""
+    """Entities, actions and automatic tags, found in one analysis."""
     EMBEDDING = "embedding"
 
 
 class ProcessingError(MemoryAssetsError):
-    """A memory could not be processed, and nothing of it was kept; the message begins with the step that failed.
+    """A memory could not be processed, and nothing of it was stored; the message begins with the step that failed.
 
-    `index` says which of several texts it was, counted from 0; None if the step failed for all of them at once.
+    `index` is the text's index in the batch, from 0, or None if the step failed for the whole batch.
     """
 
     def __init__(self, step: Step, reason: str, index: int | None = None) -> None:
@@ -40,9 +40,9 @@ class ProcessingError(MemoryAssetsError):
 def process_batch(
     drafts: Sequence[Memory], headed: Sequence[tuple[str, str]], analyzer: Analyzer, embedder: Embedder
 ) -> tuple[list[Memory], TextVectors]:
-    """Valid memories with their entities, actions and tags (the user's first, then the automatic ones), and their vectors.
+    """Add entities, actions and tags (the user's first, then automatic ones) to valid memories; return them and their vectors.
 
-    `headed` are the heading and the statement of each, which are embedded.
+    `headed` holds the heading and statement to embed of each memory.
 
     Raises:
         ProcessingError: a step failed for at least one of them.
@@ -68,7 +68,7 @@ def process_batch(
 
 @lru_cache(maxsize=1)
 def _embedding_threads() -> ThreadPoolExecutor:
-    """Embedders leave the interpreter to others while they compute or wait, and spaCy needs it: so both go on at once."""
+    """Return threads for embedding: embedders release the GIL, so they run while spaCy, which holds it, analyses."""
     return ThreadPoolExecutor(max_workers=2, thread_name_prefix="embedding")
 
 

@@ -1,8 +1,8 @@
-"""A memory's text as the pipeline reads it: prose without Markdown, in parts of bounded size.
+"""Turns a memory's Markdown into prose for the pipeline, in parts of bounded size.
 
-A heading or list item becomes a sentence of its own; code, links, paths and addresses are each put into the prose as one plain noun, with
-what they name kept beside it. One linear pass of bounded regular expressions does it: markdown-it-py is quadratic in unclosed brackets,
-and knows nothing of wiki links, labels and paths. Runs of punctuation, in which spaCy's tokenizer is quadratic, are cut to three.
+Each heading or list item becomes a sentence. Code, links, paths and addresses are replaced by a placeholder noun, and their text is kept
+beside the prose. Bounded regular expressions do this in linear time: markdown-it-py is quadratic in unclosed brackets and does not know
+wiki links, labels or paths. Runs of punctuation, in which spaCy's tokenizer is quadratic, are cut to three.
 """
 
 import re
@@ -19,15 +19,15 @@ from memory_assets.language.surface import find_surface
 from memory_assets.language.words import ends_sentence, sentences
 
 MAX_PART_LENGTH = 1_500
-"""Characters of one part, save for the rest of a word: some 250 words, whose analysis takes less than a commit's time."""
+"""Characters of one part, up to the end of a word: some 250 words, analysed in less time than a commit takes."""
 
 PLACEHOLDER = "item"
-"""The noun that stands for code, a link, a path or an address."""
+"""The noun that replaces code, a link, a path or an address."""
 
 _MARK = "\ue000"
-"""Holds the place of a stand-in while the marks around it are removed; a private character, and so in no stored word."""
+"""Marks the place of a placeholder while markup is removed; a private-use character, so no stored word contains it."""
 _MASKED = "\ue001"
-"""Stands for the mark of a secret, whose words name nothing."""
+"""Replaces the mark of a masked secret, whose words must not be analysed."""
 _LONGEST_WORD = 100
 _LONGEST_NAME = 500
 _FEW_PIECES = 60
@@ -63,35 +63,35 @@ _PIECES = re.compile(r"\w+|[^\w\s]")
 
 
 class Form(Enum):
-    """How something that is no prose was written."""
+    """The kind of a non-prose element."""
 
     SPELT = auto()
-    """Known by its spelling: a path, an address, a variable, an @mention, a #tag."""
+    """Recognised by its spelling: a path, an address, a variable, an @mention, a #tag."""
     CODE = auto()
     LINK = auto()
-    """A [[link]] to another memory: its name says nothing of this one."""
+    """A [[link]] to another memory, whose name says nothing about this one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Inset:
-    """Something that is no prose, at its place in a part's text."""
+    """A non-prose element at its offsets in a part's text."""
 
     start: int
     end: int
     form: Form
     written: str
     mention: Mention | None = None
-    """What its spelling says that it is, for `Form.SPELT`; its offsets are those of the part."""
+    """For `Form.SPELT`: the entity that its spelling shows, at offsets in the part."""
 
     @property
     def opaque(self) -> bool:
-        """Whether the text has a stand-in at this place."""
+        """Whether a placeholder replaces it in the text."""
         return self.mention is None or self.mention.type in ADDRESSES
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Some sentences of a text, at most `MAX_PART_LENGTH` characters and one word; a line break ends a sentence."""
+    """Sentences of a text in one language, about `MAX_PART_LENGTH` characters at most; a line break ends a sentence."""
 
     text: str
     insets: tuple[Inset, ...] = ()
@@ -100,21 +100,21 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A text's prose in parts; and the lines of its code blocks, the targets of its links, and what else is no prose."""
+    """A text's prose in parts, and in `asides` the lines of its code blocks, the targets of its links and other non-prose."""
 
     parts: tuple[Part, ...]
     asides: tuple[str, ...]
 
 
 def read(text: str) -> Reading:
-    """Take the markup off a text, in time linear in its length."""
+    """Remove the markup of a text, in linear time."""
     plain = _CURLY_APOSTROPHE.sub("'", _BLANKS.sub(" ", replace_marks(text.replace(_MARK, " "), _MASKED)))
     plain = _SYMBOLS.sub(r"\1 ", _REPEATED.sub(r"\1\1\1", plain))
     plain = _SPACED_SYMBOLS.sub(r"\1", _COMMENT.sub(" ", plain))
     asides: list[str] = []
-    lines = [part for block in _blocks(plain, asides) for part in _inline(block, asides)]
+    lines = [part for block in _blocks(plain, asides) for part in _strip_inline(block, asides)]
     parts: list[Part] = []
-    for part in _joined(_with_languages(lines)):
+    for part in _join_parts(_with_languages(lines)):
         if part.language != ENGLISH or _is_prose(part.text):
             parts.append(part)
         else:
@@ -123,10 +123,10 @@ def read(text: str) -> Reading:
 
 
 def _blocks(text: str, asides: list[str]) -> Iterator[str]:
-    """Paragraphs, headings, list items, table cells and labels, each on one line; code blocks go to `asides`."""
+    """Yield paragraphs, headings, list items, table cells and labels, each as one line; append code blocks to `asides`."""
     fence, paragraph = "", list[str]()
 
-    def ended() -> Iterator[str]:
+    def end_paragraph() -> Iterator[str]:
         if paragraph:
             yield " ".join(paragraph)
             paragraph.clear()
@@ -134,7 +134,7 @@ def _blocks(text: str, asides: list[str]) -> Iterator[str]:
     for line in text.splitlines():
         opened = _FENCE.match(line)
         if fence or opened:
-            yield from ended()
+            yield from end_paragraph()
             if not fence and opened:
                 fence = opened[1]
             elif opened and opened[1] == fence:
@@ -143,39 +143,39 @@ def _blocks(text: str, asides: list[str]) -> Iterator[str]:
                 asides += (line[start : start + MAX_PART_LENGTH] for start in range(0, len(line), MAX_PART_LENGTH))
             continue
         if not line.strip() or _RULE.match(line):
-            yield from ended()
+            yield from end_paragraph()
             continue
         content = line.strip()
         if bullet := _BULLET.match(line):
-            yield from ended()
+            yield from end_paragraph()
             content = line[bullet.end() :].strip()
         if label := _TEMPLATE_LABEL.match(content):
-            yield from ended()
+            yield from end_paragraph()
             content = content[label.end() :]
         elif label := _LABEL.match(content):
-            yield from ended()
+            yield from end_paragraph()
             yield label[2]
             content = content[label.end() :]
         if content.startswith("|") or content.count(" | ") > 1:
-            yield from ended()
+            yield from end_paragraph()
             yield from (cell.strip() for cell in content.split("|") if cell.strip())
             continue
         if paragraph and ends_sentence(paragraph[-1], content):
-            yield from ended()
+            yield from end_paragraph()
         if content:
             paragraph.append(content)
-    yield from ended()
+    yield from end_paragraph()
 
 
-def _inline(block: str, asides: list[str]) -> Iterator[Part]:
-    """One block without its inline marks, in as many parts as its length needs."""
+def _strip_inline(block: str, asides: list[str]) -> Iterator[Part]:
+    """Remove a block's inline markup and yield it in parts of bounded length."""
     kept: list[Inset] = []
 
     def keep(form: Form, written: str) -> str:
         kept.append(Inset(0, 0, form, written))
         return _MARK
 
-    def marked(match: re.Match[str]) -> str:
+    def replacement(match: re.Match[str]) -> str:
         if match["code"]:
             return keep(Form.CODE, match["code"].strip())
         if match["wiki"]:
@@ -189,16 +189,15 @@ def _inline(block: str, asides: list[str]) -> Iterator[Part]:
             return keep(Form.CODE, match["label"].strip("`")) if "`" in match["label"] else match["label"]
         return " "
 
-    text = _INLINE.sub(marked, block)
+    text = _INLINE.sub(replacement, block)
     text = _EMPHASIS[0].sub("", text)
     for emphasis in _EMPHASIS[1:]:
         text = emphasis.sub(r"\1", text)
     text = _ESCAPE.sub(r"\1", text)
-    yield from _cut(_with_insets(text, kept))
+    yield from _split_long(_insert_placeholders(text, kept))
 
 
-def _with_insets(text: str, kept: list[Inset]) -> Part:
-    """The text with a stand-in for whatever is no prose."""
+def _insert_placeholders(text: str, kept: list[Inset]) -> Part:
     pieces: list[str] = []
     insets: list[Inset] = []
     length = done = 0
@@ -206,7 +205,7 @@ def _with_insets(text: str, kept: list[Inset]) -> Part:
     places += [
         (match.start(), match.end(), None) for match in re.finditer(rf"{_MARK}|{_MASKED}|[!-\u024f]{{{_LONGEST_WORD},}}", text)
     ]
-    held = iter(kept)
+    remaining = iter(kept)
     for start, end, mention in sorted(places, key=lambda place: place[:2]):
         if start < done:
             continue
@@ -216,7 +215,7 @@ def _with_insets(text: str, kept: list[Inset]) -> Part:
         begin = length + start - done
         length = begin + len(shown)
         if mention is None or len(written) > _LONGEST_NAME:
-            inset = next(held) if written == _MARK else Inset(0, 0, Form.CODE, written[:_LONGEST_NAME])
+            inset = next(remaining) if written == _MARK else Inset(0, 0, Form.CODE, written[:_LONGEST_NAME])
             insets.append(Inset(begin, length, inset.form, inset.written))
         else:
             found = Mention(begin, length, mention.text, mention.type)
@@ -225,7 +224,7 @@ def _with_insets(text: str, kept: list[Inset]) -> Part:
     return Part("".join([*pieces, text[done:]]), tuple(insets))
 
 
-def _cut(part: Part) -> Iterator[Part]:
+def _split_long(part: Part) -> Iterator[Part]:
     start = 0
     while len(part.text) - start > MAX_PART_LENGTH:
         end = part.text.rfind(" ", start, start + MAX_PART_LENGTH)
@@ -246,18 +245,17 @@ def _moved(inset: Inset, by: int) -> Inset:
 
 
 def _with_languages(lines: Iterable[Part]) -> list[Part]:
-    """The lines with their languages; one whose words do not tell is taken to be in the language of most of the text."""
-    told = [(recognise(part.text), part) for line in lines for part in _by_language(line)]
+    """Set the languages of lines; an undecided line gets the language of most of the text."""
+    recognised = [(recognise(part.text), part) for line in lines for part in _split_by_language(line)]
     lengths: Counter[str] = Counter()
-    for language, part in told:
+    for language, part in recognised:
         if language:
             lengths[language] += len(part.text)
     main = lengths.most_common(1)[0][0] if lengths else ENGLISH
-    return [replace(part, language=language or main) for language, part in told]
+    return [replace(part, language=language or main) for language, part in recognised]
 
 
-def _by_language(line: Part) -> Iterator[Part]:
-    """The sentences of a line in several languages; any other line whole."""
+def _split_by_language(line: Part) -> Iterator[Part]:
     found = sentences(line.text)
     if len(found) < 2 or len({recognise(sentence) for sentence in found} - {None}) < 2:
         yield line
@@ -270,13 +268,12 @@ def _by_language(line: Part) -> Iterator[Part]:
 
 
 def _is_prose(text: str) -> bool:
-    """Whether a part is made of words; columns of numbers, drawings and dumps are not, and cost the most."""
+    """Return whether a part consists of words, not of numbers, drawings or dumps, which take the most time."""
     pieces = len(_PIECES.findall(text))
     return pieces < _FEW_PIECES or 3 * len(_WORDS.findall(text)) > pieces
 
 
-def _joined(sentences: list[Part]) -> Iterator[Part]:
-    """Sentences of one language that follow each other, put together up to the length of a part."""
+def _join_parts(sentences: list[Part]) -> Iterator[Part]:
     for language, together in groupby(sentences, key=lambda sentence: sentence.language):
         text, insets = "", list[Inset]()
         for sentence in together:

@@ -1,6 +1,6 @@
-"""Keys and passwords in texts: found by the shape of known tokens, by what they are called, and by how random they look.
+"""Detection of keys and passwords in text: by known token shapes, by the name before a value, and by randomness.
 
-Every pattern is bounded, and none can begin again within what it has read, so the cost of a text grows with its length alone.
+Every pattern is bounded and does not restart within its match, so the cost is linear in the length of the text.
 """
 
 import base64
@@ -89,7 +89,7 @@ _SHAPES = {
     "chat model key": r"c?sk-[A-Za-z0-9]{32,64}",
     "azure storage key": r"(?:Account|SharedAccess)Key=[A-Za-z0-9+/]{42,86}={0,2}",
 }
-"""Kind -> what a token of it looks like."""
+"""Kind -> pattern of its tokens."""
 
 _TOKEN = re.compile(
     r"(?<![A-Za-z0-9_])(?=[A-Za-z0-9])(?:" + "|".join(f"({shape})" for shape in _SHAPES.values()) + r")(?![A-Za-z0-9])", re.ASCII
@@ -97,11 +97,11 @@ _TOKEN = re.compile(
 _KINDS = ("", *_SHAPES)
 _TAG_TOKEN = re.compile(_TOKEN.pattern, re.ASCII | re.IGNORECASE)
 _RUN = re.compile(r"[A-Za-z0-9_.~+/=:@-]{18,}", re.ASCII)
-"""Where alone a token can be."""
+"""Runs of characters in which tokens are searched."""
 _UNKNOWN_TOKEN = re.compile(
     r"(?<![\w/.+-])[A-Za-z]{2,12}(?:[_-][A-Za-z0-9]{1,8}){0,2}[_-](?P<value>[A-Za-z0-9]{30,200})(?![\w/+=-])", re.ASCII
 )
-"""A prefix that names somebody, and something random: how tokens are made today."""
+"""The common shape of modern tokens: a prefix that names the issuer, then a random part."""
 
 _KEY_BLOCK = re.compile(
     r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
@@ -128,7 +128,7 @@ _IS = (
     r"|jetzt|nun|neu|wieder|noch|aktuell|auf|not|nicht(?:[ \t]+mehr)?"
     rf"|(?:seit|since)[ \t]+\w{{4,10}}|{_FROM})){{0,5}}(?![^\s:{_QUOTES}]))"
 )
-"""What says in a sentence which value something has: "is now", "was changed to", "wurde auf"."""
+"""Phrases that assign a value in a sentence: "is now", "was changed to", "wurde auf"."""
 _CALLED = re.compile(
     rf"""
     {_NAME}
@@ -148,7 +148,7 @@ _SETS = re.compile(
     re.IGNORECASE,
 )
 _NEAR = 60
-"""Letters on both sides of "password to VALUE" within which a verb says that it is set."""
+"""Characters on both sides of "password to VALUE" within which a verb of setting is searched."""
 _PHRASE = re.compile(
     r"(?:pass[ -]?phrase|(?:seed|recovery)[ -]?phrase|mnemonic|passwort|password|kennwort)\b"
     rf"(?P<between>[^\n:=.{_QUOTES}]{{0,40}}?)"
@@ -156,7 +156,7 @@ _PHRASE = re.compile(
     rf"(?P<quote>[{_QUOTES}]?)(?P<value>[^\W_]{{2,16}}(?:[ -][^\W_]{{2,16}}){{2,23}})(?=[{_QUOTES}]|\Z|(?P<clause>[.;,!)]))",
     re.IGNORECASE,
 )
-"""Words in a row, quoted, to the end of the text, or hyphenated to the end of a clause."""
+"""A passphrase: consecutive words that are quoted, end the text, or are hyphenated up to the end of a clause."""
 _PIN = re.compile(
     rf"\b(?:PIN|[Pp]in[ -]?[Cc]ode|(?:[Mm]y|[Oo]ur)[ \t]pin)\b[^\n:=\d]{{0,40}}?(?:[:=]|{_IS})[ \t{_QUOTES}*]{{0,4}}"
     r"(?P<value>\d{4,8}(?:-\d{2,4}(?![\d-]))?)(?!\d)"
@@ -178,22 +178,22 @@ _LOGIN = re.compile(
     rf"(?i)\b(?:logins?|credentials|(?:zugangs|anmelde|login)daten)\b[^\n:/]{{0,40}}?(?::|\bare\b)[ \t]{{1,3}}"
     rf"[{_QUOTES}]?[a-z][\w.@+-]{{1,59}}:(?P<value>[^\s{_QUOTES}/:]{{6,64}})"
 )
-"""A user and a password with a colon between them."""
+"""A user and a password separated by a colon."""
 _SHORT_NAME = re.compile(
     rf"(?:\bpwd?|\bPASSWOR[DT])[ \t]{{1,3}}(?P<value>[^\W_]{_VALUE})(?=[ \t]{{1,3}}(?:for|für)\b|[ \t]*(?:\n|\Z))"
 )
-"""No sentence ends with "pw" and a word."""
+"""A value directly after "pw": no sentence ends with "pw" and a word."""
 _NUMBERED = re.compile(
     r"(?:pass(?:wort|word|phrase)|kennwort)[ \t]?:[ \t]{1,3}(?P<value>[^\W\d_]{2,16}[ \t](?:und|and|&)[ \t][^\W\d_]{2,16}[ \t]\d{1,4})"
     r"(?=[ \t.!]*(?:\n|\Z))",
     re.IGNORECASE,
 )
-"""Two nouns and a number, to the end of the line."""
+"""Two nouns and a number, up to the end of the line."""
 _ONE_TIME = re.compile(
     r"(?i:\b(?:t?otp|2fa|mfa|authenticator)[ _-]?(?:secret|seed|key|schlüssel)\b[^\n:=]{0,40}?[\s:=\"'`]{1,4})"
     r"(?P<value>[A-Z2-7]{16,64}|(?:[A-Z2-7]{4}[ -]){3,15}[A-Z2-7]{4})(?![A-Za-z0-9])"
 )
-"""What an authenticator makes codes of, in base32."""
+"""A TOTP seed in base32."""
 _RECOVERY_CODE = r"(?:[a-z0-9]{4,10}(?:-[a-z0-9]{4,10}){1,4}|\d{6,10}|\d{4}[ ]\d{4})(?![\w-])"
 _RECOVERY = re.compile(
     r"(?i)\b(?:(?:recovery|rescue)[ -]codes?|(?:backup|scratch)[ -]codes|(?:wiederherstellungs|notfall|backup-?)codes?)\b[^\n:]{0,40}?"
@@ -206,7 +206,7 @@ _PLACEHOLDER = re.compile(
     r"|(?:sha|md|base|argon|bcrypt|pbkdf|aes|rsa|utf|oauth|v)[-_]?\d+(?:id)?(?![a-z0-9])|\d+-[a-z]+$"
     r"|(?:pass(?:word|wd)?|pwd?|secret|token|user(?:name)?|none|null|true|false|string|str|env)\b"
 )
-"""What stands where a secret would, and is none."""
+"""A placeholder in the position of a secret."""
 _CODE = re.compile(r"[A-Za-z_][A-Za-z_]*(?:\d?\.[A-Za-z_]\w*)+|[A-Za-z_][\w.]*[(\[].*|[a-z]+(?:[_-][a-z]+)+", re.ASCII)
 """A name, a call or hyphenated words."""
 _HEX = re.compile(r"[0-9a-fA-F]+")
@@ -217,7 +217,7 @@ _LONGEST_MARK = len("[secret: ]") + 30
 
 @dataclass(frozen=True, slots=True, order=True)
 class Secret:
-    """Where a text holds a secret, and what kind it is."""
+    """A secret's offsets in a text, and its kind."""
 
     start: int
     end: int
@@ -225,46 +225,46 @@ class Secret:
 
 
 def find_secrets(text: str, name: str = "") -> list[Secret]:
-    """The keys and passwords in a text, in order, without overlaps; `name` is the text's, such as the key of a JSON object.
+    """Return the secrets in a text, in order, without overlaps; `name` is the text's name, such as its key in a JSON object.
 
-    Characters that show nothing hide none: the text is read as it stands, and as a reader sees it.
+    Invisible characters cannot hide a secret: the text is searched both with and without them.
     """
     if name:
         before = len(name) + 2
         found = find_secrets(f"{name}: {text}")
         shifted = (Secret(max(0, each.start - before), each.end - before, each.kind) for each in found if each.end > before)
-        return _apart([*shifted, *_tag_tokens(text)])
-    found = list(_found(text))
+        return _merge_overlaps([*shifted, *_tag_tokens(text)])
+    found = list(_search(text))
     if has_unseen(text):
         places = [place for place, char in enumerate(text) if is_seen(char)]
         seen = "".join(text[place] for place in places)
-        found += (Secret(places[each.start], places[each.end - 1] + 1, each.kind) for each in _found(seen))
-    return _apart(found)
+        found += (Secret(places[each.start], places[each.end - 1] + 1, each.kind) for each in _search(seen))
+    return _merge_overlaps(found)
 
 
 def mask(text: str, name: str = "") -> str:
-    """`text`, called `name`, with `[secret: kind]` in place of every secret; the same object where there is none."""
+    """Replace every secret in `text`, named `name`, by `[secret: kind]`; returns the same object if there is none."""
     for secret in reversed(find_secrets(text, name)):
         text = f"{text[: secret.start]}[secret: {secret.kind}]{text[secret.end :]}"
     return text
 
 
 def marks(text: str) -> list[str]:
-    """The kinds of what was masked in a text, in order."""
+    """Return the kinds of the masked secrets in a text, in order."""
     return _MARK.findall(text)
 
 
 def replace_marks(text: str, stand_in: str) -> str:
-    """`text` with `stand_in` in place of every mark of a secret."""
+    """Replace every mark of a masked secret in `text` by `stand_in`."""
     return _MARK.sub(stand_in, text)
 
 
 def left_out(text: str) -> str:
-    """`text` with an ellipsis in place of every secret and of every mark of one."""
+    """Replace every secret and every mark of a masked one by an ellipsis."""
     return replace_marks(mask(text), "…")
 
 
-def _found(text: str) -> Iterator[Secret]:
+def _search(text: str) -> Iterator[Secret]:
     for run in _RUN.finditer(text):
         for match in _TOKEN.finditer(text, run.start(), run.end()):
             yield Secret(*match.span(), _KINDS[match.lastindex or 0])
@@ -272,14 +272,14 @@ def _found(text: str) -> Iterator[Secret]:
             if _is_random(match["value"]):
                 yield Secret(*match.span(), "token")
     yield from _tag_tokens(text)
-    yield from _named(text)
+    yield from _search_named(text)
     if "PRIVATE KEY" in text:
         for match in _KEY_BLOCK.finditer(text):
             yield Secret(*match.span(), "private key")
 
 
 def _tag_tokens(tag: str) -> Iterator[Secret]:
-    """The token that a text is as a whole, if it was kept as a tag: in lower case, with hyphens in place of underscores."""
+    """Yield the token that was normalised to this tag: lower-cased, with hyphens for underscores."""
     if not (tag.islower() and _RUN.fullmatch(tag)):
         return
     for spelt in dict.fromkeys((tag, tag.replace("-", "_", 1), tag.replace("-", "_"))):
@@ -287,7 +287,7 @@ def _tag_tokens(tag: str) -> Iterator[Secret]:
             yield Secret(*match.span(), _KINDS[match.lastindex or 0])
 
 
-def _named(text: str) -> Iterator[Secret]:
+def _search_named(text: str) -> Iterator[Secret]:
     lowered = text.lower()
     for clues, pattern, kind_of in _PATTERNS:
         groups = [name for name in ("value", "next") if name in pattern.groupindex]
@@ -295,19 +295,19 @@ def _named(text: str) -> Iterator[Secret]:
             if _is_marked(text, match.start()):
                 continue
             for group in groups:
-                value = (match[group] or "").rstrip(".,;:)]}*")  # the sentence's
+                value = (match[group] or "").rstrip(".,;:)]}*")  # punctuation of the sentence
                 if kind := kind_of(match, value):
                     start = match.start(group)
                     yield Secret(start, start + len(value), kind)
 
 
 def _is_marked(text: str, place: int) -> bool:
-    """Whether a place lies within a mark, whose kind is no name of what stands behind it."""
+    """Return whether a position is inside a mark, whose kind does not name the text after it."""
     mark = _MARK.match(text, max(0, text.rfind("[", max(0, place - _LONGEST_MARK), place)))
     return mark is not None and place < mark.end()
 
 
-def _called(match: re.Match[str], value: str) -> str:
+def _kind_of_assigned(match: re.Match[str], value: str) -> str:
     is_moved = match["sign"].rpartition(" ")[2].lower() in ("to", "auf", "from", "von")
     if is_moved and not _SETS.search(match.string, max(0, match.start() - _NEAR), match.end() + _NEAR):
         return ""
@@ -318,10 +318,10 @@ def _called(match: re.Match[str], value: str) -> str:
     return _key_kind(match["name"]) if is_key else ""
 
 
-def _phrase(match: re.Match[str], value: str) -> str:
-    """Words that were drawn by lot are lower-case, and stand without the small words of a sentence.
+def _kind_of_phrase(match: re.Match[str], value: str) -> str:
+    """Accept words that look randomly drawn: lower case, without function words.
 
-    Quoted beside the name they may be a sentence, in any casing if a number is in it.
+    If quoted directly after the name they may be a sentence, and with a number in it in any casing.
     """
     drawn = re.split(r"[ -]", value)
     is_beside = bool(match["quote"]) and not match["between"].strip()
@@ -335,8 +335,8 @@ def _phrase(match: re.Match[str], value: str) -> str:
     return "password" if len(drawn) >= (3 if is_marked else 4) and small <= most_small else ""
 
 
-def _bare(match: re.Match[str], value: str) -> str:
-    """Without a sign before it a value must look stranger than any word."""
+def _kind_of_bare(match: re.Match[str], value: str) -> str:
+    """Accept a value without a sign before it only if no ordinary word looks like it."""
     if not match["password"]:
         return _key_kind(match["name"]) if len(value) >= 32 and _is_key(value) and _is_random(value) else ""
     kinds = sum(map(bool, (_digits(value), _marks_in(value), not (value.islower() or value.isupper()))))
@@ -352,13 +352,13 @@ def _key_kind(name: str) -> str:
 
 
 def _is_password(value: str, *, environment: bool = False) -> bool:
-    """Whether a value that is called a password is one; in `NAME=value` of an environment a plain word is."""
+    """Return whether a value named as a password is one; in an `environment`'s `NAME=value`, a plain word is too."""
     if len(value) < 6 or _PLACEHOLDER.match(value) or "://" in value or _CODE.fullmatch(value):
         return False
     if environment or value.isdecimal():
         return True
     letters = any(char.isalpha() for char in value)
-    strange = _digits(value) or _marks_in(value.rstrip("!?"))  # those of the sentence
+    strange = _digits(value) or _marks_in(value.rstrip("!?"))  # punctuation of the sentence
     return letters and bool(strange) and not ("/" in value and not re.search(r"[!#$%^&*@]", value))
 
 
@@ -367,15 +367,15 @@ def _marks_in(value: str) -> int:
 
 
 def _is_key(value: str) -> bool:
-    """Whether a value that is called a key or a token is one: long, and as random as no name is."""
+    """Return whether a value named as a key or token is one: long, and more random than any name."""
     if len(value) < 16 or _PLACEHOLDER.match(value) or "://" in value or _UUID.fullmatch(value):
         return False
     longest = max(re.split(r"[^A-Za-z0-9]+", value), key=len)
-    return _is_random(value) or (len(longest) >= 16 and _digits(longest) >= 2 and _entropy(longest) >= 3.0)
+    return _is_random(value) or (len(longest) >= 16 and _digits(longest) >= 2 and _entropy_bits(longest) >= 3.0)
 
 
 def _is_short_key(value: str) -> bool:
-    """Whether letters and digits take turns, in every part of the value: "7d9f-33kk-aa02"."""
+    """Return whether letters and digits alternate and every part has a digit: "7d9f-33kk-aa02"."""
     parts = re.split(r"[-_.]", value)
     return len(value) >= 10 and all(map(_digits, parts)) and len(re.findall(r"[A-Za-z](?=[0-9])|[0-9](?=[A-Za-z])", value)) >= 3
 
@@ -388,9 +388,9 @@ def _is_basic(value: str) -> bool:
 
 
 def _is_random(value: str) -> bool:
-    """Whether letters of both sizes and digits mix as in no name, or digits and small letters do and it is no hexadecimal digest."""
+    """Return whether a value mixes both cases and digits as no name does, or is long, with many digits, and not a hex digest."""
     letters, large = sum(char.isalpha() for char in value), sum(char.isupper() for char in value)
-    if _entropy(value) < 3.5:
+    if _entropy_bits(value) < 3.5:
         return False
     if 0.2 * letters <= large <= 0.8 * letters:
         return _digits(value) >= 2 or len(value) >= 24
@@ -401,28 +401,27 @@ def _digits(value: str) -> int:
     return sum(char.isdecimal() for char in value)
 
 
-def _entropy(value: str) -> float:
-    """Shannon's, in bits a character."""
+def _entropy_bits(value: str) -> float:
     counts = Counter(value).values()
     return -sum(count / len(value) * math.log2(count / len(value)) for count in counts)
 
 
 def _is_list_of_codes(value: str) -> bool:
-    """Whether every code of a list has a digit and parts of one length."""
+    """Return whether every hyphenated code of a list has a digit and parts of equal length."""
     codes = re.findall(r"\w+(?:-\w+)+", value)
     return all(_digits(code) and len(set(map(len, code.split("-")))) == 1 for code in codes) and _digits(value) >= 2
 
 
 def _is_mixed(value: str) -> bool:
-    """Whether a password has other signs than small letters and digits, as few names have."""
+    """Return whether a password has special characters or mixed case, which few names have."""
     return _is_password(value) and bool(_marks_in(value) or not (value.islower() or value.isupper() or value.isdecimal()))
 
 
 _CLUES = ("pass", "pw", "kennwort", "secret", "token", "key", "auth", "credential", "schlüssel")
 _PATTERNS: tuple[tuple[tuple[str, ...], re.Pattern[str], Callable[[re.Match[str], str], str]], ...] = (
-    (_CLUES, _CALLED, _called),
-    (("phrase", "mnemonic", "passwor", "kennwort"), _PHRASE, _phrase),
-    (_CLUES, _BARE, _bare),
+    (_CLUES, _CALLED, _kind_of_assigned),
+    (("phrase", "mnemonic", "passwor", "kennwort"), _PHRASE, _kind_of_phrase),
+    (_CLUES, _BARE, _kind_of_bare),
     (("pin",), _PIN, lambda *_: "pin"),
     (("bearer", "basic"), _HEADER, lambda _, value: "authorization" if _is_basic(value) or _is_key(value) else ""),
     (("://",), _IN_ADDRESS, lambda _, value: "" if _PLACEHOLDER.match(value) else "password"),
@@ -439,11 +438,11 @@ _PATTERNS: tuple[tuple[tuple[str, ...], re.Pattern[str], Callable[[re.Match[str]
     (("login", "credentials", "daten"), _LOGIN, lambda _, value: "password" if _is_mixed(value) else ""),
     (("login", "credentials", "account", "zugang", "daten"), _PAIR, lambda _, value: "password" if _is_password(value) else ""),
 )
-"""What stands, in lower case, in every text that a pattern can fit; the pattern; and the kind of what it found, empty for none."""
+"""Lower-case strings, one of which every matching text contains; the pattern; and a function to the kind of a match, empty for none."""
 
 
-def _apart(found: list[Secret]) -> list[Secret]:
-    """The secrets without those that begin within another; of two that begin together the longer stays."""
+def _merge_overlaps(found: list[Secret]) -> list[Secret]:
+    """Merge overlapping secrets; the merged one has the kind of the first, or of the longest where several begin."""
     kept: list[Secret] = []
     for secret in sorted(found, key=lambda each: (each.start, -each.end)):
         if not kept or secret.start >= kept[-1].end:

@@ -1,6 +1,6 @@
-"""Take a short text apart: its words, the names, numbers, times and denials in it; and say what differs between two.
+"""Parsing of short texts into words, names, numbers, times and denials, and the differences between two texts.
 
-How two texts stand to each other is judged elsewhere (`memory_assets.language.judge`, `memory_assets.language.changes`).
+The relation of two texts is judged elsewhere (`memory_assets.language.judge`, `memory_assets.language.changes`).
 """
 
 import re
@@ -13,21 +13,20 @@ from itertools import pairwise
 from memory_assets.language.english import pattern, table, word_set
 from memory_assets.language.words import fold, function_words, sentences, words
 
-_MOST_WORDS = 30
-"""Words of a text that are read."""
-_MOST_SENTENCES = 12
-_LEAST_COMMON = 3
+_MAX_WORDS = 30
+_MAX_SENTENCES = 12
+_SUBJECT_WORDS = 3
 _NOTHING = "(nothing)"
-_MOST_SHOWN = 60
-"""Characters of a difference that are shown."""
+_MAX_SHOWN = 60
+"""Characters shown of each side of a difference."""
 _WORD = re.compile(r"\d+(?:[.,:]\d+)*|[^\W\d_]+(?:['’-][^\W\d_]+)*|[€$£%]")
 _CLOCK = re.compile(r"\b(\d{1,2})(?:[:.](\d\d))?\s?(a\.?m\b\.?|p\.?m\b\.?|uhr\b|o['’]clock\b)(?:\s(\d\d)\b)?", re.IGNORECASE)
 _BARE_CLOCK = re.compile(r"\b(\d{1,2}):(\d\d)\b")
 _HALF = re.compile(r"\b(half past|quarter past|quarter to|halb|viertel nach|viertel vor) (\w+)", re.IGNORECASE)
 _MINUTES = {"half past": 30, "quarter past": 15, "viertel nach": 15, "quarter to": -15, "viertel vor": -15, "halb": -30}
 _MULTIPLES = {"100", "1000", "1000000"}
-_MOST_DIGITS = 3
-"""Of a number that a multiple may follow ("three hundred"); Python refuses to read thousands of digits."""
+_MAX_DIGITS = 3
+"""Digits of a number that a multiple may follow ("three hundred"); Python refuses to parse thousands of digits."""
 _ISO_DATE = re.compile(r"\b(\d{4})-(\d\d)-(\d\d)\b")
 _DOTTED_DATE = re.compile(r"\b(\d{1,2})\.\s?(\d{1,2})\.(?:\s?(\d{4}))?(?!\d)")
 _ORDINAL = re.compile(r"(?<=\d)(?:st|nd|rd|th)\b", re.IGNORECASE)
@@ -35,17 +34,16 @@ _LAST_DAY = 31
 _GERMAN_EVENT = {"wurde", "wurden", "hatte", "hatten"}
 _GERMAN_PERFECT = re.compile(r"\b(?:hat|haben|habe|ist|sind|bin)\b.*\b\w*ge\w{2,}(?:t|en)[.!]?$", re.IGNORECASE)
 _NO_PAST = {"is", "are", "be", "been", "am", "a", "an", "the", "to"}
-_LEAST_PAST = 5
-"""Letters of a regular past tense."""
+_MIN_PAST_LETTERS = 5
 _SENTENCE_START = '.!?:;("“„-*#\n'
 
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A text in the parts that are compared."""
+    """A parsed text, for comparison."""
 
     words: tuple[str, ...]
-    """Folded, in order."""
+    """Folded words, in order."""
     shown: tuple[str, ...]
     content: tuple[str, ...]
     names: frozenset[str]
@@ -55,14 +53,14 @@ class Statement:
 
 @lru_cache(maxsize=1 << 14)
 def read_statement(text: str) -> Statement:
-    """A text of one statement, taken apart; of a longer one its first thirty words."""
+    """Parse a text of one statement; of a longer text, its first thirty words."""
     shown, names = [], set()
     for found in _WORD.finditer(text):
         shown.append(found[0].removesuffix("'s").removesuffix("’s"))
         before = text[: found.start()].rstrip(" ")
         if found[0][0].isupper() and before and before[-1] not in _SENTENCE_START:
             names.add(fold(shown[-1]))
-        if len(shown) == _MOST_WORDS:
+        if len(shown) == _MAX_WORDS:
             break
     words = tuple(map(fold, shown))
     values = _values(text)
@@ -79,17 +77,17 @@ def read_statement(text: str) -> Statement:
 
 
 def dated(text: str, written: datetime) -> datetime | None:
-    """Since when a statement says that it holds: "since 10 August", "(2026-08-10)"; None if it does not say."""
+    """Return the day since which a statement says it holds: "since 10 August", "(2026-08-10)"; None if it names none."""
     return _day(pattern("replacements.dated").search(text), written)
 
 
 def happened(text: str, written: datetime) -> datetime:
-    """The day on which a statement says that it came about: "On 14 June the database moved"; else when it was written."""
+    """Return the day of a statement's event ("On 14 June the database moved"), or `written` if it names none."""
     return dated(text, written) or _day(pattern("replacements.happened").search(text), written) or written
 
 
 def _day(found: re.Match[str] | None, written: datetime) -> datetime | None:
-    """The day that was found in a text, unless it lies ahead; without a year, the last such day."""
+    """Return the matched day unless it is after `written`; a day without a year is the last such day."""
     values = read_statement(_ORDINAL.sub("", found["date"])).values if found else frozenset()
     months = [int(value.partition(" ")[2]) for value in values if value.startswith("month ")]
     numbers = sorted(int(value) for value in values if value.isdecimal())
@@ -103,7 +101,7 @@ def _day(found: re.Match[str] | None, written: datetime) -> datetime | None:
 
 
 def _values(text: str) -> set[str]:
-    """Numbers, times of day, months and weekdays, normalised."""
+    """Return the numbers, times of day, months and weekdays in a text, normalised."""
     values: set[str] = set()
 
     def put(*found: str) -> str:
@@ -117,7 +115,7 @@ def _values(text: str) -> set[str]:
 
     def half(found: re.Match[str]) -> str:
         hour = _numbers().get(found[2].lower(), found[2])
-        minutes = int(hour) * 60 + _MINUTES[found[1].lower()] if hour.isdecimal() and len(hour) <= _MOST_DIGITS else -1
+        minutes = int(hour) * 60 + _MINUTES[found[1].lower()] if hour.isdecimal() and len(hour) <= _MAX_DIGITS else -1
         return put(f"{minutes // 60}:{minutes % 60:02}") if minutes >= 0 else found[0]
 
     text = _ISO_DATE.sub(lambda date: put(date[1], f"month {int(date[2])}", str(int(date[3]))), text)
@@ -133,13 +131,13 @@ def _values(text: str) -> set[str]:
             value = str(number * int(value))
         if value:
             values.add(value)
-        number = int(value) if value.isdecimal() and len(value) <= _MOST_DIGITS else 0
+        number = int(value) if value.isdecimal() and len(value) <= _MAX_DIGITS else 0
     return values
 
 
 @cache
 def _numbers() -> dict[str, str]:
-    """Word -> its value, of lists such as "january jan=month 1"."""
+    """Return word -> value, parsed from lists such as "january jan=1"."""
     found: dict[str, str] = {}
     for kind, prefix in (("numbers", ""), ("months", "month "), ("weekdays", "weekday ")):
         pending: list[str] = []
@@ -158,7 +156,7 @@ def _small_words() -> frozenset[str]:
 
 
 def is_number(word: str) -> bool:
-    """Whether a folded word is a number, a month or a day of the week."""
+    """Return whether a folded word is a number, month or weekday."""
     return word[0].isdigit() or word in _numbers()
 
 
@@ -167,34 +165,34 @@ def _denies(word: str) -> bool:
 
 
 def other_values(one: Statement, other: Statement) -> set[str]:
-    """Values of the first that the second lacks; "at ten" is "10:00", and may be "22:00"."""
+    """Return the values in `one` that `other` lacks; "at ten" matches "10:00" and "22:00"."""
     return {value for value in one.values - other.values if not any(_is_hour(value, each) for each in other.values)}
 
 
 def exchange_values(old: str, new: str) -> bool:
-    """Whether each of two texts has a number, date or time that the other lacks."""
+    """Return whether each of two texts has a number, date or time that the other lacks."""
     one, other = read_statement(old), read_statement(new)
     return bool(other_values(one, other) and other_values(other, one))
 
 
 def _is_hour(one: str, other: str) -> bool:
-    """Whether two values may be one time of day: "ten" and "22:00", "7:30" and "19:30"."""
+    """Return whether two values may be the same time of day: "ten" and "22:00", "7:30" and "19:30"."""
     times = [value.partition(":") for value in (one, other)]
-    if not any(colon for _, colon, _ in times) or not all(hour.isdecimal() and len(hour) <= _MOST_DIGITS for hour, _, _ in times):
+    if not any(colon for _, colon, _ in times) or not all(hour.isdecimal() and len(hour) <= _MAX_DIGITS for hour, _, _ in times):
         return False
     (hour, _, minutes), (other_hour, _, other_minutes) = times
     return int(hour) % 12 == int(other_hour) % 12 and (minutes or "00") == (other_minutes or "00")
 
 
 def find_replaced(old: str, new: str) -> str:
-    """What a newer text says was replaced by what, if the older one states it: "MongoDB -> PostgreSQL 17"; else nothing.
+    """Return the replacement that a newer text reports of a thing stated in the older: "MongoDB -> PostgreSQL 17"; empty if none.
 
-    "Atlas leaves MongoDB for PostgreSQL" replaces "Atlas stores shipments in MongoDB", and not "MongoDB was down".
+    "Atlas leaves MongoDB for PostgreSQL" replaces "Atlas stores shipments in MongoDB", but not "MongoDB was down".
     """
     opening = next(iter(sentences(old)), "")
     stated = read_statement(opening)
-    subject = set(stated.content[:_LEAST_COMMON])
-    for sentence in sentences(new)[:_MOST_SENTENCES]:
+    subject = set(stated.content[:_SUBJECT_WORDS])
+    for sentence in sentences(new)[:_MAX_SENTENCES]:
         for form in table("statements.replaced"):
             for found in re.finditer(form, sentence, re.IGNORECASE):
                 was, now = ({fold(word) for word in _WORD.findall(found[name])} for name in ("was", "now"))
@@ -210,7 +208,7 @@ def find_replaced(old: str, new: str) -> str:
 
 
 def difference(old: str, new: str) -> str:
-    """What differs, for a person: "840 euros -> 910 euros"; nothing if the words are the same."""
+    """Describe the difference for a person: "840 euros -> 910 euros"; empty if the words are the same."""
     one, other = read_statement(old), read_statement(new)
     matcher = SequenceMatcher(None, one.words, other.words, autojunk=False)
     parts = [
@@ -222,24 +220,23 @@ def difference(old: str, new: str) -> str:
         return ""
     was, now = (" … ".join(filter(None, side)) for side in zip(*parts, strict=True))
     return " -> ".join(
-        part if len(part) <= _MOST_SHOWN else f"{part[:_MOST_SHOWN]}…" for part in (was or _NOTHING, now or _NOTHING)
+        part if len(part) <= _MAX_SHOWN else f"{part[:_MAX_SHOWN]}…" for part in (was or _NOTHING, now or _NOTHING)
     )
 
 
 def is_event(text: str) -> bool:
-    """Whether a text is in the past: "was repaired", "bought", not "is repaired"."""
+    """Return whether a text is in the past tense: "was repaired", "bought", not "is repaired"."""
     found = words(text)
     if not _GERMAN_EVENT.isdisjoint(found) or _GERMAN_PERFECT.search(text):
         return True
     return any(
-        (word in _past_forms() or (word.endswith("ed") and len(word) >= _LEAST_PAST)) and before not in _NO_PAST
+        (word in _irregular_pasts() or (word.endswith("ed") and len(word) >= _MIN_PAST_LETTERS)) and before not in _NO_PAST
         for before, word in zip(["", *found], found, strict=False)
     )
 
 
 @cache
-def _past_forms() -> frozenset[str]:
-    """Irregular past tenses that are no present tense."""
+def _irregular_pasts() -> frozenset[str]:
     verbs = [verb.split() for verb in table("verbs.irregular").split("|")]
     return (
         frozenset(verb[1] for verb in verbs if len(verb) > 1)

@@ -1,4 +1,4 @@
-"""Entities that their spelling gives away: addresses, paths, environment variables, @mentions, #tags."""
+"""Entities recognisable by spelling: addresses, paths, environment variables, @mentions, #tags."""
 
 import re
 from collections.abc import Iterator
@@ -42,7 +42,7 @@ _COLOUR = re.compile(r"(?=.*\d)(?:[0-9a-f]{3,4}|[0-9a-f]{6}|[0-9a-f]{8})|([0-9a-
 
 
 def find_surface(text: str) -> Iterator[Mention]:
-    """Yield what spelling alone shows, left to right, without overlaps and marks: "@alice" names alice, "$HOME" the variable HOME."""
+    """Yield the entities in `text`, left to right, without overlaps and sigils: "@alice" gives alice, "$HOME" gives HOME."""
     for match in _SURFACE.finditer(text):
         start, found = match.start(), match.group()
         if match["URL"] or match["EMAIL"]:
@@ -59,7 +59,7 @@ def find_surface(text: str) -> Iterator[Mention]:
         elif match["ENV_VAR"]:
             kind, name = EntityType.ENV_VAR, match["dollar"] or match["shout"]
             is_assigned = text.startswith("=", match.end())
-            # Else an upper-case name is a constant in code.
+            # Otherwise an upper-case name is a constant in code.
             if match["shout"] and not (is_assigned or _ENV_SUFFIX.search(name) or _ENV_CONTEXT.search(text)):
                 continue
         elif match["PERSON"]:
@@ -75,7 +75,7 @@ def find_surface(text: str) -> Iterator[Mention]:
 
 
 def _is_path(path: str, *, anchored: bool) -> bool:
-    """Whether slashes separate folders, rather than alternatives ("and/or") or parts of a route."""
+    """Return whether slashes separate folders, not alternatives ("and/or") or parts of a route."""
     segments = [segment for segment in re.split(r"[/\\]", path) if segment]
     if anchored:
         return True

@@ -1,7 +1,7 @@
-"""Tag rules: how a tag is spelt, and how a user's tags and the automatic ones become one list.
+"""Tag rules: normalising a tag, and merging a user's tags with automatic ones.
 
-Nouns come to their singular form by rules of spelling and lists of exceptions. No language model is asked: tags are compared by
-equality, so they must not depend on a sentence, a pipeline or its version.
+Spelling rules and lists of exceptions reduce nouns to their singular. No language model is used: tags are compared by equality, so they
+must not depend on a sentence, a pipeline or its version.
 """
 
 import re
@@ -21,10 +21,10 @@ _TRAILING = re.compile(rf"[{_EDGE}.@]+$")
 
 
 def normalise_tag(text: str, *, inflect: bool = True) -> str:
-    """Spell a tag in the one way in which it is stored and compared (seed 001, section 3; docs/language.md has the rules).
+    """Normalise a tag to the form in which it is stored and compared (seed 001, section 3; docs/language.md has the rules).
 
-    Where nothing would be left, the text itself is the tag, because a user's tag is never dropped. Applying the rules again changes
-    nothing. Without `inflect` plurals stay: names are spelt so.
+    Idempotent. If nothing would be left, the text itself is the tag, because a user's tag is never dropped. Without `inflect` plurals are
+    kept, as names need.
     """
     plain = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).lower())
     plain = "".join(char for char in plain if char in _JOINERS or unicodedata.category(char) != "Cf")
@@ -33,7 +33,7 @@ def normalise_tag(text: str, *, inflect: bool = True) -> str:
 
 
 def merge_tags(user: Iterable[str], auto: Iterable[str]) -> tuple[str, ...]:
-    """One list without repetition: the user's tags, normalised, then the automatic ones."""
+    """Return the user's tags, normalised, then the automatic ones, without repetition."""
     merged = dict.fromkeys(normalise_tag(tag) for tag in user)
     for tag in auto:
         if normalise_tag(tag) not in merged:
@@ -43,7 +43,7 @@ def merge_tags(user: Iterable[str], auto: Iterable[str]) -> tuple[str, ...]:
 
 @lru_cache(maxsize=1 << 14)
 def singular(word: str) -> str:
-    """The singular of a lower-case English noun. A word stays if it is none, not certain, short, or not spelt with a to z alone."""
+    """Return the singular of a lower-case English noun; a word that is short, uncertain or not purely a to z is unchanged."""
     if listed := _irregular().get(word):
         return listed
     if len(word) < 4 or word in word_set("nouns.invariant") or not (word.isascii() and word.isalpha()):

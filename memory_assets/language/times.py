@@ -1,4 +1,4 @@
-"""The time service (seed 001, section 6): what is stored in UTC is shown in a person's own time zone. `intervals` reads times."""
+"""The time service (seed 001, section 6): shows times stored in UTC in the user's time zone. `intervals` parses times."""
 
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from functools import lru_cache
@@ -19,7 +19,7 @@ Instant = Annotated[
     PlainSerializer(lambda moment: moment.astimezone(UTC).isoformat(), return_type=str),
     WithJsonSchema({"type": "string", "format": "date-time"}, mode="serialization"),
 ]
-"""A time in an answer, in UTC with its offset, as seed 001 writes it."""
+"""A time in a response: ISO 8601 in UTC with its offset, as seed 001 defines it."""
 
 _AGES = (
     ("year", timedelta(days=365)),
@@ -32,9 +32,9 @@ _AGES = (
 
 
 def display_zone(settings: "Settings", timezone: str | None = None) -> ZoneInfo:
-    """The time zone in which times are read and shown: the request's `timezone`, the settings', geoip's, the machine's, or UTC.
+    """Return the zone in which times are read and shown: the request's `timezone`, the settings', geoip's, the machine's, or UTC.
 
-    The geoip service answers with the caller's zone, as text or as JSON with `timezone` or `time_zone`, and is passed over if it fails.
+    The geoip service returns the caller's zone as text or as JSON with `timezone` or `time_zone`; if it fails it is skipped.
     """
     if timezone:
         if zone := _zone(timezone):
@@ -86,7 +86,7 @@ def _system_zone() -> ZoneInfo | None:
 
 
 def relative_age(then: datetime, now: datetime) -> str:
-    """How long ago `then` was, in its largest whole unit: "just now", "3 hours ago"; "in 3 hours" for what lies ahead."""
+    """Return the age of `then` in its largest whole unit: "just now", "3 hours ago", or "in 3 hours" for the future."""
     gap = abs(now - then)
     for unit, length in _AGES:
         if count := gap // length:
@@ -96,13 +96,13 @@ def relative_age(then: datetime, now: datetime) -> str:
 
 
 def day_in(moment: datetime, zone: tzinfo) -> date:
-    """The day that is shown for a moment. Midnight in UTC stands for a day without a time, as files and sentences state it."""
-    said = moment.astimezone(UTC)
-    return said.date() if said.time() == time() else moment.astimezone(zone).date()
+    """Return the day to show for a moment. Midnight in UTC means a day without a time, as files and sentences state it."""
+    utc = moment.astimezone(UTC)
+    return utc.date() if utc.time() == time() else moment.astimezone(zone).date()
 
 
 def format_local(moment: datetime, zone: tzinfo) -> str:
-    """An aware datetime for a person: "Monday, August 4, 2025, 7:03 a.m. PDT"."""
+    """Format an aware datetime for a person: "Monday, August 4, 2025, 7:03 a.m. PDT"."""
     local = moment.astimezone(zone)
     half = "a.m." if local.hour < 12 else "p.m."
     return f"{local:%A, %B} {local.day}, {local.year}, {(local.hour - 1) % 12 + 1}:{local:%M} {half} {local.tzname()}"

@@ -1,7 +1,7 @@
-"""Texts counted and cut by the tokens of tiktoken's encoding cl100k_base, without network access.
+"""Counting and truncating text by tokens of tiktoken's encoding cl100k_base, without network access.
 
-tiktoken downloads its vocabularies at first use. The `bpe-openai` package carries the same rank file (its SHA-256 is the one that
-tiktoken demands), so that counts are tiktoken's own on a machine that is never connected.
+tiktoken downloads its vocabularies on first use. The `bpe-openai` package contains the same rank file (with the SHA-256 that tiktoken
+requires), so counts equal tiktoken's on a machine without network.
 """
 
 import binascii
@@ -23,23 +23,23 @@ _PATTERN = (
     r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+| ?[^\s\p{L}\p{N}]++[\r\n]*+|\s++$|\s*[\r\n]"
     r"|\s+(?!\S)|\s"
 )
-"""How a text is split before its parts are encoded; it belongs to the encoding (tiktoken's `openai_public` plugin)."""
+"""Splits a text before its parts are encoded; part of the encoding (tiktoken's `openai_public` plugin)."""
 
 
 def count_tokens(text: str) -> int:
-    """Number of tokens of `text`. Special tokens written in it, such as `<|endoftext|>`, count as the text they are."""
+    """Return the number of tokens in `text`. Special tokens in it, such as `<|endoftext|>`, count as plain text."""
     return len(load_encoding().encode_ordinary(text))
 
 
 def truncate_tokens(text: str, limit: int) -> str:
-    """The beginning of `text` that its first `limit` tokens cover, without a half character at its end."""
+    """Return the beginning of `text` that its first `limit` tokens cover, without a partial character at its end."""
     if limit < 0:
         raise ValueError(f"limit must be 0 or more tokens, not {limit}")
     coder = load_encoding()
     tokens = coder.encode_ordinary(text)
     if len(tokens) <= limit:
         return text
-    # A token may hold part of a character; and the cut text may split into other tokens than the whole did.
+    # A token may be part of a character, and the truncated text may split into different tokens than the whole.
     kept = limit
     while True:
         cut = coder.decode_bytes(tokens[:kept]).decode("utf-8", errors="ignore")
@@ -50,18 +50,18 @@ def truncate_tokens(text: str, limit: int) -> str:
 
 @lru_cache
 def load_encoding() -> "tiktoken.Encoding":
-    """The encoding, kept for the life of the process."""
+    """Load the encoding, once a process."""
     import tiktoken
 
     ranks = read_ranks()
     encoding = tiktoken.Encoding(ENCODING, pat_str=_PATTERN, mergeable_ranks=ranks, special_tokens={})
-    ranks.clear()  # Its compiled part has copied them; it keeps these, 14 MB, only to be pickled.
+    ranks.clear()  # The compiled part has a copy; the encoding keeps these 14 MB only for pickling.
     return encoding
 
 
 def read_ranks() -> dict[bytes, int]:
-    """The encoding's vocabulary."""
-    spec = find_spec("bpe_openai")  # found, not imported: its compiled module takes most of a second
+    """Read the encoding's vocabulary, token -> rank."""
+    spec = find_spec("bpe_openai")  # not imported: its compiled module takes most of a second
     if spec is None or spec.origin is None:
         raise SettingsError("The package bpe-openai is missing: install it with `pip install bpe-openai`.")
     path = Path(spec.origin).with_name("data") / f"{ENCODING}.tiktoken.gz"

@@ -1,6 +1,6 @@
-"""What a memory's text, tags and other fields must be before any other step looks at them.
+"""Validation of a memory's text, tags and other fields, before any other step.
 
-Anything else raises `InvalidInputError`; its message names the field, the position (counted from 0) and the mend.
+Invalid input raises `InvalidInputError`; its message names the field, the position (counted from 0) and the fix.
 """
 
 import re
@@ -11,12 +11,12 @@ from memory_assets.errors import InvalidInputError
 from memory_assets.models import MAX_CONTENT_LENGTH, NewMemory
 
 MAX_TAG_LENGTH = 200
-"""Characters a tag may hold; a longer one is a sentence that belongs in the content."""
+"""Maximum characters of a tag; a longer one is a sentence that belongs in the content."""
 MAX_LINE_LENGTH = 1_000
-"""Characters of a field of one line but the title, which a file may give a memory in any length."""
+"""Maximum characters of a one-line field, except the title, which a file may give a memory in any length."""
 _MAX_TAGS = 1_000
 _LINES = ("title", "project", "session", "author", "external_id")
-"""Fields of a memory that are one line each."""
+"""Fields of a memory that hold one line each."""
 _LINE_END = re.compile("[\t\n\r\u2028\u2029]")
 _ALLOWED_CONTROLS = frozenset("\n\t\r")
 _NONCHARACTERS = frozenset(range(0xFDD0, 0xFDF0)) | {plane << 16 | low for plane in range(17) for low in (0xFFFE, 0xFFFF)}
@@ -39,7 +39,7 @@ def validate_content(text: object, longest: int = MAX_CONTENT_LENGTH) -> str:
 
 
 def validate_memory(given: NewMemory, longest: int = MAX_CONTENT_LENGTH) -> None:
-    """Refuse a record of which a field cannot be stored, with `InvalidInputError`: one rule, whichever face or file it comes from."""
+    """Raise `InvalidInputError` if a field of a record cannot be stored; the same rules apply to every interface and file."""
     validate_content(given.content, longest)
     validate_tags(given.tags)
     for field in _LINES:
@@ -50,7 +50,7 @@ def validate_memory(given: NewMemory, longest: int = MAX_CONTENT_LENGTH) -> None
 
 
 def validate_line(text: str, field: str, longest: int = MAX_LINE_LENGTH) -> str:
-    """Return `text` unchanged if it can stand in one line: storable, and without tabs and line ends. It may be empty."""
+    """Return `text` unchanged if it has at most `longest` storable characters, without tabs and line ends. It may be empty."""
     if len(text) > longest:
         raise InvalidInputError(f"{field} has {len(text):,} characters, and at most {longest:,} are stored: shorten it.")
     reject_unstorable(text, field)
@@ -62,7 +62,7 @@ def validate_line(text: str, field: str, longest: int = MAX_LINE_LENGTH) -> str:
 
 
 def validate_tags(tags: object) -> tuple[str, ...]:
-    """Return the tags stripped of surrounding white space, in order, each once. A blank one is refused rather than dropped."""
+    """Return the tags without surrounding white space, in order, each once. A blank tag is refused, not dropped."""
     if isinstance(tags, str | bytes) or not isinstance(tags, Iterable):
         raise InvalidInputError(f"tags must be a list of strings, not {type(tags).__name__}.")
     unique: dict[str, None] = {}
@@ -79,12 +79,12 @@ def validate_tags(tags: object) -> tuple[str, ...]:
 
 
 def is_blank(text: str) -> bool:
-    """Whether `text` has nothing to see: white space and invisible format characters at most."""
+    """Return whether `text` consists of white space and invisible format characters only."""
     return all(char.isspace() or unicodedata.category(char) == "Cf" for char in text)
 
 
 def reject_unstorable(text: str, field: str) -> None:
-    """Refuse a lone surrogate, a control character other than line feed, tab and carriage return, and a Unicode noncharacter."""
+    """Raise on a lone surrogate, a noncharacter, or a control character other than line feed, tab and carriage return."""
     if text.isprintable():
         return
     for position, char in enumerate(text):

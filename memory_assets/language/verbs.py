@@ -1,6 +1,6 @@
-"""English verbs: irregular forms as a list, regular ones by spelling, and verbs that the tagger took for nouns.
+"""English verb forms: irregular ones from a list, regular ones by spelling, and verbs that the tagger mistook for nouns.
 
-Irregular verbs are a closed set, so that a list knows more than statistics of it ("Sparkle stole pizza" was three nouns).
+Irregular verbs are a closed set, so a list is more reliable than the tagger, which read "Sparkle stole pizza" as three nouns.
 """
 
 import re
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 _PARTS = [entry.split() for entry in table("verbs.irregular").split("|")]
 IRREGULAR = {form: base for base, *forms in _PARTS for form in forms if form != "lay"}
 IRREGULAR |= dict(form.split("=") for form in table("verbs.forms").split())
-"""Past tenses and participles -> their verb."""
+"""Past tense or participle -> its infinitive."""
 _PAST = frozenset(past for _, past, _ in _PARTS if not past.endswith("ed"))
 _ALSO_NOUNS = word_set("verbs.also_nouns")
 COMMON = word_set("verbs.common") | {base for base, *_ in _PARTS}
-"""Verbs that may open a sentence."""
+"""Common verbs, as infinitives, that may open a sentence."""
 _NEVER_NOUNS = word_set("verbs.never_nouns")
 _DOUBLED = re.compile(r"([b-df-hj-np-tv-z])\1$")
 _KEPT_DOUBLE = ("ll", "ss", "ff", "zz")
@@ -32,9 +32,9 @@ _BASES_THEMSELVES = frozenset({"found", "lay", "saw", "fell", "ground", "bore"})
 
 
 def mend_verbs(doc: "Doc", opaque: AbstractSet[int]) -> None:
-    """Mend, in place, the part of speech and the lemma of verbs; `opaque` are the positions of tokens that stand for no prose."""
+    """Correct, in place, the part of speech and lemma of verbs; `opaque` are the indices of placeholder tokens."""
     for sentence in doc.sents:
-        _mend_actor(sentence)
+        _correct_names(sentence)
         has_verb = any(token.tag_ in FINITE_TAGS for token in sentence)
         for token in sentence:
             if token.i in opaque or not token.is_alpha:
@@ -45,33 +45,33 @@ def mend_verbs(doc: "Doc", opaque: AbstractSet[int]) -> None:
             if token.pos_ not in {"VERB", "AUX"} and (
                 _is_past(token, has_verb)
                 or _is_present(token, has_verb)
-                or (token.i == sentence.start and _opens_as_verb(token, opaque))
+                or (token.i == sentence.start and _is_opening_verb(token, opaque))
             ):
                 token.pos_, token.dep_ = "VERB", "dep"
                 token.tag_ = (
                     "VBD"
                     if token.lower_ in _PAST or token.lower_.endswith("ed")
                     else "VBZ"
-                    if _third_person(token.lower_)
+                    if _from_third_person(token.lower_)
                     else "VB"
                 )
                 has_verb = True
             if token.pos_ == "VERB":
                 token.lemma_ = base_form(token.lower_, token.lemma_.lower(), token.tag_)
                 if token.tag_ == "VBZ" and token.lemma_ in _NEVER_NOUNS and _is_followed_by_verb(token):
-                    token.dep_ = "dep"  # "Reads release notes": of two verbs in a row one is the object
+                    token.dep_ = "dep"  # "Reads release notes": the second of two verbs in a row is the object
                     token.nbor().pos_, token.nbor().tag_ = "NOUN", "NN"
 
 
 def is_helped(token: "Token") -> bool:
-    """Whether somebody is helped to do something: "helped Jeffery debug"."""
+    """Return whether the token is someone who is helped to do something: "helped Jeffery debug"."""
     if token.i == 0 or token.i + 1 == len(token.doc) or not token.is_title:
         return False
     return infinitive(token.nbor(-1).lower_) == "help" and token.nbor().lower_ in COMMON
 
 
 def is_used_as_name(name: "Span") -> bool:
-    """Whether a guessed name that opens a sentence, and so has a capital anyway, does or has something: "Rex hates", "Rex's bed"."""
+    """Return whether a guessed name that opens a sentence acts or owns like a name: "Rex hates", "Rex's bed"."""
     follower = name.doc[name.end] if name.end < len(name.doc) else None
     first = name[0].lower_
     if first.endswith("ed") and infinitive(first) in COMMON:  # "Retried writes"
@@ -84,11 +84,11 @@ def is_used_as_name(name: "Span") -> bool:
     )
 
 
-def _mend_actor(sentence: "Span") -> None:
-    """Read the recogniser's names as names, and the form after a name that opens the sentence as its verb: "Bella naps at noon"."""
+def _correct_names(sentence: "Span") -> None:
+    """Tag the recogniser's names as proper nouns, and the form after a name that opens the sentence as a verb: "Bella naps at noon"."""
     for name in sentence.ents:
         if name.start == sentence.start and name.end < sentence.end:
-            _mend_verb_of(name[-1].nbor())
+            _correct_verb(name[-1].nbor())
         if len(name) == 1 and name.start == sentence.start and not is_used_as_name(name):
             continue
         for token in name:
@@ -96,32 +96,32 @@ def _mend_actor(sentence: "Span") -> None:
                 token.pos_, token.tag_ = "PROPN", "NNP"
 
 
-def _mend_verb_of(verb: "Token") -> None:
+def _correct_verb(verb: "Token") -> None:
     if not verb.is_lower or (verb.pos_ not in {"NOUN", "PROPN", "ADJ"} and verb.tag_[:2] not in {"NN", "JJ"}):
         return
-    base = _third_person(verb.lower_)
+    base = _from_third_person(verb.lower_)
     after = verb.nbor() if verb.i + 1 < len(verb.doc) else None
     is_present = base in COMMON | _NEVER_NOUNS or (base and after is not None and after.pos_ in _OBJECTS - {"PUNCT"})
     is_before_verb = after is not None and after.tag_ in FINITE_TAGS
     if (is_present or verb.lower_ in _PAST or verb.lower_.endswith("ed")) and not is_before_verb:
-        verb.pos_, verb.tag_ = "VERB", "VBZ" if _third_person(verb.lower_) and verb.lower_ not in IRREGULAR else "VBD"
+        verb.pos_, verb.tag_ = "VERB", "VBZ" if _from_third_person(verb.lower_) and verb.lower_ not in IRREGULAR else "VBD"
         verb.dep_ = "dep"
 
 
 def base_form(form: str, guess: str, tag: str) -> str:
-    """The infinitive of a lower-case verb form with a Penn tag: `guess`, the pipeline's lemma, where spelling allows it."""
+    """Return the infinitive of a lower-case verb form with a Penn tag; `guess`, the pipeline's lemma, if spelling allows it."""
     if form in IRREGULAR and not (form in _BASES_THEMSELVES and tag in {"VB", "VBP"}):
         return IRREGULAR[form]
     for suffix in ("ing", "ed"):
         if form.endswith(suffix) and len(form) > len(suffix) + 2 and tag not in {"VB", "VBP", "VBZ"}:
-            return _without(form, suffix, guess)
+            return _strip_suffix(form, suffix, guess)
     if tag == "VBZ" and (guess == form or not form.startswith(guess[:-1])):
-        return _third_person(form) or guess
+        return _from_third_person(form) or guess
     return guess
 
 
 def infinitive(word: str) -> str:
-    """The verb that somebody means by one of its forms, without its sentence: "fix" by "fixed", "Fixes" or "fixing"."""
+    """Return the infinitive of a verb form without context: "fix" for "fixed", "Fixes" or "fixing"."""
     form = word.strip().casefold()
     if form in COMMON or form in IRREGULAR:
         return IRREGULAR.get(form, form)
@@ -129,11 +129,11 @@ def infinitive(word: str) -> str:
         stem = form.removesuffix(suffix)
         if stem != form and len(stem) > 1:
             spellings = (stem, f"{stem}e", stem[:-1], f"{stem[:-1]}y")
-            return next((each for each in spellings if each in COMMON), None) or _without(form, suffix, f"{stem}e")
-    return _third_person(form) or form
+            return next((each for each in spellings if each in COMMON), None) or _strip_suffix(form, suffix, f"{stem}e")
+    return _from_third_person(form) or form
 
 
-def _without(form: str, suffix: str, guess: str) -> str:
+def _strip_suffix(form: str, suffix: str, guess: str) -> str:
     stem = form.removesuffix(suffix)
     if suffix == "ed" and stem.endswith("i"):
         return f"{stem[:-1]}y"
@@ -146,8 +146,7 @@ def _without(form: str, suffix: str, guess: str) -> str:
     return f"{stem}e" if stem.endswith(("c", "v", "s", "z", "u", "at", "bl", "dg", "ng")) and not stem.endswith("ss") else stem
 
 
-def _third_person(form: str) -> str | None:
-    """The infinitive of a form in -s, None for any other."""
+def _from_third_person(form: str) -> str | None:
     if not form.endswith("s") or form.endswith(("ss", "us", "is")) or len(form) < 4:
         return None
     if form.endswith("ies"):
@@ -156,7 +155,7 @@ def _third_person(form: str) -> str | None:
 
 
 def _is_past(token: "Token", has_verb: bool) -> bool:
-    """Whether an irregular past tense that was tagged as something else stands where a verb does."""
+    """Return whether an irregular past tense with another tag is in the position of a verb."""
     if token.lower_ not in _PAST or not token.is_lower or token.i == 0:
         return False
     before = token.nbor(-1)
@@ -171,8 +170,8 @@ def _is_past(token: "Token", has_verb: bool) -> bool:
 
 
 def _is_present(token: "Token", has_verb: bool) -> bool:
-    """Whether a form in -s that was tagged as a plural is the verb its sentence lacks ("the user prefers tabs")."""
-    base = _third_person(token.lower_)
+    """Return whether a form in -s tagged as a plural is the missing verb of its sentence ("the user prefers tabs")."""
+    base = _from_third_person(token.lower_)
     if not token.is_lower or token.i == 0 or base not in COMMON | _NEVER_NOUNS or token.nbor(-1).pos_ not in _NOMINAL | {"ADV"}:
         return False
     if base in _NEVER_NOUNS:
@@ -184,8 +183,8 @@ def _is_followed_by_verb(token: "Token") -> bool:
     return token.i + 1 < len(token.doc) and token.nbor().pos_ == "VERB" and token.nbor().tag_ in {"VBZ", "VBP", "VB", "NNS"}
 
 
-def _opens_as_verb(token: "Token", opaque: AbstractSet[int]) -> bool:
-    """Whether a sentence's first word, tagged as a noun, is an imperative ("Ask Priya") or lacks its subject ("Fed Rex")."""
+def _is_opening_verb(token: "Token", opaque: AbstractSet[int]) -> bool:
+    """Return whether a sentence's first word, tagged as a noun, is an imperative ("Ask Priya") or a verb without subject ("Fed Rex")."""
     base = token.lower_ if token.lower_.endswith("ing") else infinitive(token.lower_)
     if base not in COMMON | _NEVER_NOUNS or token.i + 1 == len(token.doc) or token.is_upper:
         return False

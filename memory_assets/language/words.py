@@ -1,8 +1,8 @@
-"""Words and sentences: the one place that splits, folds and stems texts. What a grammar or a model makes of them lives in `pipeline`.
+"""Words and sentences: the only module that splits, folds and stems texts. Grammar and models live in `pipeline`.
 
-Where no spaces stand between words (Chinese, Japanese, Thai), or endings grow onto them (Korean), every two neighbouring characters
-stand for a word, as in Lucene's CJKAnalyzer: no dictionary is needed and no language need be known. A Chinese character says
-something alone, too. Words of other scripts within such a text are told apart from it.
+In scripts without spaces between words (Chinese, Japanese, Thai) or with attached endings (Korean), every pair of adjacent characters
+counts as a word, as in Lucene's CJKAnalyzer, which needs neither a dictionary nor the language. Single Chinese characters count, too.
+Words of other scripts within such a text are split off.
 """
 
 import re
@@ -25,10 +25,10 @@ _WORD_OF_ANY_SCRIPT = re.compile(rf"(?:[^\W_]|[{_UNSPACED}])+")
 _RUN = re.compile(f"[{_UNSPACED}]+|[^{_UNSPACED}]+")
 _ONE_HAN = re.compile(f"[{_HAN}]")
 _HIRAGANA = re.compile("[\u3041-\u309f]+")
-"""The syllables in which Japanese writes its grammar."""
+"""The syllables that write Japanese grammar."""
 _ACCENT = re.compile("[\u0300-\u036f]")
 _WITH_ACCENTS = re.compile("[\u00c0-\u052f\u1e00-\u1fff\ufb00-\ufb06\uff01-\uff5e]")
-"""Letters that may have accents, or another form: Latin, Greek and Cyrillic beyond ASCII, ligatures, wide forms."""
+"""Letters that folding may change: Latin, Greek and Cyrillic beyond ASCII, ligatures, wide forms."""
 _CONTRACTION = re.compile(r"(?:n['’]t|['’](?:d|ll|m|re|s|ve))$")
 _SENTENCE_END = re.compile(r"(?<=[.!?…。！？])\s+")
 _ABBREVIATION = re.compile(
@@ -36,35 +36,35 @@ _ABBREVIATION = re.compile(
 )
 _ORDINAL = re.compile(r"(?:^|\s)\d{1,2}\.$")
 _AFTER_ORDINAL = re.compile(r"[a-zäöü]|(?:Jan|Feb|Mär|Apr|Mai|Jun|Jul|Aug|Sep|Okt|Nov|Dez)")
-"""A number with a full stop is an ordinal before a German month or a lower-case word: "am 11. Mai", "der 2. mal"."""
+"""German months and lower-case words, before which a number with a full stop is an ordinal: "am 11. Mai", "der 2. mal"."""
 _ENDS_SENTENCE = re.compile(r"[.!?:;…。！？][\"'”’)*_]*$")
 _BEGINS_BLOCK = re.compile(r"(?:[-*+>#•|]|\d{1,3}[.)])\s|\*\*")
 _BEGINS_ITEM = re.compile(r"(?:[-*+>•|]|\d{1,3}[.)])\s")
 _SHORT_LINE = 60
 _WRAPPED_LINE = 100
-"""Letters of a line up to which a text is wrapped by hand."""
+"""Maximum characters of a line in a hand-wrapped text."""
 LINE_BREAK = " · "
-"""Stands for a line break that ends a sentence where a text is shown in one line."""
+"""Replaces a line break that ends a sentence when a text is shown in one line."""
 _LIST_MARK = 3
-"""Letters of a number with a full stop that begins a line of a list."""
+"""Maximum characters of a list item's number with its full stop."""
 
 
 def fold(text: str) -> str:
-    """A text in lower case and without accents, as the full-text index reads it: "Straße" and "STRASSE" are one."""
+    """Return a text in lower case and without accents, as the full-text index stores it: "Straße" equals "STRASSE"."""
     if text.isascii() or not _WITH_ACCENTS.search(text):
         return text.lower()
     return normalize("NFC", _ACCENT.sub("", normalize("NFKD", text.casefold())))
 
 
 def words(text: str) -> list[str]:
-    """The words of a text, lower-case, without a possessive ending."""
+    """Return the words of a text, in lower case, without possessive endings."""
     lower = text.lower()
     found = _WORD.findall(lower)
     return [*map(_without_possessive, found)] if "'s" in lower or "’s" in lower else found
 
 
 def topic_words(text: str) -> list[str]:
-    """The words of a text that carry its topic, repetitions kept, and what stands for words in scripts without spaces."""
+    """Return the topic words of a text, repetitions included, and in scripts without spaces its `pieces`."""
     found = [word for word in words(text) if not is_function_word(word)]
     if not is_unspaced(text):
         return found
@@ -74,13 +74,13 @@ def topic_words(text: str) -> list[str]:
 
 
 def stems(text: str) -> frozenset[str]:
-    """The words of a text that carry its topic, without the commonest English endings."""
+    """Return the stems of a text's topic words."""
     return frozenset(map(stem, topic_words(text)))
 
 
 @lru_cache(maxsize=1 << 14)
 def stem(word: str) -> str:
-    """A word without its ending. LanceDB's full-text index has a stemmer of its own (`stores.resident.words` asks it)."""
+    """Remove a common English ending. LanceDB's full-text index has its own stemmer (see `stores.resident.words`)."""
     for ending in ("ingly", "edly", "ing", "ed", "es", "s", "ly"):
         if word.endswith(ending) and len(word) - len(ending) >= 4:
             return word[: -len(ending)]
@@ -89,7 +89,7 @@ def stem(word: str) -> str:
 
 @lru_cache(maxsize=1 << 14)
 def is_function_word(word: str) -> bool:
-    """Whether a lower-case English word carries no topic: a stop word, also in a contraction, or one that asks ("remember")."""
+    """Return whether a lower-case English word carries no topic: a stop word, also contracted, or an asking word ("remember")."""
     bare = _CONTRACTION.sub("", word)
     is_stop = not {word, bare}.isdisjoint(function_words("en")) and bare not in english.word_set("question.telling")
     return is_stop or bare in english.word_set("question.asking")
@@ -97,7 +97,7 @@ def is_function_word(word: str) -> bool:
 
 @lru_cache
 def function_words(language: str) -> frozenset[str]:
-    """SpaCy's stop words of a language, by its ISO 639 code. Their file is read without importing spaCy, which takes half a second."""
+    """Return spaCy's stop words for an ISO 639 code, without importing spaCy, which takes half a second."""
     spacy = find_spec("spacy")
     assert spacy
     assert spacy.origin
@@ -110,13 +110,13 @@ def function_words(language: str) -> frozenset[str]:
 
 
 def replace_words(text: str, other: Callable[[str, bool], str | None]) -> str:
-    """The text with other words where `other` gives one, told the word as it is written, and whether it has a possessive ending."""
+    """Replace each word by `other(word, is_possessive)`, called without the possessive ending; None keeps the word."""
 
-    def replaced(found: re.Match[str]) -> str:
+    def replacement(found: re.Match[str]) -> str:
         bare = _without_possessive(found[0])
         return other(bare, bare != found[0]) or found[0]
 
-    return _WORD.sub(replaced, text)
+    return _WORD.sub(replacement, text)
 
 
 def _without_possessive(word: str) -> str:
@@ -124,7 +124,7 @@ def _without_possessive(word: str) -> str:
 
 
 def sentences(text: str) -> list[str]:
-    """The sentences of a text in order, markup kept. A line break ends a sentence unless the text is wrapped there."""
+    """Return the sentences of a text in order, with markup. A line break ends a sentence unless it only wraps the text."""
     lines: list[str] = []
     wrapped = False
     for line in map(str.strip, text.splitlines()):
@@ -148,33 +148,35 @@ def _split(line: str) -> Iterator[str]:
 
 
 def ends_sentence(line: str, following: str) -> bool:
-    """Whether a line break stands for a full stop, rather than for the width of somebody's window."""
+    """Return whether the line break after `line` ends a sentence instead of wrapping it."""
     return bool(_ENDS_SENTENCE.search(line)) or (len(line) < _SHORT_LINE and following[:1].isupper())
 
 
 def unwrapped(text: str) -> str:
-    """A text in one line, but for the line breaks at which nothing else ends a sentence. Spaces stand for all other white space."""
+    """Join the lines of a text, but keep the line breaks that alone end a sentence. Other white space becomes single spaces."""
     lines = [" ".join(line.split()) for line in text.strip().splitlines()]
     width = max(_SHORT_LINE, *map(len, lines)) if lines else 0
-    told, before, is_wrapped = "", "", False
+    joined, before, is_wrapped = "", "", False
     for line in lines:
-        if line and told:
+        if line and joined:
             is_wrapped = is_wrapped and width < len(before) + 1 + len(line.split()[0]) and len(before) <= _WRAPPED_LINE
-            is_ended = is_wrapped or _ENDS_SENTENCE.search(before) or before.endswith((",", "|")) or _BEGINS_ITEM.match(line)
-            told += " " if is_ended else "\n"
-        told += line
+            needs_no_break = (
+                is_wrapped or _ENDS_SENTENCE.search(before) or before.endswith((",", "|")) or _BEGINS_ITEM.match(line)
+            )
+            joined += " " if needs_no_break else "\n"
+        joined += line
         is_wrapped = bool(line)
         before = line or before
-    return told
+    return joined
 
 
 def is_unspaced(text: str) -> bool:
-    """Whether a text holds a character of a script without spaces between words."""
+    """Return whether a text contains a character of a script without spaces between words."""
     return not text.isascii() and bool(_ANY_UNSPACED.search(text))
 
 
 def pieces(text: str) -> list[str]:
-    """What stands for the words of a text in such scripts, repetitions kept; nothing for a text without them."""
+    """Return the substitutes for words of a text in a script without spaces, repetitions included; empty for other texts."""
     if not is_unspaced(text):
         return []
     found: list[str] = []

@@ -1,12 +1,12 @@
-"""Silos curated into PAI's canonical homes: check, review, apply, undo; and what a session is told when it starts.
+"""Curation of silos into PAI's canonical homes (check, review, apply, undo), and the context that a starting session gets.
 
-Errors, after which the same command may be run again:
+After any of these errors the same command may be run again:
 
-    ConflictError        another `memory learn` is at work, or what is asked for was done or undone already
+    ConflictError        another `memory learn` is running, or the step is already done or undone
     NotFoundError        there is no such proposal
-    InvalidInputError    silos and homes are another tenant's
+    InvalidInputError    silos and homes belong to another tenant
     StoreError           decisions, journal or a home cannot be used
     EmbedderError        the embedder failed; nothing was written
-    OSError              the disk does not take it; the next run goes on from there
-    RefusedFileError     a file of somebody else cannot be read or edited
+    OSError              the disk refused a write; the next run continues from there
+    RefusedFileError     a file of another program cannot be read or edited
 """

@@ -1,8 +1,7 @@
-"""The brief: one small file for each tenant with the lines that a starting session may be told; and the frame around them.
+"""The brief: one small file per tenant with the lines that a starting session may be shown, and the frame around them.
 
-A hook reads this file and opens no store. `memory_assets.learn.briefing` writes it. The frame is fenced and labelled. No memory can end it,
-begin a line of its own, look like a tag or hide: brackets become look-alikes, white space one space, and what has no visible shape is
-dropped.
+A hook reads this file and opens no store; `memory_assets.learn.briefing` writes it. A memory cannot close the frame, start a new line,
+imitate a tag or hide: brackets become look-alikes, white space becomes one space, and invisible characters are dropped.
 """
 
 import json
@@ -15,57 +14,54 @@ from memory_assets.display import counted
 from memory_assets.language.unseen import without_unseen
 
 if TYPE_CHECKING:
-    from memory_assets.places import Places
+    from memory_assets.places import HookSettings
 
 NAME = "brief.json"
 ENDS = (".", "!", "?", ":", ";", "…")
-"""What a sentence ends with."""
+"""Characters that end a sentence."""
 FORMAT = 3
 
 
 @dataclass(frozen=True, slots=True)
 class BriefLine:
-    """A memory, rendered for the start of a session."""
+    """One fact of a memory, rendered for the start of a session."""
 
     kind: str
     project: str
-    """Folder or slug that it belongs to; empty for none."""
+    """Folder or slug of the memory's project; empty without one."""
     text: str
-    """The line, framed."""
     tokens: int
-    """Of the line with its end."""
+    """Tokens of the line with its line end."""
     id: int
-    """Of the memory."""
     curated: bool = False
-    """Whether it comes from the canonical homes."""
+    """Whether the memory comes from the canonical homes."""
     begin: int = 0
-    """Where its fact begins behind date, id and title; 0 if it stands alone."""
+    """Offset of the fact behind date, id and title; 0 if the line must not be joined to another."""
     more: int = 0
-    """Tokens of its fact behind another line of its memory."""
+    """Tokens of the fact when it is joined to another line of its memory."""
     spare: bool = False
-    """Whether it is told only where every other line that fits is told."""
+    """Whether the line is shown only if every other line fits."""
 
     @property
     def fact(self) -> str:
-        """What it tells."""
+        """The fact without date, id and title."""
         return self.text[self.begin :]
 
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """The silo memories that were not curated yet."""
+    """The silo memories that are not curated yet."""
 
     by_type: dict[str, int] = field(default_factory=dict)
     silos: int = 0
-    """In how many silos they lie."""
     rejected: int = 0
-    """Feedback that a person rejected. It stays in its silo and does not count."""
+    """Number of feedback memories that a person rejected. They stay in their silos and do not count as backlog."""
     left: int = 0
-    """Files that cannot be curated until their owner mends them."""
+    """Number of files that cannot be curated until their owner fixes them."""
 
     @property
     def memories(self) -> int:
-        """How many there are."""
+        """Number of memories in the backlog."""
         return sum(self.by_type.values())
 
     def __str__(self) -> str:
@@ -75,17 +71,18 @@ class Backlog:
 
 @dataclass(frozen=True, slots=True)
 class Brief:
-    """The lines, the most relevant first."""
+    """A tenant's brief."""
 
     memories: int
     """Number of the tenant's active memories."""
     lines: tuple[BriefLine, ...] = ()
+    """Most relevant first."""
     backlog: Backlog = field(default_factory=Backlog)
     """As of the last run or `memory learn`."""
 
 
 def read_brief(folder: Path) -> Brief | None:
-    """The brief of the tenant in `folder`; None where there is none that can be read."""
+    """Read the brief of the tenant in `folder`; return None if it is missing or unreadable."""
     try:
         return parse_brief((folder / NAME).read_bytes())
     except OSError:
@@ -93,31 +90,31 @@ def read_brief(folder: Path) -> Brief | None:
 
 
 def parse_brief(content: bytes | None) -> Brief | None:
-    """The brief that was written so; None if it cannot be read."""
+    """Parse the content of a brief file; return None if it is invalid or has another format."""
     try:
-        held = json.loads(content or b"")
-        if held["format"] != FORMAT:
+        fields = json.loads(content or b"")
+        if fields["format"] != FORMAT:
             return None
-        lines = tuple(BriefLine(**each) for each in held["lines"])
-        return Brief(int(held["memories"]), lines, Backlog(**held["backlog"]))
+        lines = tuple(BriefLine(**each) for each in fields["lines"])
+        return Brief(int(fields["memories"]), lines, Backlog(**fields["backlog"]))
     except (ValueError, KeyError, TypeError):
         return None
 
 
 def is_of_another_release(content: bytes) -> bool:
-    """Whether a release wrote the brief that writes another format."""
+    """Whether a release with another brief format wrote the file."""
     try:
         return json.loads(content)["format"] != FORMAT
     except (ValueError, KeyError, TypeError):
         return False
 
 
-def status_line(places: "Places") -> str:
-    """Return such as "1,204 memories, 7 un-ingested memories across 3 silos"."""
+def status_line(places: "HookSettings") -> str:
+    """Return a line such as "1,204 memories, 7 un-ingested memories across 3 silos"."""
     if (brief := read_brief(places.folder)) is None:
         return "no memories yet"
-    remembered = counted(brief.memories)
-    return f"{remembered}, {brief.backlog}" if brief.backlog.memories and places.is_sources_tenant else remembered
+    memories = counted(brief.memories)
+    return f"{memories}, {brief.backlog}" if brief.backlog.memories and places.is_sources_tenant else memories
 
 
 OPENING = "<recalled-memory>"
@@ -129,15 +126,15 @@ LABEL = (
 BULLET = "- "
 _LOOK_ALIKE = str.maketrans({"<": "‹", ">": "›", "`": "'"})
 MOST = 320
-"""Letters of one line."""
+"""Maximum length of a line, in characters."""
 MOST_OF_SESSION = 900
-"""Letters of the line that tells what the last session did."""
+"""Maximum length of the line about the last session, in characters."""
 FILES = "Files: "
-"""Begins a line of that memory that no session is told."""
+"""Prefix of the list of files in a session memory, which the brief omits."""
 
 
-def line(text: str, most: int = MOST) -> str:
-    """`text` as a line of the frame, at most `most` letters of it; a line stays what it is."""
+def render_line(text: str, most: int = MOST) -> str:
+    """Render `text` as a line of the frame, shortened to `most` characters. Rendering a line again does not change it."""
     shown = without_unseen(" ".join(text.removeprefix(BULLET).split())).translate(_LOOK_ALIKE)
     shown = re.sub(r"\s+", " ", shown).strip()
     if len(shown) > most:
@@ -146,10 +143,10 @@ def line(text: str, most: int = MOST) -> str:
     return f"{BULLET}{shown}"
 
 
-def framed(sections: list[tuple[str, list[str]]]) -> str:
-    """Headings, which are this project's own words, with the lines below them; sections without lines are left out."""
+def render_frame(sections: list[tuple[str, list[str]]]) -> str:
+    """Render the frame around sections of a heading and its lines. Headings must not come from memories. Skip empty sections."""
     parts = [OPENING, LABEL]
     for heading, lines in sections:
         if lines:
-            parts += [heading, *(line(each, MOST_OF_SESSION) for each in lines)]
+            parts += [heading, *(render_line(each, MOST_OF_SESSION) for each in lines)]
     return "\n".join([*parts, CLOSING])

@@ -1,6 +1,6 @@
-"""What the brief tells of a memory: its facts, one a line, and how much a session needs each.
+"""The facts of a memory for the brief, one per line, and how much a session needs each.
 
-What replaced something is needed most: an assistant that does not know it gets it wrong.
+A fact that replaces another is needed most: an assistant that does not know it gets things wrong.
 """
 
 import re
@@ -17,64 +17,64 @@ from memory_assets.language.words import unwrapped
 from memory_assets.learn.brief import FILES
 from memory_assets.models import Kind, Memory, Source
 
-_WHOLE = 140
-"""Letters of a text that is told whole, and of the first sentences about a user or a wish."""
+_OPENING_LENGTH = 140
+"""Characters up to which an opening is shown as one fact, and of the leading sentences of a standing memory."""
 _ALSO = re.compile(r"^also,?\s+", re.IGNORECASE)
 _FIRST_WORDS = re.compile(r"(?:(?<=\s)|^)\b")
-_LEANS = 3
-"""Among so many first words a pronoun stands for something in the sentence before: "Before that it was Ivo"."""
+_PRONOUN_WORDS = 3
+"""A pronoun among so many first words refers to the previous sentence: "Before that it was Ivo"."""
 STANDING = frozenset({Kind.USER, Kind.SELF_KNOWLEDGE, Kind.FEEDBACK})
-"""Kinds that hold in every session."""
+"""Kinds that apply to every session."""
 
 
 class Need(IntEnum):
-    """How much a session needs a fact, the most needed first."""
+    """How much a session needs a fact; the lowest value is needed most."""
 
     REPLACES = 0
-    """It replaces what another memory says, or another one contradicts it."""
+    """Replaces a statement of another memory, or is contradicted by one."""
     STANDING = 1
-    """It begins what a memory says of the user or of a wish."""
+    """Opens a memory about the user or their preferences."""
     CHANGED = 2
-    """It says that something changed and what holds now."""
+    """States that something changed, and the present state."""
     OF_CHANGE = 3
-    """It has a word of change, or perhaps replaces what another memory says."""
+    """Has a word of change, or perhaps replaces a statement of another memory."""
     OPENING = 4
-    """It is the first fact of its memory."""
+    """Is the first fact of its memory."""
     FURTHER = 5
     EXPLAINING = 6
-    """It says how to apply what its memory says, or why that is so."""
+    """Says how to apply its memory, or gives the reason for it."""
     LEAST = 7
-    """Another fact perhaps replaces it."""
+    """Is perhaps replaced by another fact."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """What one line tells of a memory."""
+    """One fact of a memory, for one line."""
 
     text: str
     need: Need
     likelihood: float = 0.0
-    """That it replaces something."""
+    """Probability that it replaces another statement."""
     contrary: int = 0
-    """The memory that says otherwise while nobody decided."""
+    """Id of a memory that contradicts it while nobody has decided; 0 for none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Doubts:
-    """What is known of memories' statements: which are replaced, which replace others, and which are contradicted."""
+    """Replacements and contradictions of memories' statements."""
 
     outdated: Mapping[int, Collection[str]] = field(default_factory=dict)
-    """By memory: its statements that are replaced."""
+    """Replaced statements by memory id."""
     newer: Mapping[tuple[int, str], StatementChange] = field(default_factory=dict)
-    """By memory and statement: the change by which it replaces another one, or perhaps does."""
+    """The change in which a statement (memory id and text) replaces, or perhaps replaces, another."""
     older: Collection[tuple[int, str]] = frozenset()
-    """Memories and their statements that are perhaps replaced."""
+    """Statements that are perhaps replaced."""
     contrary: Mapping[tuple[int, str], int] = field(default_factory=dict)
-    """By memory and statement: the memory that contradicts it."""
+    """Id of the memory that contradicts a statement."""
 
     @classmethod
     def of(cls, changes: Sequence[StatementChange], outdated: Mapping[int, Collection[str]]) -> "Doubts":
-        """Those of the statements that changed, or perhaps did."""
+        """Sort the changes into newer, older and contradicted statements."""
         contrary, newer, older = {}, {}, set()
         for each in sorted(changes, key=lambda each: each.verdict == "replaced"):
             if each.verdict == "contradicted":
@@ -87,43 +87,43 @@ class Doubts:
 
 
 def list_facts(memory: Memory, doubts: Doubts) -> list[Fact]:
-    """The facts of a memory that hold as far as is known. Of a session it is one: all but the files."""
+    """Return the facts of a memory that still hold as far as is known. A session memory is one fact, without its files."""
     if memory.kind is Kind.SESSION:
-        told = "\n".join(each for each in memory.content.splitlines() if not each.startswith(FILES))
-        return [Fact(unwrapped(told).replace("\n", ". "), Need.OPENING)]
-    found = {each.text: each for each in _facts(memory, doubts)}
+        text = "\n".join(each for each in memory.content.splitlines() if not each.startswith(FILES))
+        return [Fact(unwrapped(text).replace("\n", ". "), Need.OPENING)]
+    found = {each.text: each for each in _parse_facts(memory, doubts)}
     facts = [each for each in found.values() if not any(text != each.text and text.startswith(each.text) for text in found)]
-    opening = _opening(memory)
+    opening = _extract_opening(memory)
     holds = not doubts.outdated.get(memory.id) and not any(each.contrary for each in facts)
-    if holds and len(opening) <= _WHOLE:
-        return _led(memory, opening, facts)
+    if holds and len(opening) <= _OPENING_LENGTH:
+        return _lead_with(memory, opening, facts)
     if memory.kind in STANDING:
-        said = ""
+        lead = ""
         for each in facts:
             if each.need is Need.EXPLAINING:
                 continue
-            if each.need is Need.LEAST or each.contrary or (said and len(said) + len(each.text) > _WHOLE):
+            if each.need is Need.LEAST or each.contrary or (lead and len(lead) + len(each.text) > _OPENING_LENGTH):
                 break
-            said = f"{said} {each.text}".strip()
-        return _led(memory, said, facts) if said else facts
+            lead = f"{lead} {each.text}".strip()
+        return _lead_with(memory, lead, facts) if lead else facts
     return facts
 
 
 def is_curated(memory: Memory) -> bool:
-    """Whether it comes from the canonical homes."""
+    """Whether a memory comes from the canonical homes."""
     return memory.source is Source.PAI_LEARNING
 
 
-def _led(memory: Memory, text: str, facts: Sequence[Fact]) -> list[Fact]:
-    """A text as the first fact of its memory, and those of the facts that it does not say."""
+def _lead_with(memory: Memory, text: str, facts: Sequence[Fact]) -> list[Fact]:
+    """Return `text` as the first fact, followed by the facts that it does not contain."""
     inside = [each for each in facts if each.text in text]
     first = min(inside, key=lambda each: each.need, default=Fact(text, Need.OPENING))
     need = min(first.need, Need.STANDING) if memory.kind in STANDING else first.need
     return [replace(first, text=text, need=need), *(each for each in facts if each not in inside)]
 
 
-def _opening(memory: Memory) -> str:
-    """A memory's text without its title; of a curated one the first paragraph, and the second if the first only announces it."""
+def _extract_opening(memory: Memory) -> str:
+    """Return a memory's text without its title; of a curated one the first paragraph, and the second if the first introduces it."""
     first, _, rest = memory.content.partition("\n\n")
     text = rest if rest and _is_title(first) else memory.content
     if is_curated(memory):
@@ -131,29 +131,29 @@ def _opening(memory: Memory) -> str:
             first, _, rest = rest.partition("\n\n")
         is_heading = first.rstrip().endswith(("?", ":")) or first.lstrip().startswith("#")
         text = f"{first} {rest.partition(chr(10) * 2)[0]}" if is_heading else first
-    return _ALSO.sub("", _in_line(text, unwrapped(memory.content)))
+    return _ALSO.sub("", _join_lines(text, unwrapped(memory.content)))
 
 
-def _in_line(part: str, whole: str) -> str:
-    """A part of a text, told in one line without marks. `whole` is the unwrapped text."""
+def _join_lines(part: str, whole: str) -> str:
+    """Return a part of the unwrapped text `whole` on one line, without markup."""
     line = " ".join(part.split())
     begin = whole.replace("\n", " ").find(line)
     return strip_marks(whole[begin : begin + len(line)].replace("\n", ". "))
 
 
 def _is_title(paragraph: str) -> bool:
-    """Whether a paragraph that others follow is no sentence."""
+    """Whether a leading paragraph is a title, not a sentence."""
     return not paragraph.rstrip().endswith((".", "!", "…"))
 
 
-def _facts(memory: Memory, doubts: Doubts) -> Iterator[Fact]:
+def _parse_facts(memory: Memory, doubts: Doubts) -> Iterator[Fact]:
     outdated, (first, _, rest) = doubts.outdated.get(memory.id, ()), memory.content.partition("\n\n")
     title = strip_marks(first) if rest and _is_title(first) and not is_curated(memory) else ""
-    is_first, before, is_torn, whole = True, "", False, unwrapped(memory.content)
+    is_first, before, is_dropped, whole = True, "", False, unwrapped(memory.content)
     for _, statement, sentence in list_statements(memory.content):
-        is_torn = statement in outdated or (is_torn and _leans(statement))
+        is_dropped = statement in outdated or (is_dropped and _depends_on_previous(statement))
         is_explaining = bool(pattern("replacements.explaining").match(statement))
-        if is_torn or statement == title or (is_explaining and outdated):
+        if is_dropped or statement == title or (is_explaining and outdated):
             continue
         if not is_explaining and pattern("replacements.advice").match(statement):
             continue
@@ -167,9 +167,9 @@ def _facts(memory: Memory, doubts: Doubts) -> Iterator[Fact]:
         elif is_explaining:
             need = Need.EXPLAINING
         else:
-            need = _need(statement, likelihood, is_first=is_first)
+            need = _rate_need(statement, likelihood, is_first=is_first)
             is_first = False
-        line = _in_line(sentence, whole)
+        line = _join_lines(sentence, whole)
         text = _ALSO.sub("", line)
         if before and need < Need.OPENING and pattern("replacements.pronoun").match(text):
             text = f"{before} {text}"
@@ -177,18 +177,18 @@ def _facts(memory: Memory, doubts: Doubts) -> Iterator[Fact]:
         before = line
 
 
-def _leans(statement: str) -> bool:
-    """Whether a sentence cannot be told without the one before."""
-    begins = islice(_FIRST_WORDS.finditer(statement), _LEANS)
-    return any(pattern("replacements.pronoun").match(statement, found.start()) for found in begins)
+def _depends_on_previous(statement: str) -> bool:
+    """Whether a sentence makes no sense without the previous one."""
+    starts = islice(_FIRST_WORDS.finditer(statement), _PRONOUN_WORDS)
+    return any(pattern("replacements.pronoun").match(statement, found.start()) for found in starts)
 
 
-def _need(statement: str, likelihood: float, *, is_first: bool) -> Need:
+def _rate_need(statement: str, likelihood: float, *, is_first: bool) -> Need:
     is_change = announces(statement) and not pattern("replacements.unreal").search(statement)
     is_present = bool(pattern("replacements.present").search(statement))
     if is_change and (likelihood or is_present):
         return Need.CHANGED
-    # Some words of change, such as "takes" and "left", mostly tell of none.
+    # Some words of change, such as "takes" and "left", rarely indicate one.
     is_clear = is_change and bool(pattern("statements.change").search(statement))
     if likelihood or (is_clear and not pattern("replacements.history").search(statement)):
         return Need.OF_CHANGE

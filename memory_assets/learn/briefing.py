@@ -1,6 +1,6 @@
-"""Writes the brief: chooses the memories that a starting session may be told, and counts their tokens.
+"""Writing the brief: choose the memories that a starting session may be shown, render their facts and count tokens.
 
-A run rewrites the whole brief from the store. Storing, editing or forgetting a memory updates its line at once.
+A run rebuilds the whole brief from the store. Storing, editing or forgetting a memory updates its lines at once.
 """
 
 import json
@@ -12,11 +12,11 @@ from dataclasses import asdict, replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from memory_assets.errors import said
+from memory_assets.errors import safe_message
 from memory_assets.graph.outdated import find_outdated, list_replaced, read_changes
 from memory_assets.language.secrets import marks
 from memory_assets.language.times import day_in, display_zone
-from memory_assets.learn.brief import FORMAT, MOST, MOST_OF_SESSION, NAME, Backlog, Brief, BriefLine, line, parse_brief
+from memory_assets.learn.brief import FORMAT, MOST, MOST_OF_SESSION, NAME, Backlog, Brief, BriefLine, parse_brief, render_line
 from memory_assets.learn.brief_facts import STANDING, Doubts, Fact, Need, is_curated, list_facts
 from memory_assets.learn.curation import Curation
 from memory_assets.models import Kind, Source, State
@@ -36,18 +36,15 @@ if TYPE_CHECKING:
     from memory_assets.tenants import Tenant
 
 _log = logging.getLogger(__name__)
-_UNTOLD = "untold.json"
-_MOST = 960
-"""Lines of the whole brief."""
-_MOST_OF_PROJECT = 40
-_MOST_OF = {Kind.USER: 80, Kind.SELF_KNOWLEDGE: 40, Kind.FEEDBACK: 300}
-"""Lines of a kind; of others, of a project."""
-_FEWEST_DIGITS = 6
-"""Of an id."""
-_TOLD = ("user", "self_knowledge", "feedback", "project", "reference", "pattern", "insight", "note", "session")
-"""Kinds that a session's beginning may be told; ratings, reflections and proposals are material to learn from. Of what sessions
-did each project is told the newest."""
-_CHOSEN = """
+_HIDDEN_NAME = "untold.json"
+_MAX_LINES = 960
+_MAX_PROJECT_LINES = 40
+_MAX_KIND_LINES = {Kind.USER: 80, Kind.SELF_KNOWLEDGE: 40, Kind.FEEDBACK: 300}
+"""Limits for kinds that are not limited by project."""
+_MIN_ID_DIGITS = 6
+_KINDS = ("user", "self_knowledge", "feedback", "project", "reference", "pattern", "insight", "note", "session")
+"""Kinds in the brief. Ratings, reflections and proposals are material to learn from. A project has its newest session only."""
+_CHOICE_SQL = """
     SELECT id FROM (
         SELECT id, project, source = $curated AS curated, greatest(0, date_diff('hour', created_at, now()) / 24.0) AS age,
                coalesce(relevance, importance) * pow(0.5, age / 90)
@@ -61,187 +58,189 @@ _CHOSEN = """
         <= CASE part WHEN 'standing' THEN 60 WHEN 'feedback' THEN 300 WHEN 'session' THEN 1 ELSE if(curated, $most // 2, 12) END
     ORDER BY curated DESC, standing DESC, id LIMIT $most
 """
-"""At most 60 lines about the user, 300 of feedback, 12 of each project; curated and other memories count separately. Standing halves in 90
-days. A memory of a guessed date counts half: a file that was copied today may say what is long past."""
-_DOUBTED = """
+"""At most 60 memories about the user, 300 of feedback and 12 of each project; curated and other memories count separately. A memory's
+standing halves every 90 days, and is half if its date is guessed: a file that was copied today may describe the distant past."""
+_EDGES_SQL = """
     SELECT source_id, target_id, type FROM graph_edges JOIN graph_memories a ON a.id = source_id JOIN graph_memories b ON b.id = target_id
     WHERE type IN ('CONTRADICTS', 'EVOLVED_INTO', 'INVALIDATED_BY') AND a.state = 'active' AND b.state = 'active'
       AND NOT (origin = 'claims' AND (FROM graph_statements SELECT count(*) > 2 WHERE memory_id = source_id))
     ORDER BY b.created_at, target_id
 """
-_CHANGED = f"""
+_CHANGES_SQL = f"""
     SELECT memory_id FROM (
         SELECT memory_id, row_number() OVER (PARTITION BY scope ORDER BY s.created_at DESC, memory_id, place) AS number
         FROM graph_statements s JOIN graph_memories ON id = memory_id WHERE announces AND state = '{State.ACTIVE}'
     )
-    WHERE number <= {_MOST_OF_PROJECT * 2} ORDER BY number, memory_id LIMIT {_MOST}
+    WHERE number <= {_MAX_PROJECT_LINES * 2} ORDER BY number, memory_id LIMIT {_MAX_LINES}
 """
-"""Memories with a sentence that says that something changed, the newest of each project."""
-_OF_FILE = frozenset({"project", "user", "feedback", "reference", "note", "notes", "memory"})
-"""Words of titles that say nothing."""
+"""Memories with a sentence that announces a change, the newest of each project."""
+_GENERIC_TITLE_WORDS = frozenset({"project", "user", "feedback", "reference", "note", "notes", "memory"})
 _DATE = re.compile(r"\d{4}[-_]\d\d(?:[-_]\d\d)?")
 _WORD = re.compile(r"[^\W_]+")
-_STEM = 4
-"""Letters by which a word is recognised."""
+_STEM_LETTERS = 4
 
 
 def renew_brief(tenant: "Tenant") -> None:
-    """Rewrite the brief from the store if it differs. A failure goes to the log."""
-    _write(tenant, lambda held: _made(tenant, held))
+    """Rebuild the brief from the store and write it if it differs. A failure is only logged."""
+    _update(tenant, lambda brief: _build(tenant, brief))
 
 
-def tell_brief(tenant: "Tenant", changed: "Iterable[Memory]") -> None:
-    """Update the lines of changed memories in the brief. If there is no brief, write it. A failure goes to the log."""
+def update_brief(tenant: "Tenant", changed: "Iterable[Memory]") -> None:
+    """Update the lines of changed memories in the brief; build the brief if there is none. A failure is only logged."""
     now = {memory.id: memory for memory in changed}
 
-    def change(held: Brief | None) -> Brief:
-        if held is None:
-            return _made(tenant, held)
+    def change(brief: Brief | None) -> Brief:
+        if brief is None:
+            return _build(tenant, brief)
         newer = {memory.project for memory in now.values() if memory.kind is Kind.SESSION}
-        kept = [each for each in held.lines if each.id not in now and not (each.kind == Kind.SESSION and each.project in newer)]
-        new = [each for each in now.values() if each.state is State.ACTIVE and each.kind in _TOLD and not marks(each.content)]
-        known = {each.text: (each.tokens, each.more) for each in held.lines}
+        kept = [each for each in brief.lines if each.id not in now and not (each.kind == Kind.SESSION and each.project in newer)]
+        new = [each for each in now.values() if each.state is State.ACTIVE and each.kind in _KINDS and not marks(each.content)]
+        known = {each.text: (each.tokens, each.more) for each in brief.lines}
         zone = display_zone(tenant.settings)
-        told = [_of_fact(memory, fact, known, held.memories, zone) for memory in new for fact in list_facts(memory, Doubts())]
-        return replace(held, memories=tenant.memories.count(Filters()), lines=(*told, *kept)[:_MOST])
+        lines = [
+            _render_fact(memory, fact, known, brief.memories, zone) for memory in new for fact in list_facts(memory, Doubts())
+        ]
+        return replace(brief, memories=tenant.memories.count(Filters()), lines=(*lines, *kept)[:_MAX_LINES])
 
-    _write(tenant, change)
+    _update(tenant, change)
 
 
 def read_untold(state: "TenantState") -> frozenset[int]:
-    """Ids of the memories that the user wants no session to begin with."""
-    return _ids(state.get(_UNTOLD))
+    """Return the ids of the memories that the user hid from the brief."""
+    return _parse_ids(state.get(_HIDDEN_NAME))
 
 
 def set_told(tenant: "Tenant", number: int, *, told: bool) -> None:
-    """Let sessions begin without a memory, or with it again. A newer version of it is told."""
+    """Hide a memory from the brief, or show it again if `told`. A newer version of it is not hidden."""
 
-    def change(held: bytes | None) -> bytes:
-        others = _ids(held) - {number}
+    def change(content: bytes | None) -> bytes:
+        others = _parse_ids(content) - {number}
         return json.dumps(sorted(others if told else others | {number})).encode()
 
-    tenant.state.update(_UNTOLD, change)
+    tenant.state.update(_HIDDEN_NAME, change)
     renew_brief(tenant)
 
 
-def _ids(held: bytes | None) -> frozenset[int]:
+def _parse_ids(content: bytes | None) -> frozenset[int]:
     try:
-        return frozenset(map(int, json.loads(held or b"[]")))
+        return frozenset(map(int, json.loads(content or b"[]")))
     except (ValueError, TypeError):
         return frozenset()
 
 
-def _write(tenant: "Tenant", make: "Callable[[Brief | None], Brief]") -> None:
-    """Write what `make` makes of the brief; again if another process was faster. A failure goes to the log: what was stored is stored."""
+def _update(tenant: "Tenant", make: "Callable[[Brief | None], Brief]") -> None:
+    """Write the brief that `make` returns for the old one; retry if another process wrote first. A failure is only logged."""
 
     def change(content: bytes | None) -> bytes | None:
-        held, untold = parse_brief(content), read_untold(tenant.state)
-        made = make(held)
-        brief = replace(made, lines=tuple(each for each in made.lines if each.id not in untold))
-        if brief == held:
+        old, hidden = parse_brief(content), read_untold(tenant.state)
+        made = make(old)
+        brief = replace(made, lines=tuple(each for each in made.lines if each.id not in hidden))
+        if brief == old:
             return content
         return json.dumps({"format": FORMAT, **asdict(brief)}, ensure_ascii=False, separators=(",", ":")).encode()
 
     try:
         if tenant.exists:
             tenant.state.update(NAME, change)
-    except Exception as error:  # noqa: BLE001 - see above
-        _log.warning("the brief was not written: %s", said(error))
+    except Exception as error:  # noqa: BLE001 - the memories are stored all the same
+        _log.warning("the brief was not written: %s", safe_message(error))
 
 
-def _made(tenant: "Tenant", held: Brief | None) -> Brief:
-    known = {each.text: (each.tokens, each.more) for each in held.lines} if held else {}
-    kinds = ", ".join(f"'{kind}'" for kind in _TOLD)
+def _build(tenant: "Tenant", old: Brief | None) -> Brief:
+    known = {each.text: (each.tokens, each.more) for each in old.lines} if old else {}
+    kinds = ", ".join(f"'{kind}'" for kind in _KINDS)
     where = f"state = '{State.ACTIVE}' AND kind IN ({kinds})"
-    tellable = tenant.memories.scan(("id", "kind", "source", "project", "importance", "created_at", "metadata"), where)
+    candidates = tenant.memories.scan(("id", "kind", "source", "project", "importance", "created_at", "metadata"), where)
     with tenant.catalog.read() as connection:
-        replaced, undecided, changes, changed = _doubts(connection)
-        best = _chosen(connection, tellable)
+        replaced, undecided, changes, changed = _read_changes(connection)
+        best = _choose_memories(connection, candidates)
     is_replaced = list_replaced(changes)
     found = find_outdated(is_replaced, {}, tenant.memories.get(is_replaced), tenant.memories.get)
-    outdated = {number: {each.sentence for each in told} for number, told in found.items()}
+    outdated = {number: {each.sentence for each in sentences} for number, sentences in found.items()}
     doubts = Doubts.of(changes, outdated)
     wanted = dict.fromkeys([*best, *(number for number, _ in doubts.newer), *changed])
-    chosen = list(dict.fromkeys(_last(number, replaced) for number in wanted))
+    chosen = list(dict.fromkeys(_follow_replacements(number, replaced) for number in wanted))
     memories = {memory.id: memory for memory in tenant.memories.get(chosen) if memory.state is State.ACTIVE}
     ordered = [memories[number] for number in chosen if number in memories]
     newest: dict[tuple[str, str, str], Memory] = {}
     for each in sorted(ordered, key=lambda each: (each.created_at, is_curated(each))):
-        newest[_name(each)] = each
-    curated = {_name(each) for each in ordered if is_curated(each)}
-    told = [each for each in ordered if not marks(each.content) and (_name(each) not in curated or newest[_name(each)] is each)]
+        newest[_topic_key(each)] = each
+    curated = {_topic_key(each) for each in ordered if is_curated(each)}
+    shown = [
+        each
+        for each in ordered
+        if not marks(each.content) and (_topic_key(each) not in curated or newest[_topic_key(each)] is each)
+    ]
     facts = [
         (memory, fact if fact.contrary or memory.id not in undecided else replace(fact, contrary=undecided[memory.id]))
-        for memory in told
+        for memory in shown
         for fact in list_facts(memory, doubts)
     ]
     facts.sort(key=lambda each: (each[1].need, -each[1].likelihood))
     count = tenant.memories.count(Filters())
     zone = display_zone(tenant.settings)
-    lines = [_of_fact(memory, fact, known, count, zone) for memory, fact in islice(_most_needed(facts), _MOST)]
+    lines = [_render_fact(memory, fact, known, count, zone) for memory, fact in islice(_limit_groups(facts), _MAX_LINES)]
     has_homes = tenant.is_sources_tenant and tenant.settings.pai_learning_dir.is_dir()
     backlog = Curation(tenant).backlog() if has_homes else Backlog()
     return Brief(count, tuple(lines), backlog)
 
 
-def _most_needed(facts: "Sequence[tuple[Memory, Fact]]") -> "Iterator[tuple[Memory, Fact]]":
-    """As many of the ordered facts as have room: of each project, of the user and of feedback the first ones."""
+def _limit_groups(facts: "Sequence[tuple[Memory, Fact]]") -> "Iterator[tuple[Memory, Fact]]":
+    """Yield the first facts of each project and of each kind that has its own limit, in the given order."""
     count: Counter[tuple[str, str]] = Counter()
     places = []
     for memory, _ in facts:
-        group = ("", memory.project) if memory.kind not in _MOST_OF else (memory.kind, "")
+        group = ("", memory.project) if memory.kind not in _MAX_KIND_LINES else (memory.kind, "")
         count[group] += 1
         places.append(count[group])
-    most = sorted(places)[_MOST - 1] if len(places) > _MOST else _MOST
+    most = sorted(places)[_MAX_LINES - 1] if len(places) > _MAX_LINES else _MAX_LINES
     for (memory, fact), place in zip(facts, places, strict=True):
-        if place <= min(most, _MOST_OF.get(memory.kind, _MOST_OF_PROJECT)):
+        if place <= min(most, _MAX_KIND_LINES.get(memory.kind, _MAX_PROJECT_LINES)):
             yield memory, fact
 
 
-def _last(number: int, replaced: "Mapping[int, int]") -> int:
-    """The id of what holds today instead of a memory; its own if nothing replaced it."""
+def _follow_replacements(number: int, replaced: "Mapping[int, int]") -> int:
     seen = {number}
     while (newer := replaced.get(number, number)) not in seen:
         seen.add(number := newer)
     return number
 
 
-def _name(memory: "Memory") -> tuple[str, str, str]:
-    """Of memories with the same kind, title and, except for feedback, project, the newest is told if one of them is curated."""
+def _topic_key(memory: "Memory") -> tuple[str, str, str]:
+    """Return the key of memories about the same topic. If one of them is curated, the brief has only the newest."""
     return memory.kind, memory.title.casefold(), "" if memory.kind is Kind.FEEDBACK else slug_of(memory.project)
 
 
-def _chosen(connection: "DuckDBPyConnection", tellable: "pa.Table") -> Sequence[int]:
+def _choose_memories(connection: "DuckDBPyConnection", candidates: "pa.Table") -> Sequence[int]:
     """Return the ids of the memories that fit into the brief: curated ones first, then by relevance and age."""
-    connection.register("stored", tellable)
-    given = {"curated": Source.PAI_LEARNING.value, "most": _MOST}
-    return [number for (number,) in connection.execute(_CHOSEN, given).fetchall()]
+    connection.register("stored", candidates)
+    parameters = {"curated": Source.PAI_LEARNING.value, "most": _MAX_LINES}
+    return [number for (number,) in connection.execute(_CHOICE_SQL, parameters).fetchall()]
 
 
-def _doubts(
-    connection: "DuckDBPyConnection",
-) -> tuple[dict[int, int], dict[int, int], "list[StatementChange]", list[int]]:
-    """What the last build knows of changes.
+def _read_changes(connection: "DuckDBPyConnection") -> tuple[dict[int, int], dict[int, int], "list[StatementChange]", list[int]]:
+    """Read the changes that the last graph build found.
 
-    Id of a memory -> the newer one that replaces it; -> one that says otherwise while nobody decided; the statements that changed or
-    perhaps did; and memories that say that something changed.
+    Return newer ids by replaced id, contradicting ids by id, changed statements, and the ids of memories that announce a change.
     """
-    edges, changed = connection.execute(_DOUBTED).fetchall(), connection.execute(_CHANGED).fetchall()
+    edges, changed = connection.execute(_EDGES_SQL).fetchall(), connection.execute(_CHANGES_SQL).fetchall()
     contrary = [(one, two) for one, two, kind in edges if kind == "CONTRADICTS"]
     undecided = dict([*contrary, *((two, one) for one, two in contrary)])
     replaced = {one: two for one, two, kind in edges if kind != "CONTRADICTS"}
     return replaced, undecided, read_changes(connection), [number for (number,) in changed]
 
 
-def _of_fact(memory: "Memory", fact: "Fact", known: "Mapping[str, tuple[int, int]]", memories: int, zone: "tzinfo") -> BriefLine:
-    """The line of a fact. `memories` is how many there are: an id is told by as many digits as name it among ten times as many."""
-    digits = max(_FEWEST_DIGITS, len(str(memories)) + 3)
+def _render_fact(
+    memory: "Memory", fact: "Fact", known: "Mapping[str, tuple[int, int]]", memories: int, zone: "tzinfo"
+) -> BriefLine:
+    """Render the line of a fact. `known` has the token counts of old lines; more `memories` need more digits of an id."""
+    digits = max(_MIN_ID_DIGITS, len(str(memories)) + 3)
     is_dated = memory.kind not in STANDING and "created_at" not in memory.metadata.get("guessed", ())
     day = f"{day_in(memory.created_at, zone)} " if is_dated else ""
     note = f", undecided: {str(fact.contrary)[:digits]} says otherwise" if fact.contrary else ""
-    head = f"{day}(id {str(memory.id)[:digits]}{note}) {_named(memory.title, fact.text)}"
-    rendered = line(f"{head}{fact.text}", MOST_OF_SESSION if memory.kind is Kind.SESSION else MOST)
-    begin = 0 if note else len(line(head)) + 1
+    head = f"{day}(id {str(memory.id)[:digits]}{note}) {_title_prefix(memory.title, fact.text)}"
+    rendered = render_line(f"{head}{fact.text}", MOST_OF_SESSION if memory.kind is Kind.SESSION else MOST)
+    begin = 0 if note else len(render_line(head)) + 1
     tokens, more = known.get(rendered, (0, 0))
     if not tokens:
         from memory_assets.language.tokens import count_tokens
@@ -252,9 +251,9 @@ def _of_fact(memory: "Memory", fact: "Fact", known: "Mapping[str, tuple[int, int
     return BriefLine(memory.kind, project, rendered, tokens, memory.id, is_curated(memory), begin, more, spare)
 
 
-def _named(title: str, text: str) -> str:
-    """The words of a memory's title before a fact that has none of them."""
-    said = [word for word in _WORD.findall(_DATE.sub(" ", title)) if word.casefold() not in _OF_FILE]
-    told = text.casefold()
-    is_said = not said or any(len(word) >= _STEM and word.casefold()[:-1] in told for word in said)
-    return "" if is_said else f"{' '.join(said)}: "
+def _title_prefix(title: str, text: str) -> str:
+    """Return the words of a title as a prefix to a fact that repeats none of them; else an empty string."""
+    words = [word for word in _WORD.findall(_DATE.sub(" ", title)) if word.casefold() not in _GENERIC_TITLE_WORDS]
+    folded = text.casefold()
+    is_repeated = any(len(word) >= _STEM_LETTERS and word.casefold()[:-1] in folded for word in words)
+    return f"{' '.join(words)}: " if words and not is_repeated else ""

@@ -1,4 +1,4 @@
-"""Which folders a project was checked out in, by its Git remote: a checkout that moved keeps its memories."""
+"""The folders in which projects were checked out, by Git remote, so that a checkout that moves keeps its memories."""
 
 import json
 from collections.abc import Mapping
@@ -8,13 +8,13 @@ from pathlib import Path
 from memory_assets.sources.projects import Project, slug_of
 
 _NAME = "projects.json"
-_MOST = 2_000
+_MAX_CHECKOUTS = 2_000
 
 
 def note_checkout(folder: Path, project: Project) -> None:
-    """Note in the tenant's folder which remote this checkout has; nothing for a project without one.
+    """Record the remote of this checkout in the tenant's folder, if it has one.
 
-    If another process holds the folder's lock, the next session of the project notes it.
+    If another process holds the folder's lock, do nothing; the project's next session retries.
     """
     if not project.remote or not folder.is_dir() or read_remotes(folder).get(project.folder) == project.remote:
         return
@@ -23,12 +23,12 @@ def note_checkout(folder: Path, project: Project) -> None:
 
     with suppress(BlockingIOError), locked(folder, patience_seconds=HOOK_PATIENCE_SECONDS):
         others = [(place, remote) for place, remote in read_remotes(folder).items() if place != project.folder]
-        known = dict([*others, (project.folder, project.remote)][-_MOST:])
+        known = dict([*others, (project.folder, project.remote)][-_MAX_CHECKOUTS:])
         replace_file(folder / _NAME, json.dumps(known, ensure_ascii=False, indent=1))
 
 
 def project_names(folder: Path, project: Project) -> tuple[str, ...]:
-    """What memories of a project may be marked with, wherever it is or was checked out. `folder` is the tenant's."""
+    """Return every name that memories of a project may be marked with, in any of its checkouts. `folder` is the tenant's."""
     remotes = read_remotes(folder)
     remote = project.remote or remotes.get(project.folder, "")
     elsewhere = [place for place, known in remotes.items() if remote and known == remote]
@@ -36,7 +36,7 @@ def project_names(folder: Path, project: Project) -> tuple[str, ...]:
 
 
 def read_remotes(folder: Path) -> Mapping[str, str]:
-    """Folder of a checkout -> its remote; empty if nothing was noted, or the file is damaged."""
+    """Return remotes by checkout folder; empty if nothing is recorded or the file is damaged."""
     try:
         known = json.loads((folder / _NAME).read_bytes())
     except (OSError, ValueError):

@@ -1,6 +1,6 @@
-"""Curation of one tenant: check reads and proposes, a person decides, apply does what was decided, undo takes it back.
+"""Curation of one tenant: `check` reads and proposes, a person decides, `apply` executes the decisions, `undo` reverts them.
 
-Each step may be killed anywhere and run again. Silos and homes are read from the catalog, which every step brings up to date first.
+Each step may be killed anywhere and run again. Silos and homes are read from the catalog, which each step refreshes first.
 """
 
 import os
@@ -16,21 +16,13 @@ from typing import TYPE_CHECKING
 from memory_assets.errors import ConflictError, NotFoundError
 from memory_assets.ingest.direct import import_memories
 from memory_assets.ingest.scans import drop_path, refresh_source
-from memory_assets.language.guard import masked_in, refusal_of, without_secrets
-from memory_assets.learn.apply import alone, execute, undo
+from memory_assets.language.guard import mask_value, refusal_of, without_secrets
+from memory_assets.learn.apply import execute, lock_curation, undo
 from memory_assets.learn.brief import Backlog
 from memory_assets.learn.journal import Decisions, Journal, Plan, Proposal, Status, read_decisions, write_decisions
 from memory_assets.learn.memory_files import FileReader, read_homes, read_silos
 from memory_assets.learn.plan import Planned, make_plan
-from memory_assets.learn.reports import (
-    REVIEW_NAME,
-    Checked,
-    Decided,
-    highest_number,
-    last_synthesis,
-    read_review,
-    render_review,
-)
+from memory_assets.learn.reports import REVIEW_NAME, Checked, Decided, highest_number, last_synthesis, read_review, render_review
 from memory_assets.learn.signals import file_signals, read_signals
 from memory_assets.learn.synthesis import rewording, synthesise
 from memory_assets.models import Kind, NewMemory, SecretPolicy, Source
@@ -42,27 +34,28 @@ from memory_assets.stores.rows import content_hash, derived_id
 if TYPE_CHECKING:
     from memory_assets.tenants import Tenant
 
-_STALE = timedelta(hours=24)
-_MOST_REVIEW_BYTES = 16 << 20
+_STALE_AFTER = timedelta(hours=24)
+_MAX_REVIEW_BYTES = 16 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class ApplyOutcome:
-    """What an apply did, or would do."""
+    """The result of an apply."""
 
     planned: Planned
     finished: Plan | None
-    """The apply that a kill had left, which is finished now."""
+    """An interrupted apply that this one finished first."""
     left: tuple[str, ...]
+    """Sentences about files that were left alone."""
     history: int
-    """Memories that were added to the store as history."""
+    """Number of memories added to the store as history."""
 
 
 class Curation:
-    """One tenant's silos, homes, decisions and journal, and the steps over them."""
+    """The steps of curation over one tenant's silos, homes, decisions and journal."""
 
     def __init__(self, tenant: "Tenant", now: datetime | None = None) -> None:
-        """Name the settings' tenant, whose files they are; nothing is read yet."""
+        """Set up for the tenant that owns the sources, without reading anything. Raise InvalidInputError for another tenant."""
         tenant.must_own_sources()
         settings = tenant.settings
         self.tenant = tenant
@@ -72,16 +65,16 @@ class Curation:
         self.learning_dir = settings.pai_learning_dir
         self.journal = Journal(self.folder / "applies")
         self.review_path = Path(os.path.realpath(self.learning_dir / REVIEW_NAME))
-        self._read = ""
-        """`review.md` as it was read or written last."""
+        self._review = ""
+        """`review.md` as last read or written."""
 
     def refresh(self) -> None:
-        """Bring the catalog to what silos and homes hold now."""
+        """Update the catalog from the silos and homes."""
         for source in (Source.CLAUDE_SILO, Source.PAI_LEARNING):
             refresh_source(self.tenant, source)
 
     def backlog(self) -> Backlog:
-        """Count the silo memories of the last scan that were not curated yet."""
+        """Count the silo memories of the last scan that are not curated yet."""
         silos = read_silos(self.tenant)
         rejected = {
             each.key: each.digest
@@ -98,44 +91,44 @@ class Curation:
         )
 
     def decisions(self) -> Decisions:
-        """What was decided, with what a person changed in `review.md`; nothing is written."""
-        kept = read_decisions(self.folder)
-        self._read = text = self._review_text()
-        if not text or digest_of(text.encode()) in kept.reviews:
-            return kept
-        return self._edited(kept, kept, text)
+        """Return the stored decisions, merged with a person's edits in `review.md`. Write nothing."""
+        stored = read_decisions(self.folder)
+        self._review = text = self._read_review_file()
+        if not text or digest_of(text.encode()) in stored.reviews:
+            return stored
+        return self._merge_review(stored, stored, text)
 
-    def _edited(self, decisions: Decisions, shown: Decisions, text: str) -> Decisions:
-        """Decisions with what a person changed in `review.md`, compared with those that it showed."""
+    def _merge_review(self, decisions: Decisions, shown: Decisions, text: str) -> Decisions:
+        """Merge a person's edits in `review.md`, relative to the decisions that it showed, into decisions."""
         changes = read_review(text, shown.proposals)
-        return decisions.with_proposals(self._decided(decisions.find(change.id), change) for change in changes)
+        return decisions.with_proposals(self._apply_change(decisions.find(change.id), change) for change in changes)
 
     def is_stale(self) -> bool:
         """Whether the last check is more than a day old, or there was none."""
         checked_at = read_decisions(self.folder).checked_at
-        return not checked_at or self.now - datetime.fromisoformat(checked_at) > _STALE
+        return not checked_at or self.now - datetime.fromisoformat(checked_at) > _STALE_AFTER
 
     def check(self, *, deeper: bool = False) -> Checked:
-        """Read everything, propose, and write PAI's two files; `deeper` looks at what passed through, too."""
-        with alone(self.folder, self.projects_dir):
+        """Read silos and signals, make proposals and write PAI's two reports. `deeper` also proposes to consolidate other homes."""
+        with lock_curation(self.folder, self.projects_dir):
             self.refresh()
             silos = read_silos(self.tenant)
             before = self.decisions()
             projects = {each.item.session: each.item.project for each in silos.entries if each.item.session}
             signals = read_signals(self.tenant.catalog, projects)
-            told: list[str] = []
+            notes: list[str] = []
             proposals = synthesise(
                 [*file_signals(silos.entries, Kind.FEEDBACK, "silo"), *signals.reflections, *signals.ratings],
                 before,
                 read_homes(self.tenant).entries,
                 self.now,
                 lambda texts: self.tenant.with_embedder(lambda embedder: embedder.embed(texts)),
-                rewording(self.tenant.settings, told),
-                highest_number(self._read),
+                rewording(self.tenant.settings, notes),
+                highest_number(self._review),
                 deeper=deeper,
             )
             report = Path(os.path.realpath(self.learning_dir / "last-synthesis.md"))
-            checked = Checked(self.now, silos, signals, proposals, (report, self.review_path), told)
+            checked = Checked(self.now, silos, signals, proposals, (report, self.review_path), notes)
             after = replace(
                 before,
                 checked_at=self.now.isoformat(),
@@ -147,26 +140,26 @@ class Curation:
             if self.learning_dir.is_dir():
                 replace_file(report, last_synthesis(checked))
             else:
-                told.append(f"{self.learning_dir} does not exist, so no reports are written; `memory learn review` decides.")
-            self._keep(after, before)
+                notes.append(f"{self.learning_dir} does not exist, so no reports are written; decide with `memory learn review`.")
+            self._save(after, before)
             if self.journal.unfinished() is not None:
-                told.append("An apply was interrupted; `memory learn apply` finishes it.")
+                notes.append("An apply was interrupted; `memory learn apply` finishes it.")
         return checked
 
     def decide(self, changes: Iterable[Decided]) -> Decisions:
-        """Keep a person's decisions, those in `review.md` too."""
-        with alone(self.folder, self.projects_dir):
+        """Save a person's decisions, including edits in `review.md`."""
+        with lock_curation(self.folder, self.projects_dir):
             decisions = self.decisions()
             for change in changes:
                 proposal = decisions.find(change.id)
                 if proposal.status in (Status.APPLIED, Status.WITHDRAWN):
                     raise ConflictError(f"{proposal.id} is {proposal.status.value} already; that cannot be changed.")
-                decisions = decisions.with_proposals([self._decided(proposal, change)])
-            self._keep(decisions)
+                decisions = decisions.with_proposals([self._apply_change(proposal, change)])
+            self._save(decisions)
             return decisions
 
     def plan(self) -> Planned:
-        """Return what apply would do now. Only the catalog is written."""
+        """Return what `apply` would do now. Only the catalog is written."""
         self.refresh()
         reader = FileReader(self.projects_dir, self.learning_dir, self.tenant.settings.source_max_bytes or MAX_BYTES)
         silos, homes = read_silos(self.tenant), read_homes(self.tenant)
@@ -174,56 +167,55 @@ class Curation:
         return make_plan(number, silos, homes, decisions, reader, self.now, self.journal.written())
 
     def apply(self) -> ApplyOutcome:
-        """Finish what a kill left; then do what was decided."""
-        with alone(self.folder, self.projects_dir):
+        """Finish an interrupted apply or undo, then execute the decisions."""
+        with lock_curation(self.folder, self.projects_dir):
             finished, left = None, list[str]()
             if (number := self.journal.unfinished()) is not None:
                 finished = self.journal.plan(number)
-                left = self._carry_out(finished, is_undo=self.journal.has(number, "undoing"))
-            self._keep(self.decisions())
+                left = self._execute(finished, is_undo=self.journal.has(number, "undoing"))
+            self._save(self.decisions())
             planned = self.plan()
             history = 0
             if planned.plan.placed or planned.plan.taken:
-                history = keep_history(self.tenant, planned.outdone)
+                history = keep_history(self.tenant, planned.superseded)
                 self.journal.begin(planned.plan, planned.contents)
-                left += self._carry_out(planned.plan, is_undo=False)
+                left += self._execute(planned.plan, is_undo=False)
         return ApplyOutcome(planned, finished, tuple(left), history)
 
     def undo(self) -> tuple[Plan, tuple[str, ...]]:
-        """Take the last apply back; return its plan, and what was left alone."""
-        with alone(self.folder, self.projects_dir):
+        """Revert the last apply; return its plan, and sentences about files that were left alone."""
+        with lock_curation(self.folder, self.projects_dir):
             number = self.journal.latest()
             if number is None:
                 raise ConflictError("There is no apply to undo.")
             plan = self.journal.plan(number)
-            left = self._carry_out(plan, is_undo=True)
+            left = self._execute(plan, is_undo=True)
         return plan, tuple(left)
 
-    def _carry_out(self, plan: Plan, *, is_undo: bool) -> list[str]:
+    def _execute(self, plan: Plan, *, is_undo: bool) -> list[str]:
         left = (undo if is_undo else execute)(plan, self.journal, self.folder, self.projects_dir)
-        # A run would take a home that undo removed for one that is not mounted, and keep its memories.
+        # Else a run would assume that a home that undo removed is not mounted, and keep its memories.
         for made in filterfalse(os.path.lexists, plan.folders):
             with suppress(NotFoundError):
                 drop_path(self.tenant.catalog, Path(made))
-        self._keep(read_decisions(self.folder))
+        self._save(read_decisions(self.folder))
         self.journal.mark(plan.number, "undone" if is_undo else "done")
         return left
 
-    def _review_text(self) -> str:
-        """The file as it is; empty where there is none."""
+    def _read_review_file(self) -> str:
         try:
-            return read_source_file(self.review_path, None, _MOST_REVIEW_BYTES).decode("utf-8", "replace")
+            return read_source_file(self.review_path, None, _MAX_REVIEW_BYTES).decode("utf-8", "replace")
         except (FileNotFoundError, RefusedFileError):
             return ""
 
-    def _keep(self, decisions: Decisions, shown: Decisions | None = None) -> None:
+    def _save(self, decisions: Decisions, shown: Decisions | None = None) -> None:
         """Write the decisions and `review.md`, each if it differs.
 
-        `shown` is what `review.md` said when it was read: what a person wrote there since counts too.
+        Merge what a person wrote in `review.md` since it was read; `shown` are the decisions that it showed then.
         """
-        before = self._review_text()
-        if before != self._read and digest_of(before.encode()) not in decisions.reviews:
-            decisions = self._edited(decisions, shown or decisions, before)
+        before = self._read_review_file()
+        if before != self._review and digest_of(before.encode()) not in decisions.reviews:
+            decisions = self._merge_review(decisions, shown or decisions, before)
         at = decisions.checked_at or self.now.isoformat()
         text = render_review(decisions.proposals, before, at=at, reflections=decisions.reflections, ratings=decisions.ratings)
         wanted = self.learning_dir.is_dir() and (bool(decisions.proposals) or bool(before))
@@ -233,25 +225,25 @@ class Curation:
             write_decisions(self.folder, decisions)
         if wanted and text != before:
             replace_file(self.review_path, text)
-        self._read = text if wanted else before
+        self._review = text if wanted else before
 
-    def _decided(self, proposal: Proposal, change: Decided) -> Proposal:
-        """A proposal after a person's change; keys and passwords in what they wrote are masked unless the settings allow them."""
+    def _apply_change(self, proposal: Proposal, change: Decided) -> Proposal:
+        """Apply a person's change to a proposal. Secrets in their text are masked unless the settings allow them."""
         if proposal.status in (Status.APPLIED, Status.WITHDRAWN):
             return proposal
-        kept = str if self.tenant.settings.secrets is SecretPolicy.ALLOW else masked_in
+        mask = str if self.tenant.settings.secrets is SecretPolicy.ALLOW else mask_value
         if change.note is not None:
-            proposal = replace(proposal, note=kept(change.note))
+            proposal = replace(proposal, note=mask(change.note))
         if change.description is not None:
-            proposal = replace(proposal, description=kept(change.description), body=kept(change.body or ""), edited=True)
+            proposal = replace(proposal, description=mask(change.description), body=mask(change.body or ""), edited=True)
         status = change.status or (proposal.status if change.description is not None else Status.PENDING)
         return proposal if status is Status.PENDING and not change.status else proposal.decided(status, self.now.isoformat())
 
 
 def keep_history(tenant: "Tenant", wanted: Sequence[NewMemory]) -> int:
-    """Remember as superseded what is not in the store yet, under the id that `memory run` would have given it.
+    """Store memories that are not in the store yet as superseded, with the ids that `memory run` would have given them.
 
-    Return how many were added; `memory search --history` finds them. After an error finished commits stay.
+    Return how many were added; `memory search --history` finds them. After an error, finished commits remain.
     """
     policy = tenant.settings.secrets
     if policy is SecretPolicy.REFUSE:

@@ -1,4 +1,4 @@
-"""The queue of sessions to read. The hook at a session's end adds to it and imports nothing heavy; a run reads the sessions."""
+"""The queue of ended sessions. The hook at a session's end appends to it and imports nothing heavy; a run reads the sessions."""
 
 import hashlib
 import json
@@ -6,33 +6,33 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 QUEUE = "ended"
-"""Folder in a tenant's folder with a small file for each of them."""
+"""Folder in the tenant's folder, with one small file per session."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """A session that ended, and where it can be read."""
+    """A session that ended."""
 
     session: str
     transcript: str
     project: str
-    """Folder that it worked in, or empty."""
+    """Working directory, or empty."""
     is_summarised: bool = True
-    """Whether it becomes a memory; else only the user's lasting sentences are noted."""
+    """Whether the session becomes a memory; else only the user's lasting sentences are noted."""
 
 
 def queue_session(folder: Path, ended: Ended) -> None:
-    """Let the next run read a session. `folder` is the tenant's."""
+    """Queue a session for the next run. `folder` is the tenant's."""
     from memory_assets.stores.files import replace_file
 
     queue = folder / QUEUE
     queue.mkdir(parents=True, mode=0o700, exist_ok=True)
     key = (ended.session or ended.transcript).encode("utf-8", "replace")
     path = queue / f"{hashlib.blake2b(key, digest_size=8).hexdigest()}.json"
-    if ended.is_summarised or not path.exists():  # what is queued there to be summarised has its sentences noted too
+    if ended.is_summarised or not path.exists():  # never downgrade a session that is queued to be summarised
         replace_file(path, json.dumps(asdict(ended)))
 
 
 def has_queued(folder: Path) -> bool:
-    """Whether a session waits to be read."""
+    """Whether any session is queued."""
     return any((folder / QUEUE).glob("*.json"))

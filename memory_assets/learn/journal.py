@@ -1,11 +1,11 @@
-"""What curation keeps: proposals with what a person decided, and the journal of applies. Nothing of it can be derived again.
+"""Stored state of curation: proposals with a person's decisions, and the journal of applies. It cannot be derived again.
 
-`<tenant>/learn/proposals.json` has the proposals, and the digest of every silo file as the last check read it. What an apply is going to
-do is on the disk before its first step, with a copy of all that it changes:
+`<tenant>/learn/proposals.json` has the proposals, and the digest of every silo file as the last check read it. Before its first step,
+an apply writes its plan and a copy of every file that it changes:
 
-    <tenant>/learn/applies/0001/plan.json    the steps; once it is there the apply will be finished, by whoever comes next
-                                contents     every file as it was, and as it is going to be, one after the other
-                                index-N      a silo's index as it was just before its lines were taken out
+    <tenant>/learn/applies/0001/plan.json    the steps; once it exists, the next apply finishes an interrupted one
+                                contents     the old and new content of every file, concatenated
+                                index-N      a silo's index before its lines were removed
                                 done, undoing, undone
 """
 
@@ -27,7 +27,7 @@ from memory_assets.stores.files import replace_file
 
 
 class Status(StrEnum):
-    """Where a proposal stands, in PAI's words."""
+    """The status of a proposal, in PAI's words."""
 
     PENDING = "PENDING"
     ACCEPTED = "ACCEPTED"
@@ -35,7 +35,7 @@ class Status(StrEnum):
     REJECTED = "REJECTED"
     APPLIED = "APPLIED"
     WITHDRAWN = "WITHDRAWN"
-    """What it was made of is gone."""
+    """Its evidence is gone."""
 
 
 class Severity(StrEnum):
@@ -49,28 +49,27 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """One thing that speaks for a proposal."""
+    """A piece of evidence for a proposal."""
 
     key: str
-    """Under which `memory run` knows it."""
+    """Its key in the catalog."""
     origin: str
     """`silo`, `reflection`, `rating`, or `home` for a canonical file."""
     quote: str
     at: str
     """ISO 8601, UTC."""
     weight: float = 1.0
-    """1 for what was stated, its confidence for what was inferred."""
+    """1 if it was stated; its confidence if it was inferred."""
     score: float | None = None
-    """1 to 10; None where there is none, which says nothing."""
+    """1 to 10; None if there is none."""
     project: str = ""
-    """Working directory that it comes from, where that is known."""
+    """Working directory that it comes from, if known."""
     path: str = ""
-    """The file that it stands in."""
     digest: str = ""
-    """Of a file, as it was read."""
+    """Digest of a silo or home file when it was read."""
 
     def line(self) -> str:
-        """It in one line."""
+        """Render the evidence on one line."""
         inferred = f", inferred with {self.weight:.0%}" if self.weight < 1 else ""
         score = "" if self.score is None else f", {self.score:g}/10"
         place = f" in {self.project}" if self.project else ""
@@ -79,7 +78,7 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """One canonical entry that might be written: of feedback, or several entries of another home consolidated into one."""
+    """A canonical entry that might be written: feedback, or several entries of another home consolidated into one."""
 
     id: str
     """`LP-001`."""
@@ -96,78 +95,78 @@ class Proposal:
     note: str = ""
     decided_at: str = ""
     decided_strength: float = 0.0
-    """Its strength when it was decided on."""
+    """Its strength at the time of the decision."""
     decided_text: str = ""
-    """Digest of its text when it was decided on."""
+    """Digest of its text at the time of the decision."""
     kind: Kind = Kind.FEEDBACK
-    """The home that it belongs to."""
+    """The kind of its home."""
 
     @property
     def strength(self) -> float:
-        """How much speaks for it: what was inferred counts as much as it is sure."""
+        """Sum of the weights of its evidence."""
         return round(sum(each.weight for each in self.evidence), 3)
 
     @property
     def average(self) -> float | None:
-        """Mean score, each weighed; None without any."""
+        """Weighted mean score; None without scores."""
         scored = [(each.score, each.weight) for each in self.evidence if each.score is not None]
         total = sum(weight for _, weight in scored)
         return sum(score * weight for score, weight in scored) / total if total else None
 
     @property
     def silo_files(self) -> tuple[Evidence, ...]:
-        """The files that accepting it takes out of their silos."""
+        """The silo files that an accepted proposal deletes."""
         return tuple(each for each in self.evidence if each.origin == "silo")
 
     @property
     def home_files(self) -> tuple[Evidence, ...]:
-        """The canonical files that accepting it makes one, the oldest first."""
+        """The canonical files that an accepted proposal consolidates, oldest first."""
         return tuple(each for each in self.evidence if each.origin == "home")
 
     @property
     def leaving(self) -> tuple[Evidence, ...]:
-        """The files that accepting it deletes: those in silos, and of canonical ones all but the newest."""
+        """The files that an accepted proposal deletes: all silo files, and all canonical files but the newest."""
         return self.silo_files + self.home_files[:-1]
 
     @property
     def text_digest(self) -> str:
-        """Digest of what would be written."""
+        """Digest of the text and files that the proposal would write."""
         files = sorted(each.digest for each in self.silo_files + self.home_files)
         return blake2b(json.dumps([self.name, self.description, self.body, files]).encode(), digest_size=16).hexdigest()
 
     @property
     def urgency(self) -> tuple[int, int, float, str]:
-        """A key that sorts the proposals to decide on before others, and the most urgent first."""
+        """Sort key: undecided proposals first, then the most urgent."""
         return list(Status).index(self.status), list(Severity).index(self.severity), -self.strength, self.id
 
     def decided(self, status: Status, at: str) -> "Proposal":
-        """It after a person's decision."""
+        """Return the proposal with a person's decision."""
         return replace(self, status=status, decided_at=at, decided_strength=self.strength, decided_text=self.text_digest)
 
 
 @dataclass(frozen=True, slots=True)
 class Decisions:
-    """What the last check found and what was decided."""
+    """The results of the last check, and a person's decisions."""
 
     checked_at: str = ""
     checked: dict[str, str] = field(default_factory=dict)
-    """Key of each silo memory -> digest of its file."""
+    """Digest of each silo file, by memory key."""
     proposals: tuple[Proposal, ...] = ()
     reflections: int = 0
     ratings: int = 0
     reviews: tuple[str, ...] = ()
-    """Digests of `review.md` as it was written last, and before: any other was edited by a person."""
+    """Digests of the last two versions of `review.md`. A file with another digest was edited by a person."""
 
     def find(self, reference: str) -> Proposal:
-        """The proposal of an id: `LP-001`, `lp-1` or `1`."""
+        """Return the proposal with an id such as `LP-001`, `lp-1` or `1`. Raise NotFoundError if there is none."""
         number = reference.strip().upper().removeprefix("LP-").lstrip("0")
         for proposal in self.proposals:
             if proposal.id.removeprefix("LP-").lstrip("0") == number:
                 return proposal
-        raise NotFoundError(f"There is no proposal {reference}; look at those that there are (learn review).")
+        raise NotFoundError(f"There is no proposal {reference}; list the proposals (learn review).")
 
     def with_proposals(self, changed: Iterable[Proposal]) -> "Decisions":
-        """The same with some proposals in place of those of their ids."""
+        """Return the decisions with the `changed` proposals replaced by id."""
         new = {proposal.id: proposal for proposal in changed}
         return replace(self, proposals=tuple(new.get(each.id, each) for each in self.proposals))
 
@@ -176,7 +175,7 @@ _DECISIONS = TypeAdapter(Decisions)
 
 
 def read_decisions(folder: Path) -> Decisions:
-    """What is kept in a tenant's learn folder; nothing before the first check."""
+    """Read the decisions in a tenant's learn folder; empty before the first check. Raise DamagedError if they are unreadable."""
     path = folder / "proposals.json"
     try:
         return _DECISIONS.validate_json(path.read_bytes())
@@ -187,7 +186,7 @@ def read_decisions(folder: Path) -> Decisions:
 
 
 def write_decisions(folder: Path, decisions: Decisions) -> None:
-    """Replace the file."""
+    """Write the decisions to a tenant's learn folder."""
     replace_file(folder / "proposals.json", _DECISIONS.dump_json(decisions, indent=1) + b"\n")
 
 
@@ -197,35 +196,35 @@ _CONTENTS = "contents"
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """A canonical file that is written."""
+    """A canonical file that an apply writes."""
 
     path: str
     digest: str
-    """Of what it will hold."""
+    """Digest of the new content."""
     before: str | None
-    """Digest of what it holds; None where there is no such file."""
+    """Digest of the old content; None if there is no file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """A file of a silo, or of a home if it is consolidated with another, that is deleted once what it says is in its canonical file."""
+    """A silo file, or a consolidated home file, that an apply deletes once its canonical file holds its content."""
 
     path: str
     digest: str
     mtime_ns: int
     mode: int
     key: str
-    """Under which `memory run` knows it."""
+    """Its key in the catalog."""
     canonical: str
-    """Path of the file that holds what it says."""
+    """Path of its canonical file."""
     canonical_digest: str
-    """Of that file: nothing is deleted unless it holds this."""
+    """Digest that the canonical file must have before this file is deleted."""
     canonical_key: str
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What one apply does."""
+    """The steps of one apply."""
 
     number: int
     made_at: str
@@ -233,50 +232,50 @@ class Plan:
     placed: tuple[Placed, ...]
     taken: tuple[Taken, ...]
     proposals: tuple[str, ...] = ()
-    """Ids of the accepted proposals that it carries out."""
+    """Ids of the accepted proposals that it executes."""
     told: tuple[str, ...] = ()
-    """Sentences for a person: what was merged, what another replaced."""
+    """Sentences for a person about merged and replaced entries."""
     folders: tuple[str, ...] = ()
-    """Folders that the canonical files need and that were not there, outer ones first."""
+    """Folders that it creates for canonical files, outer ones first."""
     made_by: str = ""
     """User and machine, such as `mira on otter`."""
     contents: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """Place and length of each file among the copies, by digest; empty before the apply begins."""
+    """Offset and length of each file in the journal's `contents`, by digest; empty before the apply begins."""
 
 
-_WRITTEN = TypeAdapter(Plan)
+_PLANS = TypeAdapter(Plan)
 
 
 class Journal:
-    """The applies of one tenant; methods that read a plan raise DamagedError if it cannot be read."""
+    """The applies of one tenant. Methods that read a plan raise DamagedError if it is unreadable."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def numbers(self) -> list[int]:
-        """The applies that were begun, the first one first; what a kill left before its plan was whole does not count."""
+        """Return the numbers of all applies in ascending order. An apply counts once its plan is written."""
         if not self.folder.is_dir():
             return []
         return sorted(int(each.name) for each in self.folder.iterdir() if each.name.isdigit() and (each / _PLAN).exists())
 
     def latest(self) -> int | None:
-        """The last apply that was not undone."""
+        """Return the number of the last apply that is not undone; None if there is none."""
         return next((number for number in reversed(self.numbers()) if not self.has(number, "undone")), None)
 
     def unfinished(self) -> int | None:
-        """The apply, or undo, that a kill left; there is at most one."""
+        """Return the number of the apply that was interrupted while it was executed or undone; None if there is none."""
         for number in reversed(self.numbers()):
             if not self.has(number, "undone") and (self.has(number, "undoing") or not self.has(number, "done")):
                 return number
         return None
 
     def moves(self) -> dict[str, str]:
-        """Which canonical memory each silo memory became, by their keys."""
+        """Return the key of the canonical memory that each silo memory became, by the silo memory's key."""
         plans = (self.plan(number) for number in self.numbers() if not self.has(number, "undoing"))
         return {taken.key: taken.canonical_key for plan in plans for taken in plan.taken}
 
     def written(self) -> dict[str, set[str]]:
-        """By path of a canonical file: the digests of all that applies wrote there."""
+        """Return the digests of everything that applies wrote or found at each canonical path."""
         found: dict[str, set[str]] = defaultdict(set)
         for number in self.numbers():
             for placed in self.plan(number).placed:
@@ -284,27 +283,31 @@ class Journal:
         return found
 
     def begin(self, plan: Plan, contents: Mapping[str, bytes]) -> None:
-        """Write an apply down: first all that it changes and writes, then its plan. From then on it will be finished."""
+        """Record an apply: first the old and new content of its files, then its plan. From then on it will be finished."""
         ends = accumulate(map(len, contents.values()))
         spans = {digest: (end - len(data), len(data)) for (digest, data), end in zip(contents.items(), ends, strict=True)}
         replace_file(self.copies(plan.number), b"".join(contents.values()))
-        written = _WRITTEN.dump_json(replace(plan, contents=spans), indent=1) + b"\n"
-        replace_file(self._of(plan.number) / _PLAN, written)
+        replace_file(self._folder_of(plan.number) / _PLAN, _PLANS.dump_json(replace(plan, contents=spans), indent=1) + b"\n")
 
     def plan(self, number: int) -> Plan:
-        """The plan of an apply."""
-        path = self._of(number) / _PLAN
+        """Read the plan of an apply."""
+        path = self._folder_of(number) / _PLAN
         try:
-            return _WRITTEN.validate_json(path.read_bytes())
+            return _PLANS.validate_json(path.read_bytes())
         except (OSError, ValueError) as error:
             raise _damaged(path, error) from error
 
     def copies(self, number: int) -> Path:
-        """The file that holds all that an apply changed, as it was and as it was going to be."""
-        return self._of(number) / _CONTENTS
+        """Return the path of the file with the old and new content of all files of an apply."""
+        return self._folder_of(number) / _CONTENTS
 
     def contents(self, number: int) -> dict[str, bytes]:
-        """The files of an apply as the journal keeps them, by digest."""
+        """Read the old and new content of all files of an apply, by digest.
+
+        Raises:
+            ConflictError: the copies were deleted, by an erasure or a scan that masked secrets.
+            DamagedError: they are unreadable or do not match their digests.
+        """
         path = self.copies(number)
         spans = self.plan(number).contents
         try:
@@ -321,20 +324,20 @@ class Journal:
         return found
 
     def has(self, number: int, mark: str) -> bool:
-        """Whether an apply bears a mark: `done`, `undoing`, `undone`."""
-        return (self._of(number) / mark).exists()
+        """Whether an apply has the mark `done`, `undoing` or `undone`."""
+        return (self._folder_of(number) / mark).exists()
 
     def mark(self, number: int, mark: str) -> None:
-        """Give an apply a mark."""
-        replace_file(self._of(number) / mark, b"")
+        """Mark an apply as `done`, `undoing` or `undone`."""
+        replace_file(self._folder_of(number) / mark, b"")
 
     def index(self, number: int, place: int) -> Path:
-        """The file that keeps a silo's index as it was just before lines were taken out."""
-        return self._of(number) / f"index-{place}"
+        """Return the path of the backup of a silo's index."""
+        return self._folder_of(number) / f"index-{place}"
 
-    def _of(self, number: int) -> Path:
+    def _folder_of(self, number: int) -> Path:
         return self.folder / f"{number:04}"
 
 
 def _damaged(path: Path, error: Exception) -> DamagedError:
-    return DamagedError(f"{path} cannot be read ({error}); restore it from a backup, or move it away to do without it.")
+    return DamagedError(f"{path} cannot be read ({error}); restore it from a backup, or move it away to continue without it.")

@@ -1,7 +1,7 @@
-"""Judges whether a sentence says something that later sessions should know, and of what kind.
+"""Classifier of sentences that later sessions should know, and of their kind.
 
-A linear model over the letters and words of the sentence, trained by `tools/lasting_judge.py` on
-`benchmarks/sets/lasting_train.jsonl`, in English and German. It loads in milliseconds: a hook waits for it.
+A linear model over the letters and words of an English or German sentence, trained by `tools/lasting_judge.py` on
+`benchmarks/sets/lasting_train.jsonl`. It loads in milliseconds, because a hook waits for it.
 """
 
 import json
@@ -20,26 +20,27 @@ MODEL = Path(__file__).with_name("lasting.json")
 BUCKETS = 1 << 14
 LONGEST_GRAM = 5
 NONE = "none"
-"""The class of what is not worth keeping."""
+"""The class of sentences that are not worth keeping."""
 _NAME = "N"
 _WORD = re.compile(r"\w+|[?!:]")
 
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """Weights of each class, of which the first is `none`, for each bucket; a sentence scores their sum and a bias."""
+    """A linear classifier over hashed features."""
 
     classes: tuple[str, ...]
+    """The first class is `none`."""
     weights: tuple["array[int]", ...]
-    """Whole numbers of `unit`."""
+    """For each class the weight of each bucket, in multiples of `unit`."""
     biases: tuple[float, ...]
     unit: float
     threshold: float
-    """What the best other class must be ahead of `none`."""
+    """Margin by which the best other class must beat `none`."""
 
 
 def judge(text: str) -> str:
-    """The kind of what a sentence says (`user`, `feedback` or `project`); `none` if it is not worth keeping."""
+    """Return the kind of a sentence (`user`, `feedback` or `project`), or `none` if it is not worth keeping."""
     model = load_model()
     found = features(text)
     scores = [
@@ -51,19 +52,20 @@ def judge(text: str) -> str:
 
 
 def features(text: str) -> dict[int, float]:
-    """Bucket -> weight of the parts of a sentence: words, pairs of neighbours, and 2 to 5 letters of a word; of length 1 together.
+    """Return the unit vector of a sentence as weights by bucket.
 
-    In further pairs each capitalised word stands for any other, as names do.
+    The features are words, pairs of neighbouring words, 2 to 5 neighbouring letters of a word, and pairs in which any capitalised
+    word is replaced by one placeholder, because it may be a name.
     """
     counts: dict[int, int] = {}
-    for part in _parts(text):
+    for part in _extract_parts(text):
         bucket = crc32(part.encode("utf-8", "surrogatepass")) % BUCKETS
         counts[bucket] = counts.get(bucket, 0) + 1
     length = sqrt(sum(counts.values())) or 1.0
     return {bucket: sqrt(count) / length for bucket, count in counts.items()}
 
 
-def _parts(text: str) -> Iterator[str]:
+def _extract_parts(text: str) -> Iterator[str]:
     written = _WORD.findall(text)
     words = ["^", *map(str.casefold, written), "$"]
     for one, two in pairwise(words):
@@ -82,7 +84,7 @@ def _parts(text: str) -> Iterator[str]:
 
 @cache
 def load_model() -> Model:
-    """The trained model, read once."""
-    held = json.loads(MODEL.read_text(encoding="utf-8"))
-    weights = tuple(array("b", b64decode(each)) for each in held["weights"])
-    return Model(tuple(held["classes"]), weights, tuple(held["biases"]), held["unit"], held["threshold"])
+    """Load the trained model, once per process."""
+    fields = json.loads(MODEL.read_text(encoding="utf-8"))
+    weights = tuple(array("b", b64decode(each)) for each in fields["weights"])
+    return Model(tuple(fields["classes"]), weights, tuple(fields["biases"]), fields["unit"], fields["threshold"])

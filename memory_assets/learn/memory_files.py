@@ -1,7 +1,7 @@
 """Memories as Markdown files in silos and canonical homes.
 
-The catalog has their texts, with secrets masked. Only a plan opens a file itself, because it copies and deletes bytes. The pointers of a
-silo's `MEMORY.md` are removed here, byte by byte. A curated memory's file has flat frontmatter with provenance, as in PAI's homes.
+Their texts come from the catalog, with secrets masked. Only a plan opens the files, because it copies and deletes bytes. This module
+also edits a silo's `MEMORY.md` byte by byte, and renders canonical files: flat frontmatter with provenance, as in PAI's homes.
 """
 
 import re
@@ -18,7 +18,7 @@ from urllib.parse import unquote
 
 from memory_assets.ingest.scans import StoredItem, read_items, refusals_of
 from memory_assets.models import Kind, Refusal, Source
-from memory_assets.sources.claude_silos import INDEX_NAME, Pointer, pointer
+from memory_assets.sources.claude_silos import INDEX_NAME, Pointer, parse_pointer
 from memory_assets.sources.dating import utc_seconds
 from memory_assets.sources.files import MAX_BYTES, RefusedFileError, decode, denied, digest_of, read_source_file, wide_encoding
 from memory_assets.sources.frontmatter import parse
@@ -29,35 +29,34 @@ if TYPE_CHECKING:
     from memory_assets.tenants import Tenant
 
 
-_LINK = ("it is a symbolic link, and nothing is taken over links", "put the file there instead of the link")
+_LINK = ("it is a symbolic link, and links are not curated", "put the file there instead of the link")
 _MEND = "give it a name, a description and a type, or leave it where it is"
 _PROVENANCE = ("source_cwd", "ingested_at")
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryFile(StoredItem):
-    """A memory that is a Markdown file; `item.title` is its name."""
+    """A memory in a Markdown file; `item.title` is its name."""
 
     data: bytes = b""
-    """The file, byte for byte, where it was opened."""
+    """Content of the file; empty until it is opened."""
     mtime_ns: int = 0
     mode: int = 0
-    """Its permissions."""
 
     @property
     def slug(self) -> str:
-        """The silo that it lies in."""
+        """The slug of its silo."""
         return self.path.parent.parent.name
 
     @property
     def written_at(self) -> datetime:
-        """When its owner says it was written, UTC; else when the file was."""
+        """Time (UTC) that the memory states, else the file's modification time."""
         assert self.item.created_at  # the catalog has a time for every item
         return self.item.created_at
 
     @property
     def missing_provenance(self) -> tuple[str, ...]:
-        """The fields that every canonical file must have and this one lacks."""
+        """Required fields of a canonical file that this one lacks."""
         return tuple(name for name in _PROVENANCE if not self.item.metadata.get(name))
 
 
@@ -67,7 +66,7 @@ class MemoryFiles:
 
     entries: tuple[MemoryFile, ...]
     left: tuple[Refusal, ...]
-    """Files that are left alone; those without a mend are passed over."""
+    """Files that are not curated; those without a fix are passed over."""
 
     @property
     def counts(self) -> dict[Kind, int]:
@@ -82,8 +81,8 @@ class MemoryFiles:
 def read_silos(tenant: "Tenant") -> MemoryFiles:
     """Return the silo memories that may be curated, by path, as of the last scan.
 
-    A curated file is deleted from its silo. So it must be a regular file that no link leads to, its frontmatter must name a type and a
-    name or description, and the silo's index must be one that can be edited.
+    Curation deletes a file from its silo. So the file must not be, or be reached through, a symbolic link; its frontmatter must have a
+    type and a name or description; and the silo's index must be editable.
     """
     root = tenant.settings.claude_projects_dir
     items, left = _read(tenant, Source.CLAUDE_SILO)
@@ -95,11 +94,11 @@ def read_silos(tenant: "Tenant") -> MemoryFiles:
         over_link = folder.is_symlink() or folder.parent.is_symlink()
         index_fault: RefusedFileError | None = None
         try:
-            hooks_of(read_index(folder / INDEX_NAME, root))
+            parse_hooks(read_index(folder / INDEX_NAME, root))
         except RefusedFileError as error:
             index_fault = error
         for stored in found:
-            fault = RefusedFileError(*_LINK) if over_link else _fault(stored) or index_fault
+            fault = RefusedFileError(*_LINK) if over_link else _find_fault(stored) or index_fault
             if fault is None:
                 entries.append(_entry(stored))
             elif not left or left[-1].path != str(stored.path):
@@ -108,7 +107,7 @@ def read_silos(tenant: "Tenant") -> MemoryFiles:
 
 
 def read_homes(tenant: "Tenant") -> MemoryFiles:
-    """Return what the four canonical homes hold as of the last scan, by type, in each the newest first."""
+    """Return the memories of the four canonical homes as of the last scan, by type and then newest first."""
     stored, left = _read(tenant, Source.PAI_LEARNING)
     entries = [_entry(each) for each in stored if each.path.suffix.lower() == ".md"]
     entries.sort(key=lambda entry: (entry.item.kind, -entry.written_at.timestamp(), entry.item.title))
@@ -118,7 +117,7 @@ def read_homes(tenant: "Tenant") -> MemoryFiles:
 
 @dataclass(slots=True)
 class FileReader:
-    """Opens the files of a plan: their texts are not masked, because they are moved as they are."""
+    """Reader of the files of a plan. Their texts are not masked, because they are moved unchanged."""
 
     projects_dir: Path
     learning_dir: Path
@@ -126,29 +125,29 @@ class FileReader:
     _hooks: dict[Path, dict[str, tuple[str, ...]]] = field(default_factory=dict)
 
     def open_silo(self, entry: MemoryFile) -> MemoryFile | None:
-        """Return a silo file with its bytes, and the hooks that say more than it; None if it is gone or not what the catalog says."""
+        """Return a silo file with its content and the hooks that add to its text; None if it is missing or differs from the catalog."""
         try:
-            opened = self._opened(entry, self.projects_dir)
+            opened = self._open(entry, self.projects_dir)
             folder = entry.path.parent
             if folder not in self._hooks:
-                self._hooks[folder] = hooks_of(read_index(folder / INDEX_NAME, self.projects_dir))
+                self._hooks[folder] = parse_hooks(read_index(folder / INDEX_NAME, self.projects_dir))
         except (FileNotFoundError, RefusedFileError):
             return None
         if opened.digest != entry.digest or entry.path.is_symlink():
             return None
         status = entry.path.stat()
-        said = f"{opened.item.title} {opened.item.description} {opened.item.body}".lower()
-        hooks = (hook for hook in self._hooks[folder].get(entry.path.name, ()) if hook.rstrip(".…").lower() not in said)
+        text = f"{opened.item.title} {opened.item.description} {opened.item.body}".lower()
+        hooks = (hook for hook in self._hooks[folder].get(entry.path.name, ()) if hook.rstrip(".…").lower() not in text)
         return replace(opened, hooks=tuple(hooks), mtime_ns=status.st_mtime_ns, mode=stat.S_IMODE(status.st_mode))
 
     def open_canonical(self, entry: MemoryFile) -> MemoryFile | None:
-        """Return a canonical file as it is now; None if it is gone or no memory any more."""
+        """Return a canonical file with its current content; None if it is missing or no longer a valid memory."""
         try:
-            return self._opened(entry, self.learning_dir)
+            return self._open(entry, self.learning_dir)
         except (FileNotFoundError, RefusedFileError):
             return None
 
-    def _opened(self, entry: MemoryFile, root: Path) -> MemoryFile:
+    def _open(self, entry: MemoryFile, root: Path) -> MemoryFile:
         data = read_source_file(entry.path, root, self.max_bytes)
         known = entry.item
         item = memory_item(data, source=known.source, key=known.key, path=str(entry.path), kind=known.kind, project=known.project)
@@ -158,7 +157,7 @@ class FileReader:
 
 
 def read_index(path: Path, root: Path) -> bytes:
-    """Return the content of a silo's index, empty where there is none."""
+    """Return the content of a silo's index; empty if there is none."""
     if path.is_symlink():
         raise RefusedFileError("its silo's MEMORY.md is a symbolic link", "put the file there instead of the link")
     try:
@@ -176,7 +175,7 @@ def _entry(stored: StoredItem) -> MemoryFile:
 
 
 def _read(tenant: "Tenant", source: Source) -> tuple[list[StoredItem], list[Refusal]]:
-    """Items of a source and what is refused of its memories. Opening the catalog takes longer than reading, so both share one opening."""
+    """Return the items of a source and the refusals of its memory files, from one connection: opening one takes longer than reading."""
     if not tenant.catalog.exists:
         return [], []
     with tenant.catalog.read() as connection:
@@ -185,8 +184,8 @@ def _read(tenant: "Tenant", source: Source) -> tuple[list[StoredItem], list[Refu
     return items, [each for each in refused if each.path.lower().endswith(".md") or each.key is None]
 
 
-def _fault(stored: StoredItem) -> RefusedFileError | None:
-    """Return why a file that is read may not be taken: it is the index, a link, or may be somebody else's file."""
+def _find_fault(stored: StoredItem) -> RefusedFileError | None:
+    """Return why a file may not be curated: it is the index, a link, or perhaps not a memory at all; None if it may."""
     if stored.path.name.casefold() == INDEX_NAME.casefold():
         return RefusedFileError("it is the index of its silo, not a memory", "")
     if stored.path.is_symlink():
@@ -199,68 +198,66 @@ def _fault(stored: StoredItem) -> RefusedFileError | None:
 
 
 _LINE = re.compile(rb"[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+")
-_MARK = b"\xef\xbb\xbf"
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
-def hooks_of(data: bytes) -> dict[str, tuple[str, ...]]:
-    """Return the files that an index points to, and what it says of each, line by line."""
+def parse_hooks(data: bytes) -> dict[str, tuple[str, ...]]:
+    """Return the names of the files that an index points to, each with its hooks."""
     hooks: dict[str, list[str]] = defaultdict(list)
-    for _, pointed in _lines(data):
+    for _, pointed in _split_lines(data):
         if pointed:
             hooks[pointed.name] += [pointed.hook] if pointed.hook else []
-    return {name: tuple(dict.fromkeys(said)) for name, said in hooks.items()}
+    return {name: tuple(dict.fromkeys(found)) for name, found in hooks.items()}
 
 
-def without(data: bytes, names: Collection[str]) -> bytes:
-    """Return an index without the lines that point to the files of these names, and otherwise byte for byte the same."""
-    kept = (line for line, pointed in _lines(data) if not (pointed and pointed.name in names))
-    return (_MARK if data.startswith(_MARK) else b"") + b"".join(kept)
+def remove_pointers(data: bytes, names: Collection[str]) -> bytes:
+    """Return an index without the lines that point to the named files; every other byte stays."""
+    kept = (line for line, pointed in _split_lines(data) if not (pointed and pointed.name in names))
+    return (_BYTE_ORDER_MARK if data.startswith(_BYTE_ORDER_MARK) else b"") + b"".join(kept)
 
 
-def only(data: bytes, names: Collection[str]) -> bytes:
-    """Return the lines of an index that point to the files of these names."""
-    return b"".join(line for line, pointed in _lines(data) if pointed and pointed.name in names)
+def select_pointers(data: bytes, names: Collection[str]) -> bytes:
+    """Return the lines of an index that point to the named files."""
+    return b"".join(line for line, pointed in _split_lines(data) if pointed and pointed.name in names)
 
 
-def mentions(data: bytes, names: Collection[str]) -> list[tuple[int, str]]:
-    """Return the lines of an index, by number, that name one of these files among other things, and which."""
+def find_mentions(data: bytes, names: Collection[str]) -> list[tuple[int, str]]:
+    """Return line number and file name of each mention of a named file in an index, other than a pointer to it."""
     named = {
         name: re.compile(rf"(?<![\w./-]){re.escape(name)}(?![\w-])|\[\[{re.escape(Path(name).stem)}[\]|#]") for name in names
     }
     return [
         (number, name)
-        for number, (line, pointed) in enumerate(_lines(data), start=1)
+        for number, (line, pointed) in enumerate(_split_lines(data), start=1)
         for name, pattern in named.items()
         if not (pointed and pointed.name == name) and pattern.search(unquote(line.decode("utf-8", "replace")))
     ]
 
 
-def _lines(data: bytes) -> Iterator[tuple[bytes, Pointer | None]]:
-    """Yield each line with its end, without the byte order mark, and what it points to."""
+def _split_lines(data: bytes) -> Iterator[tuple[bytes, Pointer | None]]:
+    """Yield each line, with its line end and without the byte order mark, and its pointer."""
     if wide := wide_encoding(data):
         raise RefusedFileError(f"its silo's MEMORY.md is {wide.upper()}", "save that as UTF-8")
-    for found in _LINE.finditer(data.removeprefix(_MARK)):
+    for found in _LINE.finditer(data.removeprefix(_BYTE_ORDER_MARK)):
         line = found[0]
         try:
             text = line.decode("utf-8")
         except UnicodeDecodeError:
             text = line.decode("cp1252", "replace")
-        yield line, pointer(text.rstrip("\r\n"))
+        yield line, parse_pointer(text.rstrip("\r\n"))
 
 
 HOME_OF = {kind: home for home, kind in HOMES.items()}
-"""The folder of each type."""
-_LONGEST_NAME = 60
-"""Characters of a name in its file's name."""
+_MAX_SLUG_LENGTH = 60
 _ALWAYS_FIRST = ("name", "description", "type")
 _OURS = ("source_cwd", "ingested_at", "original_path", "source_hash", "index_hook", "merged_from", "merged_hashes")
 _DATES = ("modified", "created", "date")
 
 
 def moved_file(entry: MemoryFile, ingested_at: datetime, merged: Sequence[MemoryFile] = ()) -> bytes:
-    """Return the canonical file of a silo's memory: all it says, unknown fields too, and where it came from.
+    """Render the canonical file of a silo memory: its body and all its fields, unknown ones too, with provenance.
 
-    `merged` are further files that it stands for.
+    `merged` are the other files that are merged into it.
     """
     fields, body = parse(decode(entry.data)[0])
     nested = fields.pop("metadata", {})
@@ -276,18 +273,18 @@ def moved_file(entry: MemoryFile, ingested_at: datetime, merged: Sequence[Memory
 
 
 def written_fields(entry: MemoryFile) -> dict[str, str]:
-    """Return the fields that say when a memory was written, and whether that is a guess."""
+    """Return the fields with the time of a memory, and with a flag if that is a guess."""
     guessed = {GUESSED_DATE: "true"} if "created_at" in entry.item.metadata.get("guessed", ()) else {}
     return {"created": utc_seconds(entry.written_at), **guessed}
 
 
 def hash_of(entry: MemoryFile) -> str:
-    """Return the digest of a file as a canonical file states it."""
+    """Return the digest of a file in the form that canonical files use."""
     return f"sha256:{entry.digest}"
 
 
 def provenance(entry: MemoryFile, ingested_at: datetime, merged: Sequence[MemoryFile] = ()) -> dict[str, Any]:
-    """Return the fields that say where a canonical file came from, and what its silo's index said of it."""
+    """Return a canonical file's provenance: where it came from, and the hooks of its silo's index."""
     return {
         "source_cwd": entry.item.project,
         "ingested_at": utc_seconds(ingested_at),
@@ -299,7 +296,7 @@ def provenance(entry: MemoryFile, ingested_at: datetime, merged: Sequence[Memory
 
 
 def render(fields: Mapping[str, Any], body: str) -> bytes:
-    """Return a Markdown file: what `sources.frontmatter.parse` reads from it is `fields` and `body`."""
+    """Render a Markdown file with frontmatter, so that `sources.frontmatter.parse` returns `fields` and `body`."""
     import yaml
 
     first = [name for name in _ALWAYS_FIRST if name in fields]
@@ -312,17 +309,17 @@ def render(fields: Mapping[str, Any], body: str) -> bytes:
 
 
 def file_name(kind: Kind, name: str, taken: Container[str]) -> str:
-    """Return the name of the file that a memory gets in its home: `feedback_<short_slug>.md`, as PAI calls them.
+    """Return a new file name for a memory in its home, such as `feedback_<short_slug>.md` in PAI's convention.
 
-    `taken` are the casefolded names of the files that lie there and are another memory's.
+    `taken` are the casefolded names of the other files in the home.
     """
     plain = unicodedata.normalize("NFKC", name).casefold()
-    slug = re.sub(r"[\W_]+", "_", plain).strip("_").removeprefix(f"{kind.value}_")[:_LONGEST_NAME].strip("_")
+    slug = re.sub(r"[\W_]+", "_", plain).strip("_").removeprefix(f"{kind.value}_")[:_MAX_SLUG_LENGTH].strip("_")
     short = blake2b(name.encode(), digest_size=3).hexdigest()
     found = f"{kind.value}_{slug or short}.md"
     return found if found.casefold() not in taken else f"{kind.value}_{slug}_{short}.md"
 
 
 def canonical_key(path: Path) -> str:
-    """Return the key under which `memory run` knows a canonical file."""
+    """Return the key of a canonical file in the catalog."""
     return f"pai_learning:{path.parent.name}/{path.name}"

@@ -1,7 +1,7 @@
-"""Notes: sentences of the user in a session that ask to be kept, found when the session ends or is compacted.
+"""Notes: sentences of the user that are worth keeping, found when a session ends or is compacted.
 
-Notes are proposals. Nothing becomes a memory until somebody stores it. Only the user's own lines of the transcript are read, not tool
-results, and only sentences with a wording such as "from now on", or that `memory_assets.learn.lasting` judges to be worth keeping.
+A note is a proposal: it becomes a memory only when somebody stores it. Only the user's own words in the transcript are read, not tool
+results. A sentence is noted if it has a wording such as "from now on", or if `memory_assets.learn.lasting` judges it worth keeping.
 """
 
 import hashlib
@@ -16,13 +16,12 @@ from memory_assets.errors import DamagedError
 from memory_assets.learn.transcripts import user_entries, user_words, without_pasted
 
 NAME = "noted.json"
-_MOST = 100
-_MOST_SETTLED = 2_000
-"""Digests that are kept of what was stored or dropped."""
-_MOST_OF_A_SESSION = 20
+_MAX_NOTES = 100
+_MAX_SETTLED = 2_000
+_MAX_SESSION_NOTES = 20
 _ID_DIGITS = 8
 SHORTEST, LONGEST = 12, 400
-"""Letters of a note."""
+"""Length limits of a note, in characters."""
 _CUE = re.compile(
     r"\b(?:remember (?:that|this|to)|from now on|in (?:the )?future|next time|don't ever|stop \w+ing"
     r"|please (?:don't|stop)|I (?:prefer|want you to|hate it)|we (?:decided|agreed|have decided|chose)|that(?:'s| is) (?:wrong|not right)"
@@ -43,35 +42,35 @@ _ROLE = re.compile(
     rf"|^{_NAME} (?:has taken|takes|took) over .{{1,80}} from {_NAME}|^{_NAME} übernimmt .{{1,80}} von {_NAME}"
     rf"|^{_NAME} hat .{{1,80}} von {_NAME} übernommen\b"
 )
-"""Says who has which task, in plain words: somebody's name comes first, and not a thing's as in "the cache is responsible"."""
+"""States who has which task. Starts with a person's name, not with a thing as in "the cache is responsible"."""
 
 
 @dataclass(frozen=True, slots=True)
 class Noted:
-    """A sentence that may be worth remembering."""
+    """A note: a sentence that may be worth remembering."""
 
     text: str
     project: str
-    """Folder that it was said in."""
+    """Working directory of the session."""
     said_at: str
     """ISO time, or empty."""
     session: str
     kind: str = "feedback"
-    """Of the memory that it becomes: `user`, `feedback` or `project`."""
+    """Kind of the memory that it may become: `user`, `feedback` or `project`."""
 
     @property
     def id(self) -> str:
-        """Eight hexadecimal digits that depend on the text alone, so that they never move."""
+        """Eight hexadecimal digits that depend on the text alone and therefore never change."""
         return self.digest[:_ID_DIGITS]
 
     @property
     def digest(self) -> str:
-        """Digest of the text, under which it is settled."""
+        """Digest of the text, kept when the note is settled."""
         return hashlib.blake2b(self.text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
 
 def read_noted(folder: Path) -> tuple[Noted, ...]:
-    """Return the sentences of the tenant in `folder` that are neither stored nor dropped, the oldest first.
+    """Return the open notes of the tenant in `folder`, those neither stored nor dropped, oldest first.
 
     Raises:
         DamagedError: the file cannot be read.
@@ -80,15 +79,15 @@ def read_noted(folder: Path) -> tuple[Noted, ...]:
 
 
 def settled_ids(folder: Path) -> frozenset[str]:
-    """Return the ids of the sentences that were stored or dropped."""
+    """Return the ids of the notes that were stored or dropped."""
     return frozenset(digest[:_ID_DIGITS] for digest in _read(folder).settled)
 
 
 def note(folder: Path, found: Sequence[Noted], patience_seconds: float | None = None) -> None:
-    """Add what was found and was neither noted, settled nor erased yet; of more than a hundred the newest stay.
+    """Add sentences that are not noted, settled or erased yet; keep only the newest hundred notes.
 
     Raises:
-        BlockingIOError: others held the folder's lock for longer than `patience_seconds`; nothing was noted.
+        BlockingIOError: another process held the folder's lock for longer than `patience_seconds`; nothing was noted.
     """
     if not found:
         return
@@ -98,59 +97,58 @@ def note(folder: Path, found: Sequence[Noted], patience_seconds: float | None = 
 
     erased = Tombstones(FileState(folder))
 
-    def added(held: "_Held") -> "_Held":
-        known = {each.text for each in held.noted}
+    def add(notes: "_Notes") -> "_Notes":
+        known = {each.text for each in notes.noted}
         fresh = [
-            each for each in found if each.text not in known and each.digest not in held.settled and not erased.find(each.text)
+            each for each in found if each.text not in known and each.digest not in notes.settled and not erased.find(each.text)
         ]
-        return _Held((*held.noted, *fresh)[-_MOST:], held.settled)
+        return _Notes((*notes.noted, *fresh)[-_MAX_NOTES:], notes.settled)
 
-    _change(folder, added, patience_seconds)
+    _update(folder, add, patience_seconds)
 
 
 def settle(folder: Path, settled: Sequence[Noted]) -> None:
-    """Remove what was stored or dropped, for good: a session that is read once more does not bring it back."""
+    """Remove notes that were stored or dropped, and remember their digests, so that the same session does not add them again."""
 
-    def without(held: "_Held") -> "_Held":
-        gone = [each.digest for each in settled]
-        left = tuple(each for each in held.noted if each.digest not in gone)
-        return _Held(left, (*held.settled, *gone)[-_MOST_SETTLED:])
+    def remove(notes: "_Notes") -> "_Notes":
+        digests = [each.digest for each in settled]
+        left = tuple(each for each in notes.noted if each.digest not in digests)
+        return _Notes(left, (*notes.settled, *digests)[-_MAX_SETTLED:])
 
-    _change(folder, without)
+    _update(folder, remove)
 
 
 @dataclass(frozen=True, slots=True)
-class _Held:
-    """The file: what is noted, and digests of what was noted and is settled."""
+class _Notes:
+    """Content of the file."""
 
     noted: tuple[Noted, ...] = ()
     settled: tuple[str, ...] = ()
 
 
-def _read(folder: Path) -> _Held:
+def _read(folder: Path) -> _Notes:
     try:
-        said = json.loads((folder / NAME).read_bytes())
-        return _Held(tuple(Noted(**each) for each in said["noted"]), tuple(map(str, said["settled"])))
+        fields = json.loads((folder / NAME).read_bytes())
+        return _Notes(tuple(Noted(**each) for each in fields["noted"]), tuple(map(str, fields["settled"])))
     except FileNotFoundError:
-        return _Held()
+        return _Notes()
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise DamagedError(f"{folder / NAME} cannot be read ({error}); restore it from a backup, or remove it.") from error
 
 
-def _change(folder: Path, change: Callable[[_Held], _Held], patience_seconds: float | None = None) -> None:
-    """Replace the file by what `change` makes of it, one process at a time."""
+def _update(folder: Path, change: Callable[[_Notes], _Notes], patience_seconds: float | None = None) -> None:
     from memory_assets.stores.files import replace_file
     from memory_assets.stores.locks import locked
 
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     with locked(folder, patience_seconds=patience_seconds):
-        held = _read(folder)
-        if (changed := change(held)) != held:
+        notes = _read(folder)
+        if (changed := change(notes)) != notes:
             replace_file(folder / NAME, json.dumps(asdict(changed), ensure_ascii=False))
 
 
 def find_sentences(transcript: Path, project: str, session: str) -> list[Noted]:
-    """What the user said in a transcript that is worth keeping; of a sentence with a key or a password nothing worth keeping is left."""
+    """Return the user's sentences in a transcript that are worth keeping. A sentence with a key or a password is left out."""
     from memory_assets.language.secrets import marks, mask
     from memory_assets.language.words import sentences
     from memory_assets.learn.lasting import NONE
@@ -163,11 +161,11 @@ def find_sentences(transcript: Path, project: str, session: str) -> list[Noted]:
                 moment = entry.get("timestamp")
                 said_at = moment if isinstance(moment, str) else ""
                 found[text] = Noted(text, project, said_at, session, kind)
-    return list(found.values())[-_MOST_OF_A_SESSION:]
+    return list(found.values())[-_MAX_SESSION_NOTES:]
 
 
 def kind_of(sentence: str) -> str:
-    """The kind of the memory that a sentence of the user may become; `none` if it is not worth keeping."""
+    """Return the kind of memory that a user's sentence may become; `none` if it is not worth keeping."""
     from memory_assets.learn.lasting import NONE, judge
 
     if not SHORTEST <= len(sentence) <= LONGEST or sentence.rstrip().endswith("?"):

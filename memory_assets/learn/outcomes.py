@@ -1,7 +1,7 @@
-"""What of a session's words tells its outcome: what was done, what the user decided, what is left open.
+"""Extraction of a session's outcome from its words: what was done, what the user decided, what is left open.
 
-Rules of form, in English and German: where a sentence stands, what it answers, and closed classes of words (reasons, contrasts, "not
-yet"). They choose sentences and word none: what nobody said in a sentence of its own, they do not tell.
+The rules, for English and German, use a sentence's position, the turn that it answers, and closed classes of words (reasons, contrasts,
+"not yet"). They choose sentences and never write one: an outcome that nobody stated in its own sentence is not found.
 """
 
 import re
@@ -15,13 +15,13 @@ from memory_assets.learn.lasting import NONE
 from memory_assets.learn.noted import kind_of
 from memory_assets.learn.transcripts import Record, Turn
 
-_REPORT_WORDS = 30
-"""Words of the last answers from which no earlier one is needed."""
-_FEWEST_WORDS, _FEWEST_OF_REPLY = 4, 2
-_MOST_WORDS_OF_REPLY = 30
-"""Of an answer to a proposal that led to work every sentence is a decision, unless it is longer."""
-_REPEATED = 0.6
-"""Share of its words that a sentence repeats of another that says the same."""
+_ENOUGH_WORDS = 30
+"""Words in the last answers after which earlier answers are not read."""
+_MIN_WORDS, _MIN_REPLY_WORDS = 4, 2
+_MAX_REPLY_WORDS = 30
+"""If the user answers a proposal with at most so many words and work follows, every sentence of the answer is a decision."""
+_REPEATED_SHARE = 0.6
+"""Share of a sentence's words that occur in an earlier one, from which it is a repetition."""
 _FENCE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 _RULED = re.compile(r"[\s|:-]+$")
 _BULLET = re.compile(r"^\s*(?:[-*•+]|\d+[.)])\s+(?:\[[ x]\]\s+)?")
@@ -56,7 +56,7 @@ _DEFERRED = re.compile(
     re.IGNORECASE,
 )
 _DONE = re.compile(r"^(?:done|fertig|erledigt)\s*[:,;–—]\s*", re.IGNORECASE)
-"""A label that the summary has itself."""
+"""A label that the summary adds itself."""
 _LABEL = re.compile(r"^(?:[\w-]+ ){0,3}[\w-]+: (?=\S)")
 _PROPOSAL = re.compile(
     r"\?|\b(?:could|would|either|options?|suggest|recommend|propose|könnten?|würden?|entweder|optionen|vorschlag|vorschlagen|empfehlen?)\b",
@@ -66,7 +66,7 @@ _PROPOSAL = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Sentences of a session, those first that matter most."""
+    """Sentences about a session's outcome, most important first."""
 
     done: tuple[str, ...]
     decided: tuple[str, ...]
@@ -74,8 +74,8 @@ class Outcome:
 
 
 def find_outcome(record: Record) -> Outcome:
-    """What was done, decided and left open in a session; sentences with a secret are left out."""
-    reports = [(turn.has_work, _statements(turn)) for turn in _reports(record)]
+    """Find what was done, decided and left open in a session. Sentences with a secret are left out."""
+    reports = [(turn.has_work, _parse_statements(turn)) for turn in _choose_reports(record)]
     reported = [text for _, report in sorted(reports, key=lambda each: not each[0]) for text, is_open in report if not is_open]
     done = _distinct(
         [*(_DONE.sub("", text) for text in reported if record.only_asked or not _PROPOSAL.search(text)), *record.commits]
@@ -83,36 +83,36 @@ def find_outcome(record: Record) -> Outcome:
     waiting = [
         _LABEL.sub("", text) for _, report in (reports if record.has_work else reports[:1]) for text, is_open in report if is_open
     ]
-    last = (each for each in _said(record.turns[-1].request) if len(each.split()) >= _FEWEST_WORDS)
-    # What the user put off at the end; what is a decision is told as one.
+    last = (each for each in _split_statements(record.turns[-1].request) if len(each.split()) >= _MIN_WORDS)
+    # What the user put off at the end, unless it is a decision.
     deferred = (each for each in last if _DEFERRED.search(each) and not (_REASON.search(each) or _CONTRAST.search(each)))
     left_open = _distinct([*waiting, *record.open, *deferred])
-    decided = _distinct([*left_open, *_decisions(record)])[len(left_open) :]
+    decided = _distinct([*left_open, *_find_decisions(record)])[len(left_open) :]
     is_commit = set(record.commits).__contains__
     return Outcome(tuple(sorted(done, key=lambda text: not is_commit(text))), decided, left_open)
 
 
-def _reports(record: Record) -> list[Turn]:
-    """The turns whose answers tell the outcome, the last first: as many as tell enough, and before the last one only of turns with work.
+def _choose_reports(record: Record) -> list[Turn]:
+    """Choose the turns whose answers report the outcome: the last one, then earlier ones with work until there are enough words.
 
-    Where nothing was changed the answers are the outcome: the last one, then all others in their order.
+    If nothing was changed, the answers are the outcome: the last one first, then all others in order.
     """
     *earlier, last = [turn for turn in record.turns if turn.answer] or [Turn("")]
     if not record.has_work:
         return [last, *earlier]
     chosen = [last]
     for turn in reversed(earlier):
-        if sum(len(text.split()) for each in chosen for text, _ in _statements(each)) >= _REPORT_WORDS:
+        if sum(len(text.split()) for each in chosen for text, _ in _parse_statements(each)) >= _ENOUGH_WORDS:
             break
         if turn.has_work:
             chosen.append(turn)
     return chosen
 
 
-def _statements(turn: Turn) -> list[tuple[str, bool]]:
-    """The sentences of an answer in Markdown, and whether each says that something is left open; no questions, code or greetings."""
+def _parse_statements(turn: Turn) -> list[tuple[str, bool]]:
+    """Split a Markdown answer into statements, without questions, code and greetings, each with whether it names something open."""
     found: list[tuple[str, bool]] = []
-    fewest = _FEWEST_WORDS - turn.used_tools
+    fewest = _MIN_WORDS - turn.used_tools
     below_open = False
     for line in _FENCE.sub("", turn.answer).splitlines():
         text = _BULLET.sub("", line)
@@ -127,12 +127,11 @@ def _statements(turn: Turn) -> list[tuple[str, bool]]:
             below_open = bool(_OPEN.search(f"{text}:"))
             continue
         below_open = below_open and is_bullet
-        told = [
-            each
+        found += [
+            (each, below_open or bool(_OPEN.search(each)))
             for each in sentences(text)
             if len(each.split()) >= fewest and _is_statement(each) and (turn.used_tools or not each.endswith("!"))
         ]
-        found += [(each, below_open or bool(_OPEN.search(each))) for each in told]
     return found
 
 
@@ -140,43 +139,39 @@ def _is_statement(sentence: str) -> bool:
     return not sentence.endswith("?") and not find_secrets(sentence)
 
 
-def _decisions(record: Record) -> Iterator[str]:
-    """Sentences with which the user decided something, and what was chosen from a list; those of the first prompt come last."""
+def _find_decisions(record: Record) -> Iterator[str]:
+    """Yield the user's choices from lists, then the sentences that decide something; those of the first prompt come last."""
     yield from (choice for turn in record.turns for choice in turn.choices)
     for before, turn in pairwise(record.turns):
-        yield from _of_turn(turn, before.answer)
-    said = _said(record.turns[0].request)
-    yield from (each for each in said[1:] if _REASON.search(each) or (_CONTRAST.search(each) and kind_of(each) != NONE))
+        yield from _find_turn_decisions(turn, before.answer)
+    first = _split_statements(record.turns[0].request)
+    yield from (each for each in first[1:] if _REASON.search(each) or (_CONTRAST.search(each) and kind_of(each) != NONE))
 
 
-def _of_turn(turn: Turn, before: str) -> Iterator[str]:
-    said = _said(turn.request)
-    is_reply = turn.used_tools and bool(_PROPOSAL.search(before)) and len(turn.request.split()) <= _MOST_WORDS_OF_REPLY
-    told = -1
-    for number, sentence in enumerate(said):
+def _find_turn_decisions(turn: Turn, before: str) -> Iterator[str]:
+    statements = _split_statements(turn.request)
+    is_reply = turn.used_tools and bool(_PROPOSAL.search(before)) and len(turn.request.split()) <= _MAX_REPLY_WORDS
+    last_yielded = -1
+    for number, sentence in enumerate(statements):
         words = len(sentence.split())
         gives_reason = bool(_REASON.search(sentence))
         decides = gives_reason or bool(_CONTRAST.search(sentence) or _CONCLUSION.search(sentence))
-        if (
-            (decides and words >= _FEWEST_WORDS - 1)
-            or (is_reply and words >= _FEWEST_OF_REPLY)
-            or kind_of(sentence) == "feedback"
-        ):
-            if gives_reason and told < number - 1:
-                yield said[number - 1]
+        if (decides and words >= _MIN_WORDS - 1) or (is_reply and words >= _MIN_REPLY_WORDS) or kind_of(sentence) == "feedback":
+            if gives_reason and last_yielded < number - 1:
+                yield statements[number - 1]
             yield sentence
-            told = number
+            last_yielded = number
 
 
-def _said(request: str) -> list[str]:
+def _split_statements(request: str) -> list[str]:
     return [sentence for sentence in sentences(request) if _is_statement(sentence)]
 
 
 def _distinct(texts: Iterable[str]) -> tuple[str, ...]:
-    """The texts, without those that say again what an earlier one says."""
+    """Drop texts that mostly repeat the words of an earlier one."""
     kept: list[tuple[str, set[str]]] = []
     for text in texts:
         words = set(_WORD.findall(text.casefold()))
-        if text and not any(words and len(words & known) >= _REPEATED * len(words) for _, known in kept):
+        if text and not any(words and len(words & known) >= _REPEATED_SHARE * len(words) for _, known in kept):
             kept.append((text, words))
     return tuple(text for text, _ in kept)

@@ -1,7 +1,7 @@
-"""The plan of an apply: which canonical files it writes, and which silo files it deletes afterwards.
+"""Planning of an apply: which canonical files it writes, and which silo files it deletes afterwards.
 
-A silo file is taken only if it equals, byte for byte, what the last check read. Memories of one name in one home are merged if they say
-the same. Otherwise the newest stands, and the others are kept as history.
+A silo file is moved only if it equals, byte for byte, what the last check read. Memories of one name in one home are merged if their
+texts are equal. Otherwise the newest becomes the entry, and the others are kept as history.
 """
 
 import getpass
@@ -38,7 +38,7 @@ from memory_assets.sources.frontmatter import parse
 
 @dataclass(frozen=True, slots=True)
 class NotTaken:
-    """A silo memory that this apply does not take, and why."""
+    """A silo memory that this apply does not move, and the reason."""
 
     path: Path
     reason: str
@@ -46,7 +46,7 @@ class NotTaken:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """Something that wants to be the entry of its name in its home."""
+    """A memory that competes for one name in a home."""
 
     kind: Kind
     name: str
@@ -54,16 +54,16 @@ class Candidate:
     body: str
     written_at: datetime
     sources: tuple[MemoryFile, ...]
-    """Newest first; empty where it was learned from ratings and reflections alone."""
+    """Newest first; empty if it was learned from ratings and reflections alone."""
     proposal: Proposal | None = None
 
     @property
-    def said(self) -> tuple[str, str]:
-        """What it says, for comparison."""
-        return said_by(self.description, self.body)
+    def text(self) -> tuple[str, str]:
+        """Description and body, for comparison."""
+        return _comparable(self.description, self.body)
 
     def file(self, now: datetime, learning_dir: Path, hooks: Sequence[str], others: Sequence[MemoryFile]) -> bytes:
-        """The canonical file that it would be, `others` being merged into it."""
+        """Render its canonical file, with `others` merged into it."""
         stated = {"name": self.name, "description": self.description, "type": self.kind.value}
         if not self.sources:
             assert self.proposal
@@ -86,9 +86,9 @@ class Candidate:
 def candidates(
     silos: MemoryFiles, decisions: Decisions, waiting: list[NotTaken], open_file: Callable[[MemoryFile], MemoryFile | None]
 ) -> Iterator[Candidate]:
-    """Yield the silo memories and accepted proposals that an apply takes, with the bytes of their files.
+    """Yield the silo memories and accepted proposals that an apply moves, with the content of their files.
 
-    `waiting` gets what is not taken, and why. `open_file` gives a file with its bytes, None if it is not what the scan read.
+    Append the others to `waiting`, with the reason. `open_file` returns a file with its content, or None if it changed since the scan.
     """
     proposed = {each.key: proposal for proposal in decisions.proposals for each in proposal.silo_files}
     accepted = {key for key, proposal in proposed.items() if proposal.status is Status.ACCEPTED}
@@ -104,15 +104,15 @@ def candidates(
             elif proposal.status is Status.REJECTED:
                 reason = "its proposal was rejected"
             else:
-                reason = f"its proposal is {proposal.status}; `memory learn review` decides"
+                reason = f"its proposal is {proposal.status}; decide with `memory learn review`"
             waiting.append(NotTaken(entry.path, reason))
         elif file is None:
             waiting.append(NotTaken(entry.path, "it changed since the check" if checked else "no check has seen it yet"))
         else:
             opened[key] = file
             if not is_feedback:
-                said = said_by(file.item.description, file.item.body)
-                yield Candidate(file.item.kind, file.item.title, *said, file.written_at, (file,))
+                text = _comparable(file.item.description, file.item.body)
+                yield Candidate(file.item.kind, file.item.title, *text, file.written_at, (file,))
     for proposal in decisions.proposals:
         if proposal.status is not Status.ACCEPTED or proposal.home_files:
             continue
@@ -123,27 +123,27 @@ def candidates(
         sources.sort(key=lambda entry: entry.written_at, reverse=True)
         times = [datetime.fromisoformat(each.at) for each in proposal.evidence]
         written = sources[0].written_at if sources else max(times)
-        said = (proposal.description, proposal.body)
+        text = (proposal.description, proposal.body)
         if len(sources) == 1 and not proposal.edited:
-            said = said_by(sources[0].item.description, sources[0].item.body)
-        yield Candidate(Kind.FEEDBACK, proposal.name, *said, written, tuple(sources), proposal)
+            text = _comparable(sources[0].item.description, sources[0].item.body)
+        yield Candidate(Kind.FEEDBACK, proposal.name, *text, written, tuple(sources), proposal)
 
 
-def said_by(description: str, body: str) -> tuple[str, str]:
-    """Return what an entry says, for comparison: a body that only repeats the description is none."""
+def _comparable(description: str, body: str) -> tuple[str, str]:
+    """Return an entry's description and body for comparison. A body that repeats the description counts as empty."""
     description, body = description.strip(), body.strip()
     return description, "" if body == description else body
 
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """A plan with the files that it needs, before anything is done."""
+    """A plan before its execution."""
 
     plan: Plan
     contents: dict[str, bytes]
-    """Every file that is written or changed, by digest."""
-    outdone: tuple[NewMemory, ...]
-    """What newer memories of the same names say differently, to be kept as history."""
+    """Old and new content of every file that the plan writes or deletes, by digest."""
+    superseded: tuple[NewMemory, ...]
+    """Older memories with other texts of the same names, to be kept as history."""
     waiting: tuple[NotTaken, ...]
 
 
@@ -156,9 +156,10 @@ def make_plan(
     now: datetime,
     written: Mapping[str, Collection[str]],
 ) -> Planned:
-    """Return what an apply would do now, silos and homes being as of a scan just now; nothing is written.
+    """Return the plan of an apply without writing anything. `silos` and `homes` must come from a scan just now.
 
-    `written` are, by path, the digests of what earlier applies wrote: what a person changed since is of the time of that change.
+    `written` has the digests of what earlier applies wrote, by path. A file with another digest was changed by a person, and dates
+    from that change.
     """
     waiting: list[NotTaken] = []
     chosen = list(candidates(silos, decisions, waiting, reader.open_silo))
@@ -168,8 +169,8 @@ def make_plan(
     taken_names = {
         kind: {each.name.casefold() for each in (reader.learning_dir / home).glob("*")} for kind, home in HOME_OF.items()
     }
-    standing = {(each.item.kind, each.item.title): each for each in reversed(homes.entries)}
-    builder = _Builder(reader, now, standing, taken_names, written)
+    entries_by_name = {(each.item.kind, each.item.title): each for each in reversed(homes.entries)}
+    builder = _Builder(reader, now, entries_by_name, taken_names, written)
     for (kind, name), group in sorted(groups.items()):
         builder.add(kind, name, group)
     accepted = [candidate.proposal.id for candidate in chosen if candidate.proposal]
@@ -190,59 +191,59 @@ def make_plan(
         tuple(map(str, sorted(folders))),
         f"{getpass.getuser()} on {socket.gethostname()}",
     )
-    return Planned(plan, builder.contents, tuple(builder.outdone), tuple(waiting))
+    return Planned(plan, builder.contents, tuple(builder.superseded), tuple(waiting))
 
 
 @dataclass(slots=True)
 class _Builder:
-    """Collects the steps, one name of one home after the other."""
+    """Collector of the steps, one name of one home after the other."""
 
     reader: FileReader
     now: datetime
-    standing: dict[tuple[Kind, str], MemoryFile]
-    """What the homes hold under each name, as the catalog has it."""
-    names: dict[Kind, set[str]]
-    """Of the files in each home, casefolded."""
+    entries_by_name: dict[tuple[Kind, str], MemoryFile]
+    """Canonical entries in the catalog."""
+    file_names: dict[Kind, set[str]]
+    """Casefolded names of the files in each home."""
     written: Mapping[str, Collection[str]]
     """Digests of what earlier applies wrote, by path."""
     placed: list[Placed] = field(default_factory=list)
     taken: list[Taken] = field(default_factory=list)
-    outdone: list[NewMemory] = field(default_factory=list)
+    superseded: list[NewMemory] = field(default_factory=list)
     contents: dict[str, bytes] = field(default_factory=dict)
     told: list[str] = field(default_factory=list)
 
     def add(self, kind: Kind, name: str, group: list[Candidate]) -> None:
-        """Decide between all that have one name in one home."""
-        there = self._standing(kind, name)
+        """Choose among all candidates of one name in one home, and its present entry."""
+        present = self._open_present(kind, name)
         newest = max(group, key=lambda each: (each.written_at, [str(source.path) for source in each.sources]))
-        stays = there is not None and (there.written_at > newest.written_at or _said(there) == newest.said)
-        path = there.path if there else self._new_path(kind, name)
-        said = _said(there) if there and stays else newest.said
-        alike = [source for each in group if each.said == said for source in each.sources]
-        hooks = list(dict.fromkeys(hook for source in alike for hook in source.hooks))
-        if there and stays:
-            stands = self._keep(there, alike, hooks)
+        stays = present is not None and (present.written_at > newest.written_at or _text_of(present) == newest.text)
+        path = present.path if present else self._new_path(kind, name)
+        text = _text_of(present) if present and stays else newest.text
+        equal = [source for each in group if each.text == text for source in each.sources]
+        hooks = list(dict.fromkeys(hook for source in equal for hook in source.hooks))
+        if present and stays:
+            digest = self._update_present(present, equal, hooks)
         else:
             others = [source for each in group if each is not newest for source in each.sources]
             new = newest.file(self.now, self.reader.learning_dir, hooks, others)
-            stands = self._place(path, new, there.data if there else None)
-            if there:
-                self._outdo(there, path)
+            digest = self._place(path, new, present.data if present else None)
+            if present:
+                self._supersede(present, path)
         for candidate in group:
             for source in candidate.sources:
-                self._take(source, path, stands)
-                if candidate.said != said:
-                    self._outdo(source, path)
-        together, same = len(group) + bool(there), sum(each.said == said for each in group) + bool(there and stays)
+                self._take(source, path, digest)
+                if candidate.text != text:
+                    self._supersede(source, path)
+        together, same = len(group) + bool(present), sum(each.text == text for each in group) + bool(present and stays)
         if same > 1:
             self.told.append(f"{HOME_OF[kind]}: {same} entries named {name!r} say the same and become one.")
         if together > same:
             self.told.append(
-                f"{HOME_OF[kind]}: of {together} entries named {name!r} the newest stands, {together - same} kept as history."
+                f"{HOME_OF[kind]}: of {together} entries named {name!r} the newest wins, {together - same} kept as history."
             )
 
     def consolidate(self, proposal: Proposal, entries: Mapping[str, MemoryFile]) -> list[NotTaken]:
-        """Make canonical files one: the newest says it all, the others go. Return the files that cannot be taken now."""
+        """Consolidate canonical files into the newest one and delete the others. Return the files if any of them changed."""
         opened = [self.reader.open_canonical(entries[each.key]) if each.key in entries else None for each in proposal.home_files]
         files = [file for file, each in zip(opened, proposal.home_files, strict=True) if file and file.digest == each.digest]
         written = {placed.path for placed in self.placed}
@@ -252,74 +253,75 @@ class _Builder:
         *older, newest = files
         fields, _ = parse(decode(newest.data)[0])
         fields |= {"description": proposal.description} if proposal.description else {}
-        fields |= _merged(fields, older)
-        stands = self._place(newest.path, render(fields, f"\n{proposal.body or proposal.description}\n"), newest.data)
+        fields |= _extend_merged(fields, older)
+        digest = self._place(newest.path, render(fields, f"\n{proposal.body or proposal.description}\n"), newest.data)
         for file in older:
             status = file.path.stat()
-            self._take(replace(file, mtime_ns=status.st_mtime_ns, mode=stat.S_IMODE(status.st_mode)), newest.path, stands)
+            self._take(replace(file, mtime_ns=status.st_mtime_ns, mode=stat.S_IMODE(status.st_mode)), newest.path, digest)
         self.told.append(f"{HOME_OF[proposal.kind]}: {len(files)} entries become {proposal.name!r}.")
         return []
 
-    def _standing(self, kind: Kind, name: str) -> MemoryFile | None:
-        """Return the canonical file of a name as it is now; the catalog may have masked a secret in its name."""
-        known = self.standing.get((kind, name)) or self.standing.get((kind, mask(name)))
-        there = self.reader.open_canonical(known) if known else None
-        if there is None or there.item.title != name:
+    def _open_present(self, kind: Kind, name: str) -> MemoryFile | None:
+        """Open the present canonical file of a name. The catalog may have masked a secret in the name."""
+        known = self.entries_by_name.get((kind, name)) or self.entries_by_name.get((kind, mask(name)))
+        present = self.reader.open_canonical(known) if known else None
+        if present is None or present.item.title != name:
             return None
-        if there.digest in self.written.get(str(there.path), (there.digest,)):
-            return there
-        changed = datetime.fromtimestamp(there.path.stat().st_mtime, UTC)
-        return replace(there, item=replace(there.item, created_at=max(changed, there.written_at)))
+        if present.digest in self.written.get(str(present.path), (present.digest,)):
+            return present
+        changed = datetime.fromtimestamp(present.path.stat().st_mtime, UTC)
+        return replace(present, item=replace(present.item, created_at=max(changed, present.written_at)))
 
     def _new_path(self, kind: Kind, name: str) -> Path:
         home = self.reader.learning_dir / HOME_OF[kind]
         if home.is_symlink() or (home.exists() and not home.is_dir()):
             raise StoreError(f"{home} is a link or a file; put a folder there instead, nothing was written.")
-        new = file_name(kind, name, self.names[kind])
-        self.names[kind].add(new.casefold())
+        new = file_name(kind, name, self.file_names[kind])
+        self.file_names[kind].add(new.casefold())
         return home / new
 
-    def _keep(self, there: MemoryFile, alike: list[MemoryFile], hooks: list[str]) -> str:
-        """Let an entry stand; it gets the provenance that it lacks, and what indexes said of the memories merged into it."""
-        stated, body = parse(decode(there.data)[0])
+    def _update_present(self, present: MemoryFile, equal: list[MemoryFile], hooks: list[str]) -> str:
+        """Keep an entry; add missing provenance, and the files and hooks of the memories merged into it. Return its digest."""
+        stated, body = parse(decode(present.data)[0])
         known = stated.get("index_hook", [])
         known = known if isinstance(known, list) else [known]
         fields: dict[str, object] = {}
-        if there.missing_provenance and alike:
-            fields |= {name: value for name, value in provenance(alike[0], self.now).items() if not stated.get(name)}
+        if present.missing_provenance and equal:
+            fields |= {name: value for name, value in provenance(equal[0], self.now).items() if not stated.get(name)}
         known_hashes = {stated.get("source_hash"), fields.get("source_hash"), *(stated.get("merged_hashes") or ())}
-        if joined := [source for source in alike if hash_of(source) not in known_hashes]:
-            fields |= _merged(stated, joined)
+        if joined := [source for source in equal if hash_of(source) not in known_hashes]:
+            fields |= _extend_merged(stated, joined)
         if set(hooks) - set(known):
             fields["index_hook"] = list(dict.fromkeys([*known, *hooks]))
-        return self._place(there.path, render({**stated, **fields}, body), there.data) if fields else there.digest
+        return self._place(present.path, render({**stated, **fields}, body), present.data) if fields else present.digest
 
     def _place(self, path: Path, content: bytes, before: bytes | None) -> str:
-        """Write a canonical file; return the digest of what it will hold."""
-        digest = self._held(content)
-        self.placed.append(Placed(str(path), digest, None if before is None else self._held(before)))
+        """Plan to write a canonical file; return the digest of its new content."""
+        digest = self._add_content(content)
+        self.placed.append(Placed(str(path), digest, None if before is None else self._add_content(before)))
         return digest
 
-    def _take(self, source: MemoryFile, path: Path, stands: str) -> None:
+    def _take(self, source: MemoryFile, path: Path, canonical_digest: str) -> None:
+        """Plan to delete a file whose content is in the canonical file `path`."""
         self.taken.append(
             Taken(
                 path=str(source.path),
-                digest=self._held(source.data),
+                digest=self._add_content(source.data),
                 mtime_ns=source.mtime_ns,
                 mode=source.mode,
                 key=source.item.key,
                 canonical=str(path),
-                canonical_digest=stands,
+                canonical_digest=canonical_digest,
                 canonical_key=canonical_key(path),
             )
         )
 
-    def _outdo(self, old: MemoryFile, path: Path) -> None:
-        """Keep what a newer file outdoes as a superseded memory with the text that `memory run` makes of it."""
-        item, (description, body) = old.item, _said(old)
+    def _supersede(self, old: MemoryFile, path: Path) -> None:
+        """Add the memory of a file that is replaced by a newer one, with the text that `memory run` would give it."""
+        item, (description, body) = old.item, _text_of(old)
         head = "\n".join(filter(None, (description, *sorted(old.hooks))))
         canonical = canonical_key(path)
-        self.outdone.append(
+        self.superseded.append(
             NewMemory(
                 content="\n\n".join(filter(None, (head, body))).strip(),
                 source=Source.PAI_LEARNING if item.key == canonical else Source.CLAUDE_SILO,
@@ -333,17 +335,16 @@ class _Builder:
             )
         )
 
-    def _held(self, content: bytes) -> str:
+    def _add_content(self, content: bytes) -> str:
         digest = digest_of(content)
         self.contents[digest] = content
         return digest
 
 
-def _merged(stated: Mapping[str, Any], files: Sequence[MemoryFile]) -> dict[str, list[str]]:
-    """The fields that name the files that were merged into one, with further ones."""
+def _extend_merged(stated: Mapping[str, Any], files: Sequence[MemoryFile]) -> dict[str, list[str]]:
     paths, hashes = (list(stated.get(name) or ()) for name in ("merged_from", "merged_hashes"))
     return {"merged_from": [*paths, *(str(each.path) for each in files)], "merged_hashes": [*hashes, *map(hash_of, files)]}
 
 
-def _said(file: MemoryFile) -> tuple[str, str]:
-    return said_by(file.item.description, file.item.body)
+def _text_of(file: MemoryFile) -> tuple[str, str]:
+    return _comparable(file.item.description, file.item.body)

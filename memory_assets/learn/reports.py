@@ -1,7 +1,7 @@
 """The files that `memory learn` keeps in the LEARNING folder, in PAI's formats.
 
-A check writes `last-synthesis.md`, which PAI's sessions read. `review.md` shows the proposals as a file that a person edits: it is read
-back before it is written again. A status, the proposed text and the notes count; proposals in it that are not ours stay as they are.
+A check writes `last-synthesis.md`, which PAI's sessions read. `review.md` shows the proposals and may be edited: it is read back before
+it is written again. Edits of a status, the proposed text and the notes count. Proposals of other programs in it are preserved.
 """
 
 import re
@@ -22,7 +22,7 @@ _SHOWN = 5
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What a check worked on, and wrote."""
+    """The input and results of a check."""
 
     at: datetime
     silos: MemoryFiles
@@ -34,13 +34,13 @@ class Checked:
 
     @property
     def open(self) -> list[Proposal]:
-        """The proposals that are, or may be, decided on, the most urgent first."""
+        """The pending, deferred and accepted proposals, most urgent first."""
         found = [each for each in self.proposals if each.status in (Status.PENDING, Status.DEFERRED, Status.ACCEPTED)]
         return sorted(found, key=lambda each: each.urgency)
 
 
 def last_synthesis(checked: Checked) -> str:
-    """Return `last-synthesis.md`: the themes, and which signals agree."""
+    """Render `last-synthesis.md`: the themes, and the signals that agree."""
     crossed = [each for each in checked.open if len({evidence.origin for evidence in each.evidence}) > 1]
     signals, silos = checked.signals, checked.silos
     feedback = silos.counts.get(Kind.FEEDBACK, 0)
@@ -55,14 +55,14 @@ def last_synthesis(checked: Checked) -> str:
         "## Internal Signals\n",
         "### Algorithm Reflections\n",
         f"**Entries analyzed:** {len(signals.reflections)} | **High-signal:** {high} | **Feedback files in silos:** {feedback}\n",
-        *(_candidate(each) for each in checked.open),
+        *(_render_candidate(each) for each in checked.open),
         "### Behavioral Signals from Ratings\n",
         f"**Entries analyzed:** {len(signals.ratings)} | **Explicit feedback:** "
         f"{sum(each.evidence.weight >= 1 for each in signals.ratings)} | **Problem sessions:** {low}\n",
         "#### STOP (Low-Rating Patterns)\n",
-        *_patterns(signals, low=True),
+        *_render_patterns(signals, low=True),
         "#### DO MORE (High-Rating Patterns)\n",
-        *_patterns(signals, low=False),
+        *_render_patterns(signals, low=False),
         "### Cross-Referenced Signals\n",
         *(f"- **{each.name}** ({each.severity}): {signal_line(each)}" for each in crossed),
     ]
@@ -70,7 +70,7 @@ def last_synthesis(checked: Checked) -> str:
 
 
 def signal_line(proposal: Proposal) -> str:
-    """How much speaks for a proposal, as PAI's review writes it."""
+    """Summarise the evidence for a proposal in the words of PAI's review."""
     counts = ", ".join(
         f"{label} ({count})"
         for label, origin in (("silos", "silo"), ("reflections", "reflection"), ("ratings", "rating"), ("homes", "home"))
@@ -83,7 +83,7 @@ def signal_line(proposal: Proposal) -> str:
     return f"{number} {'occurrence' if number == 1 else 'occurrences'} across {counts}{doubt}{mean}"
 
 
-def _candidate(proposal: Proposal) -> str:
+def _render_candidate(proposal: Proposal) -> str:
     quotes = "\n".join(f'- {each.at[:10]} {each.origin} — "{_one_line(each.quote)}"' for each in proposal.evidence[-_SHOWN:])
     return (
         f"#### {proposal.name} ({len(proposal.evidence)} occurrences, {proposal.severity} severity)\n"
@@ -92,7 +92,7 @@ def _candidate(proposal: Proposal) -> str:
     )
 
 
-def _patterns(signals: Signals, *, low: bool) -> list[str]:
+def _render_patterns(signals: Signals, *, low: bool) -> list[str]:
     lines = [
         f"- **{_one_line(each.quote)}** ({each.score:g}/10{'' if each.weight >= 1 else ', inferred'})"
         for each in (signal.evidence for signal in signals.ratings)
@@ -118,7 +118,7 @@ _IN_REVIEW = (*_DECISIONS, Status.APPLIED)
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """What a person's edit says of one proposal; None for what stands as it was."""
+    """A person's edit of one proposal; None for each part that is unchanged."""
 
     id: str
     status: Status | None = None
@@ -128,12 +128,12 @@ class Decided:
 
 
 def render_review(proposals: Sequence[Proposal], before: str, *, at: str, reflections: int, ratings: int) -> str:
-    """Return the file with all proposals but those that were withdrawn, and the proposals of `before` that are not ours.
+    """Render `review.md`: all proposals except withdrawn ones, and other programs' proposals from `before`.
 
     `at` is ISO 8601; `reflections` and `ratings` are the numbers that the last check read.
     """
     ours = {proposal.id for proposal in proposals}
-    others = [text for identity, text in _sections(before) if identity not in ours]
+    others = [text for identity, text in _split_sections(before) if identity not in ours]
     shown = sorted((each for each in proposals if each.status in _IN_REVIEW), key=lambda each: each.urgency)
     since = min((each.first_seen[:10] for each in shown), default=at[:10])
     head = (
@@ -141,55 +141,55 @@ def render_review(proposals: Sequence[Proposal], before: str, *, at: str, reflec
         f"reflections: {reflections}\nratings: {ratings}\n---\n\n# Learning Review\n\n"
         "Change a status, the proposed change or the notes, save, and run `memory learn apply`.\n\n"
     )
-    return head + "".join([*map(_section, shown), *others])
+    return head + "".join([*map(_render_section, shown), *others])
 
 
 def read_review(text: str, proposals: Iterable[Proposal]) -> list[Decided]:
-    """Return what a person changed in the file, compared with the proposals it was made of.
+    """Return a person's edits of `review.md`, relative to the proposals that it was rendered from.
 
-    A status that is none of PAI's words, and what does not look like a proposal any more, change nothing.
+    An unknown status and a section that no longer looks like a proposal are ignored.
     """
     known = {proposal.id: proposal for proposal in proposals}
     decided: list[Decided] = []
-    for identity, section in _sections(text):
+    for identity, section in _split_sections(text):
         if proposal := known.get(identity):
-            change = _changed(proposal, section)
+            change = _diff_section(proposal, section)
             if change != Decided(identity):
                 decided.append(change)
     return decided
 
 
 def highest_number(text: str) -> int:
-    """Return the highest number of a proposal in the file, whoever it is from."""
-    return max((int(identity.removeprefix("LP-")) for identity, _ in _sections(text)), default=0)
+    """Return the highest number of a proposal of any program in `review.md`."""
+    return max((int(identity.removeprefix("LP-")) for identity, _ in _split_sections(text)), default=0)
 
 
-def _changed(proposal: Proposal, section: str) -> Decided:
-    written = _section(proposal)
+def _diff_section(proposal: Proposal, section: str) -> Decided:
+    written = _render_section(proposal)
     status = None
     if (found := _STATUS.search(section)) and found[1].upper() in _DECISIONS and found[1].upper() != proposal.status:
         status = Status(found[1].upper())
     description = body = None
     now, was = (_CHANGE.search(text) for text in (section, written))
-    if now and was and _unquoted(now[1]) != _unquoted(was[1]) and _unquoted(now[1]):
-        description, _, body = (part.strip() for part in _unquoted(now[1]).partition("\n\n"))
+    if now and was and _unquote(now[1]) != _unquote(was[1]) and _unquote(now[1]):
+        description, _, body = (part.strip() for part in _unquote(now[1]).partition("\n\n"))
         description = " ".join(description.split())
-    note = _note(section)
-    return Decided(proposal.id, status, description, body, None if note == _note(written) else note)
+    note = _parse_note(section)
+    return Decided(proposal.id, status, description, body, None if note == _parse_note(written) else note)
 
 
-def _note(section: str) -> str | None:
-    """Return the notes of a proposal: all that follows `Notes:` up to the rule at its end, quoted or not."""
+def _parse_note(section: str) -> str | None:
+    """Return the text from `Notes:` to the rule at the section's end, quoted or not; None without `Notes:`."""
     if (found := _NOTES.search(_END.sub("\n", section))) is None:
         return None
     text = found[1].strip()
     is_quoted = found[1].partition("\n")[0].isspace() or found[1].startswith("\n")
-    return _unquoted(text) if is_quoted and all(line.lstrip().startswith(">") for line in text.split("\n")) else text
+    return _unquote(text) if is_quoted and all(line.lstrip().startswith(">") for line in text.split("\n")) else text
 
 
-def _section(proposal: Proposal) -> str:
+def _render_section(proposal: Proposal) -> str:
     text = "\n\n".join(filter(None, (proposal.description, proposal.body)))
-    note = f"\n{_quoted(proposal.note)}" if "\n" in proposal.note or proposal.note.startswith(">") else f" {proposal.note}"
+    note = f"\n{_quote(proposal.note)}" if "\n" in proposal.note or proposal.note.startswith(">") else f" {proposal.note}"
     done = f"\n- Applied: {proposal.decided_at}" if proposal.status is Status.APPLIED else ""
     taken = "".join(f"\n  - {each.path}" for each in proposal.leaving)
     return (
@@ -200,22 +200,21 @@ def _section(proposal: Proposal) -> str:
         f"- Trend: {proposal.trend}\n"
         f"- First seen: {proposal.first_seen[:10]}\n"
         f"- Target: {HOME_OF[proposal.kind]}{', taken from' if taken else ''}{taken}\n"
-        f"- Proposed change:\n{_quoted(text)}\n"
+        f"- Proposed change:\n{_quote(text)}\n"
         f"- Notes:{note}\n\n---\n\n"
     )
 
 
-def _sections(text: str) -> list[tuple[str, str]]:
-    """Return each proposal of the file with its id."""
+def _split_sections(text: str) -> list[tuple[str, str]]:
     text = text.replace("\r\n", "\n")
     starts = list(_HEADING.finditer(text))
     ends = [*(found.start() for found in starts), len(text)][1:]
     return [(found[1], text[found.start() : end]) for found, end in zip(starts, ends, strict=False)]
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     return "\n".join(f"  > {line}".rstrip() for line in text.split("\n"))
 
 
-def _unquoted(text: str) -> str:
+def _unquote(text: str) -> str:
     return "\n".join(line.rstrip() for line in _QUOTE.sub("", text).strip().split("\n"))

@@ -1,8 +1,8 @@
-"""What a session did, as one memory: what was asked, done and left open, read from its transcript after it ended.
+"""Session memories: one memory per session of what was asked, done and left open, read from the transcript after it ended.
 
-The hook at a session's end must be quick: it only queues the transcript's path, and the next `memory run` reads it. A session that goes
-on and ends again updates its memory. With MEMORY_CHAT_MODEL the model words what was done, decided and left open, and names further
-sentences of the user that are worth keeping: they become notes like those of the hook.
+The hook at a session's end must be quick: it only queues the transcript's path, and the next `memory run` reads it. A session that
+continues and ends again updates its memory. With MEMORY_CHAT_MODEL, the model words what was done, decided and left open, and lists
+further sentences of the user that are worth keeping; they become notes like those of the hook.
 """
 
 import json
@@ -35,20 +35,18 @@ if TYPE_CHECKING:
     from memory_assets.settings import Settings
     from memory_assets.tenants import Tenant
 
-_FEWEST_REQUESTS = 3
-"""Of a session that changed no file: a shorter one has nothing to tell, nor has one without a sentence that tells an outcome."""
-_LONGEST_REQUEST, _LONGEST_OUTCOME = 140, 500
-"""Letters."""
-_MOST_WORDS, _MOST_ASKED, _MOST_DECIDED, _MOST_LEFT = 110, 20, 48, 25
-"""Words of a summary without its files, and of its parts."""
-_MOST_FILES, _MOST_NOTED = 8, 20
-_MOST_TOLD_TO_MODEL = 24_000
+_MIN_REQUESTS = 3
+"""A session that changed no file is remembered only if it has so many requests and an outcome."""
+_MAX_REQUEST_LENGTH, _MAX_OUTCOME_LENGTH = 140, 500
+_MAX_WORDS, _MAX_ASKED_WORDS, _MAX_DECIDED_WORDS, _MAX_OPEN_WORDS = 110, 20, 48, 25
+_MAX_FILES, _MAX_NOTED = 8, 20
+_MAX_MODEL_CHARACTERS = 24_000
 _IMPORTANCE = 0.3
 _log = logging.getLogger(__name__)
 
 
 def remember_sessions(tenant: "Tenant") -> int:
-    """Store what the queued sessions did, one memory each; return how many. One that cannot be read or stored is left out."""
+    """Store one memory for each queued session; return how many. A session that cannot be read or stored is dropped."""
     if not has_queued(tenant.folder):
         return 0
     remembered = 0
@@ -62,23 +60,25 @@ def remember_sessions(tenant: "Tenant") -> int:
                 continue
             except (OSError, ValueError, TypeError, RefusedFileError, ProcessingError) as error:
                 _log.warning("a session was not remembered: %s", type(error).__name__)
-            if path.stat().st_mtime_ns == queued_at:  # it did not go on and end again meanwhile
+            if path.stat().st_mtime_ns == queued_at:  # else the session ended once more meanwhile
                 path.unlink()
     return remembered
 
 
 def _remember(tenant: "Tenant", ended: Ended) -> bool:
     transcript = Path(ended.transcript)
-    note(tenant.folder, find_sentences(transcript, ended.project, ended.session))  # the hook may have found the folder locked
+    note(
+        tenant.folder, find_sentences(transcript, ended.project, ended.session)
+    )  # again, in case the folder was locked for the hook
     if not ended.is_summarised:
         return False
     record = read_record(transcript)
-    if not (record.has_work or (len(record.turns) >= _FEWEST_REQUESTS and find_outcome(record) != Outcome((), (), ()))):
+    if not (record.has_work or (len(record.turns) >= _MIN_REQUESTS and find_outcome(record) != Outcome((), (), ()))):
         return False
-    told = _asked(tenant.settings, record)
-    note(tenant.folder, list(_noted(told.lasting, ended, record)))
+    reading = _ask_model(tenant.settings, record)
+    note(tenant.folder, list(_make_notes(reading.lasting, ended, record)))
     memory = NewMemory(
-        summary(record, told, ended.project),
+        summary(record, reading, ended.project),
         Source.CLI,
         Kind.SESSION,
         id=derived_id("session", ended.session),
@@ -93,7 +93,7 @@ def _remember(tenant: "Tenant", ended: Ended) -> bool:
 
 
 class Reading(BaseModel):
-    """What the chat model answers; empty without one."""
+    """The chat model's answer; empty without a model."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -118,54 +118,54 @@ _SYSTEM = (
 )
 
 
-def _asked(settings: "Settings", record: Record) -> Reading:
-    """The chat model's reading of a session; an empty one where there is none, or where it fails."""
+def _ask_model(settings: "Settings", record: Record) -> Reading:
+    """Ask the chat model about a session; return an empty reading if there is no model or it fails."""
     if not settings.chat_model:
         return Reading()
-    told = "\n".join([*(f"User: {each}" for each in record.requests), f"Assistant at the end: {_last_words(record)}"])
+    text = "\n".join([*(f"User: {each}" for each in record.requests), f"Assistant at the end: {_last_answer(record)}"])
     try:
-        answer = ChatModel(settings, settings.chat_model).ask(_SYSTEM, mask(told)[-_MOST_TOLD_TO_MODEL:], _SCHEMA)
+        answer = ChatModel(settings, settings.chat_model).ask(_SYSTEM, mask(text)[-_MAX_MODEL_CHARACTERS:], _SCHEMA)
         return Reading.model_validate_json(answer)
     except (ChatModelError, ValidationError) as error:
         _log.warning("the chat model did not read a session: %s", type(error).__name__)
         return Reading()
 
 
-def _noted(sentences: Sequence[str], ended: Ended, record: Record) -> Iterator[Noted]:
-    """Those of the sentences that the user said, as notes; none with a masked secret."""
+def _make_notes(sentences: Sequence[str], ended: Ended, record: Record) -> Iterator[Noted]:
+    """Yield notes of the sentences that the user really said and that hold no secret."""
     words, said_at = mask("\n".join(record.requests)), record.ended_at.isoformat() if record.ended_at else ""
-    for sentence in sentences[:_MOST_NOTED]:
+    for sentence in sentences[:_MAX_NOTED]:
         text = " ".join(sentence.split())
         if SHORTEST <= len(text) <= LONGEST and text in words and not marks(text):
             kind = kind_of(text)
             yield Noted(text, ended.project, said_at, ended.session, Kind.PROJECT if kind == NONE else kind)
 
 
-def summary(record: Record, told: Reading, project: str) -> str:
-    """The memory's text: a line for each thing that there is to tell, in some 120 words."""
+def summary(record: Record, reading: Reading, project: str) -> str:
+    """Return the text of a session memory: one line per topic, some 120 words in all."""
     name = PurePath(project).name
     day = f" on {record.ended_at:%Y-%m-%d}" if record.ended_at else ""
     outcome = find_outcome(record)
     requests = [each for each in record.requests if each] or [""]
-    asked, *others = [_short(_fitting(sentences(each), _MOST_ASKED), _LONGEST_REQUEST) for each in requests]
+    asked, *others = [_shorten(_take_fitting(sentences(each), _MAX_ASKED_WORDS), _MAX_REQUEST_LENGTH) for each in requests]
     lines = [f"Session{f' in {name}' if name else ''}{day}{f': {asked}' if asked else '.'}"]
     if record.only_asked and others:
-        lines.append(f"Also asked: {_fitting([each for each in others if each.endswith('?')], _MOST_ASKED)}")
-    decided = told.decided or _fitting(outcome.decided, _MOST_DECIDED)
-    left = told.left_open or _fitting(outcome.left_open, _MOST_LEFT)
-    left_for_done = _MOST_WORDS - sum(len(each.split()) for each in (*lines, decided, left))
-    done = told.done or _fitting(outcome.done, left_for_done) or _last_words(record)
-    named = {"Answered" if record.only_asked and not told.done else "Done": done, "Decided": decided, "Left open": left}
-    lines += [f"{label}: {_short(text, _LONGEST_OUTCOME)}" for label, text in named.items() if text]
+        lines.append(f"Also asked: {_take_fitting([each for each in others if each.endswith('?')], _MAX_ASKED_WORDS)}")
+    decided = reading.decided or _take_fitting(outcome.decided, _MAX_DECIDED_WORDS)
+    left_open = reading.left_open or _take_fitting(outcome.left_open, _MAX_OPEN_WORDS)
+    words_for_done = _MAX_WORDS - sum(len(each.split()) for each in (*lines, decided, left_open))
+    done = reading.done or _take_fitting(outcome.done, words_for_done) or _last_answer(record)
+    parts = {"Answered" if record.only_asked and not reading.done else "Done": done, "Decided": decided, "Left open": left_open}
+    lines += [f"{label}: {_shorten(text, _MAX_OUTCOME_LENGTH)}" for label, text in parts.items() if text]
     if record.files:
-        shown = [_within(path, project) for path, _ in record.files.most_common(_MOST_FILES)]
-        more = f" and {len(record.files) - _MOST_FILES} more" if len(record.files) > _MOST_FILES else ""
+        shown = [_relative_path(path, project) for path, _ in record.files.most_common(_MAX_FILES)]
+        more = f" and {len(record.files) - _MAX_FILES} more" if len(record.files) > _MAX_FILES else ""
         lines.append(f"{FILES}{', '.join(shown)}{more}")
     return "\n".join(each for each in lines if not each.endswith(": "))
 
 
-def _fitting(texts: Sequence[str], words: int) -> str:
-    """The first of the texts, and those of the others that fit into so many words, as sentences."""
+def _take_fitting(texts: Sequence[str], words: int) -> str:
+    """Join the first text and each other one that fits into the limit of words, as sentences."""
     fitting: list[str] = []
     for text in texts:
         if not fitting or words >= len(text.split()):
@@ -174,15 +174,14 @@ def _fitting(texts: Sequence[str], words: int) -> str:
     return " ".join(fitting)
 
 
-def _last_words(record: Record) -> str:
-    """The assistant's last answer, where no sentence of it tells what was done."""
+def _last_answer(record: Record) -> str:
     return next((turn.answer for turn in reversed(record.turns) if turn.answer), "")
 
 
-def _within(path: str, project: str) -> str:
+def _relative_path(path: str, project: str) -> str:
     inside = project and PurePath(path).is_relative_to(project)
     return str(PurePath(path).relative_to(project)) if inside else PurePath(path).name
 
 
-def _short(text: str, longest: int) -> str:
+def _shorten(text: str, longest: int) -> str:
     return shortened(left_out(text), longest)

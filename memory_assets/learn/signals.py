@@ -28,24 +28,24 @@ if TYPE_CHECKING:
     Vectors = npt.NDArray[np.float32]
 
 PROBLEM = 4.0
-"""Rating, or mean of a session, up to which something is wrong."""
+"""Highest rating, or mean rating of a session, that indicates a problem."""
 PRAISE = 8.0
-"""Rating from which something is to be done again."""
+"""Lowest rating that is praise."""
 _HIGH, _MEDIUM = 5.0, 7.0
-_COMPARED = 240
-"""Characters of a file that are compared: name, description, and the rule that its body begins with."""
+_COMPARED_CHARACTERS = 240
+"""Length of the compared part of a file: name, description and the rule at the start of its body."""
 _LEVELS = ("LOW", "MEDIUM", "HIGH")
 
 
 @dataclass(frozen=True, slots=True)
 class Signal:
-    """One piece of evidence, and what it takes part in."""
+    """One piece of evidence, with its text and level."""
 
     evidence: Evidence
     text: str
-    """What is compared with other signals; empty where it has no words."""
+    """Text that is compared with other signals; may be empty."""
     level: str
-    """`HIGH`, `MEDIUM`, `LOW`, or nothing where it has no score."""
+    """`HIGH`, `MEDIUM`, `LOW`, or empty without a score."""
     praise: bool = False
     session: str = ""
     entry: MemoryFile | None = None
@@ -53,7 +53,7 @@ class Signal:
 
 @dataclass(frozen=True, slots=True)
 class Signals:
-    """All that the LEARNING store collected."""
+    """All signals in the LEARNING store."""
 
     reflections: tuple[Signal, ...]
     ratings: tuple[Signal, ...]
@@ -61,7 +61,7 @@ class Signals:
     """Lines that cannot be read."""
 
     def sessions(self) -> dict[str, float]:
-        """Session -> its mean rating, each weighed by how sure it is."""
+        """Return the mean rating of each session, weighted by confidence."""
         rated: dict[str, list[Evidence]] = defaultdict(list)
         for signal in self.ratings:
             if signal.session and signal.evidence.score is not None:
@@ -73,28 +73,28 @@ class Signals:
 
 
 def read_signals(catalog: "Catalog", projects: dict[str, str]) -> Signals:
-    """Return the ratings and reflections of the last scan, in the order of their lines.
+    """Return the ratings and reflections of the last scan, in line order.
 
-    `projects` maps sessions to working directories, where these are known.
+    `projects` maps sessions to working directories as far as they are known.
     """
     items = [each.item for each in read_items(catalog, Source.PAI_LEARNING) if "line" in each.item.metadata]
     items.sort(key=lambda item: (item.metadata["path"], item.metadata["line"]))
     refused = (refusal for refusal in refusals(catalog, Source.PAI_LEARNING) if refusal.path.endswith(".jsonl"))
     return Signals(
-        tuple(_reflection(item, projects) for item in items if item.kind is Kind.REFLECTION),
-        tuple(_rating(item, projects) for item in items if item.kind is Kind.RATING),
+        tuple(_parse_reflection(item, projects) for item in items if item.kind is Kind.REFLECTION),
+        tuple(_parse_rating(item, projects) for item in items if item.kind is Kind.RATING),
         tuple(refused),
     )
 
 
 def file_signals(entries: Iterable[MemoryFile], kind: Kind, origin: Literal["silo", "home"]) -> list[Signal]:
-    """The entries of one type among those of silos, or of the canonical homes."""
+    """Return the signals of the silo or home entries of one kind."""
     signals: list[Signal] = []
     for entry in entries:
         item = entry.item
         if item.kind is not kind:
             continue
-        text = f"{item.title.replace('-', ' ').replace('_', ' ')}. {item.description}\n{item.body}"[:_COMPARED]
+        text = f"{item.title.replace('-', ' ').replace('_', ' ')}. {item.description}\n{item.body}"[:_COMPARED_CHARACTERS]
         evidence = Evidence(
             key=item.key,
             origin=origin,
@@ -108,30 +108,30 @@ def file_signals(entries: Iterable[MemoryFile], kind: Kind, origin: Literal["sil
     return signals
 
 
-def _reflection(item: SourceItem, projects: dict[str, str]) -> Signal:
+def _parse_reflection(item: SourceItem, projects: dict[str, str]) -> Signal:
     fields: dict[str, Any] = item.metadata["fields"]
     first, second = (str(fields.get(f"reflection_q{number}") or "").strip() for number in (1, 2))
-    sentiment = _score(fields, "implied_sentiment")
+    sentiment = _read_score(fields, "implied_sentiment")
     rank = None if sentiment is None else (sentiment <= _MEDIUM) + (sentiment <= _HIGH)
     troubled = fields.get("within_budget") is False or any(
-        (_score(fields, name) or 0) > 0 for name in ("criteria_failed", "rework_count")
+        (_read_score(fields, name) or 0) > 0 for name in ("criteria_failed", "rework_count")
     )
     if troubled:
         rank = 1 if rank is None else min(rank + 1, len(_LEVELS) - 1)
-    evidence = _evidence(item, "reflection", second or first, 1.0, sentiment, projects)
+    evidence = _make_evidence(item, "reflection", second or first, 1.0, sentiment, projects)
     return Signal(evidence, " ".join(filter(None, (second, first))), "" if rank is None else _LEVELS[rank], session=item.session)
 
 
-def _rating(item: SourceItem, projects: dict[str, str]) -> Signal:
+def _parse_rating(item: SourceItem, projects: dict[str, str]) -> Signal:
     fields: dict[str, Any] = item.metadata["fields"]
-    said = [str(fields.get(name) or "").strip() for name in ("comment", "sentiment_summary")]
-    score = _score(fields, "rating")
-    evidence = _evidence(item, "rating", ", ".join(dict.fromkeys(filter(None, said))), item.confidence, score, projects)
+    comments = [str(fields.get(name) or "").strip() for name in ("comment", "sentiment_summary")]
+    score = _read_score(fields, "rating")
+    evidence = _make_evidence(item, "rating", ", ".join(dict.fromkeys(filter(None, comments))), item.confidence, score, projects)
     level = "" if score is None or PROBLEM < score < PRAISE else "HIGH"
-    return Signal(evidence, ". ".join(filter(None, said)), level, score is not None and score >= PRAISE, item.session)
+    return Signal(evidence, ". ".join(filter(None, comments)), level, score is not None and score >= PRAISE, item.session)
 
 
-def _evidence(
+def _make_evidence(
     item: SourceItem, origin: str, quote: str, weight: float, score: float | None, projects: dict[str, str]
 ) -> Evidence:
     return Evidence(
@@ -146,26 +146,26 @@ def _evidence(
     )
 
 
-def _score(fields: dict[str, Any], name: str) -> float | None:
+def _read_score(fields: dict[str, Any], name: str) -> float | None:
     value = fields.get(name)
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
 Embed = Callable[[Sequence[str]], "Vectors"]
-"""Texts to unit vectors, one row each."""
+"""Embeds texts as unit vectors, one row each."""
 
 SAME_RULE = 0.76
-"""Likeness, 0 for unrelated and 1 for equal, from which two feedback files state one rule. The same rule in other words lies from 0.67
-to 0.77, its opposite at 0.54: rather two proposals for one rule than one for two."""
+"""Similarity, 0 for unrelated and 1 for equal, from which two feedback files state one rule. The same rule in other words has 0.67 to
+0.77, its opposite 0.54. The threshold is high because two proposals for one rule are better than one proposal for two rules."""
 SAME_THEME = 0.35
-"""Likeness from which a signal belongs to a theme. Over the sample home's signals 0.3 to 0.46 give the same themes."""
+"""Similarity from which a signal belongs to a theme. On the sample home's signals, 0.3 to 0.46 give the same themes."""
 
 
 def group(signals: Sequence[Signal], embed: Embed) -> list[list[Signal]]:
-    """Return the signals in groups that are about one thing; each signal in one of them, in the order of the first of each.
+    """Group the signals by theme, in the order of each group's first signal.
 
-    Feedback files of one name, or that are all nearly the same, are one group. Each other signal joins the group that it is most like,
-    or begins one; what went well and what went wrong never meet. All signals must have words; `embed` is called once.
+    Feedback files with the same name, or that are all nearly the same, are one group. Each other signal joins the most similar group
+    or starts a new one. Praise and problems are never in one group. All signals must have words; `embed` is called once.
     """
     if not signals:
         return []
@@ -176,20 +176,20 @@ def group(signals: Sequence[Signal], embed: Embed) -> list[list[Signal]]:
     floor = float((reference @ reference.T)[pairs].mean())
     order = sorted(range(len(signals)), key=lambda place: (signals[place].evidence.at, signals[place].evidence.key))
     files = [place for place in order if signals[place].entry]
-    rules = _same_rules([signals[place] for place in files], vectors[files], floor)
+    rules = _group_rules([signals[place] for place in files], vectors[files], floor)
     groups = [[files[place] for place in rule] for rule in rules]
     sums = [vectors[places].sum(axis=0) for places in groups]
     for place in order:
         if signals[place].entry:
             continue
-        best, likeness = 0, -1.0
+        best, similarity = 0, -1.0
         if groups:
-            middles = np.stack(sums)
-            cosines = middles @ vectors[place] / np.linalg.norm(middles, axis=1)
+            centroids = np.stack(sums)
+            cosines = centroids @ vectors[place] / np.linalg.norm(centroids, axis=1)
             cosines[[signals[places[0]].praise != signals[place].praise for places in groups]] = -1.0
             best = int(cosines.argmax())
-            likeness = (float(cosines[best]) - floor) / (1 - floor)
-        if likeness >= SAME_THEME:
+            similarity = (float(cosines[best]) - floor) / (1 - floor)
+        if similarity >= SAME_THEME:
             groups[best].append(place)
             sums[best] = sums[best] + vectors[place]
         else:
@@ -198,28 +198,28 @@ def group(signals: Sequence[Signal], embed: Embed) -> list[list[Signal]]:
     return [[signals[place] for place in places] for places in groups]
 
 
-def _same_rules(files: Sequence[Signal], vectors: "Vectors", floor: float) -> list[list[int]]:
-    """Return the files that state one rule, by their places: those of one name, and those that are like every other of a group."""
+def _group_rules(files: Sequence[Signal], vectors: "Vectors", floor: float) -> list[list[int]]:
+    """Group the positions of files that state one rule: files of one name, and files similar to every other file of a group."""
     groups: list[list[int]] = []
-    named: dict[str, int] = {}
-    of_place = np.full(len(files), -1)
+    group_by_name: dict[str, int] = {}
+    group_by_place = np.full(len(files), -1)
     for place, signal in enumerate(files):
         name = signal.entry.item.title if signal.entry else ""
-        likeness = (vectors[:place] @ vectors[place] - floor) / (1 - floor)
+        similarities = (vectors[:place] @ vectors[place] - floor) / (1 - floor)
         least = np.full(len(groups), np.inf)
-        np.minimum.at(least, of_place[:place], likeness)
-        best = named.get(name, int(least.argmax()) if len(groups) else -1)
-        if name not in named and (best < 0 or least[best] < SAME_RULE):
+        np.minimum.at(least, group_by_place[:place], similarities)
+        best = group_by_name.get(name, int(least.argmax()) if len(groups) else -1)
+        if name not in group_by_name and (best < 0 or least[best] < SAME_RULE):
             best = len(groups)
             groups.append([])
         groups[best].append(place)
-        of_place[place] = best
-        named.setdefault(name, best)
+        group_by_place[place] = best
+        group_by_name.setdefault(name, best)
     return groups
 
 
 def most_telling(group: Sequence[Signal], embed: Embed) -> Signal:
-    """Return the signal that lies nearest to the middle of its group; of equal ones the newest."""
+    """Return the signal nearest to the weighted centroid of its group; the newest of equal ones."""
     vectors = embed([signal.text for signal in group])
     weights = np.array([[signal.evidence.weight] for signal in group], np.float32)
     nearness = vectors @ (vectors * weights).sum(axis=0)

@@ -1,6 +1,6 @@
-"""What a transcript of Claude Code says of its session: the user's words, the assistant's answers to them, and the work.
+"""Claude Code's transcripts: the user's words, the assistant's answers and the work of a session.
 
-One line is one JSON object. Side chains, tool results and what a program wrote in the user's place are not words of the user.
+One line is one JSON object. Side chains, tool results and texts that a program wrote in the user's place are not the user's words.
 """
 
 import re
@@ -15,21 +15,20 @@ from memory_assets.display import visible
 from memory_assets.sources.files import json_objects, read_head
 
 _TAIL_BYTES = 8 << 20
-"""Of a transcript so much is read, from its end."""
-_NOT_SAID = ("<", "Caveat:", "[Request interrupted", "This session is being continued", "/")
-"""How what a program put in the user's place begins."""
+_PROGRAM_PREFIXES = ("<", "Caveat:", "[Request interrupted", "This session is being continued", "/")
+"""Prefixes of texts that a program wrote in the user's place."""
 _REFUSAL = "the user said:\n"
-"""Begins, in the result of a tool that the user refused, what the user said instead; Claude Code's own remarks follow."""
+"""Precedes the user's words in the result of a refused tool; Claude Code's own remarks may follow them."""
 _REMARKS = re.compile(r"\n\nNote: |^The user wants to clarify")
 _QUEUED = "queued_command"
-"""Type of an attachment with a prompt that the user wrote while the assistant worked."""
+"""Type of an attachment with a prompt that the user wrote while the assistant was working."""
 _PASTED = re.compile(
     r"```.*?(?:```|\Z)"
     r"|^Traceback \(most recent call last\):\n(?:[^\S\n][^\n]*\n|\n)*[^\n]*"
     r"|^\W{0,2}(?:\d{4}-\d\d-\d\d[T ]|[A-Z][a-z]{2} [ \d]\d )?\d\d:\d\d:\d\d\b[^\n]*|^\s+at [^\n]+:\d+\)?$",
     re.DOTALL | re.MULTILINE,
 )
-"""Code in fences, tracebacks, and lines of logs: a program wrote them."""
+"""Text that a program wrote: fenced code, tracebacks and log lines."""
 _WRITING = frozenset({"Write", "Edit", "MultiEdit", "NotebookEdit"})
 _LISTS = frozenset({"TodoWrite", "TaskCreate", "TaskUpdate"})
 _CHOICE = re.compile(r'"([^"\n]+)"="([^"\n]+)"')
@@ -43,41 +42,40 @@ _TASK = re.compile(r"#(\d+)")
 
 @dataclass
 class Turn:
-    """What the user said, and the assistant's last words before the user spoke again."""
+    """The user's words, and the assistant's last words before the user wrote again."""
 
     request: str
-    """Empty where the user only pasted something."""
+    """Empty if the user only pasted something."""
     answer: str = ""
-    """Empty where the assistant was interrupted at work."""
+    """Empty if the assistant was interrupted at work."""
     used_tools: bool = False
-    """Whether a tool did what the assistant asked of it."""
+    """Whether any tool call succeeded."""
     has_work: bool = False
     """Whether the assistant wrote a file or committed."""
     choices: list[str] = field(default_factory=list)
-    """What the user chose where the assistant asked with a list: "question: choice"."""
+    """The user's choices from the assistant's lists, each with its question."""
 
 
 @dataclass
 class Record:
-    """What a transcript says of its session."""
+    """The content of a transcript."""
 
     turns: list[Turn] = field(default_factory=list)
     files: Counter[str] = field(default_factory=Counter)
-    """File that was written and not put back -> how often."""
+    """How often each file was written, without files that were restored."""
     commits: list[str] = field(default_factory=list)
-    """Their subjects."""
     open: list[str] = field(default_factory=list)
-    """What is not done of the assistant's list of things to do."""
+    """Unfinished items of the assistant's to-do list."""
     ended_at: datetime | None = None
 
     @property
     def requests(self) -> list[str]:
-        """The user's words, one text a prompt."""
+        """The user's words, one text per prompt."""
         return [turn.request for turn in self.turns]
 
     @property
     def has_work(self) -> bool:
-        """Whether the assistant wrote a file or committed, even if all of it was put back."""
+        """Whether the assistant wrote a file or committed, even if all of it was undone."""
         return any(turn.has_work for turn in self.turns)
 
     @property
@@ -87,25 +85,23 @@ class Record:
 
 
 def read_record(transcript: Path) -> Record:
-    """What is said in a transcript, of its last eight megabytes."""
-    reading = _Reading()
+    """Read the last eight megabytes of a transcript."""
+    reader = _RecordReader()
     for entry in read_tail(transcript, b'"type"'):
-        reading.take(entry)
-    reading.record.open = [name for name, is_done in reading.tasks.values() if not is_done]
-    return reading.record
+        reader.add(entry)
+    reader.record.open = [name for name, is_done in reader.tasks.values() if not is_done]
+    return reader.record
 
 
-class _Reading:
-    """The entries of a transcript, taken one after the other."""
-
+class _RecordReader:
     def __init__(self) -> None:
         self.record = Record()
         self.tasks: dict[str, tuple[str, bool]] = {}
-        """Id of a thing to do -> its name, and whether it is done."""
+        """Name of each to-do item, and whether it is done, by id."""
         self._calls: dict[str, dict[str, Any]] = {}
         self._committed: frozenset[str] = frozenset()
 
-    def take(self, entry: dict[str, Any]) -> None:
+    def add(self, entry: dict[str, Any]) -> None:
         if words := user_words(entry).strip():
             self.record.turns.append(Turn(visible(" ".join(without_pasted(words).split()))))
         if not self.record.turns:
@@ -116,13 +112,13 @@ class _Reading:
             return
         for block in blocks(entry):
             if entry.get("type") == "assistant":
-                self._take_answer(block)
+                self._add_answer(block)
             elif block.get("type") == "tool_result":
                 call = self._calls.pop(str(block.get("tool_use_id")), None)
                 if call and not block.get("is_error"):
-                    self._did(call, _text(block.get("content")))
+                    self._add_result(call, _join_text(block.get("content")))
 
-    def _take_answer(self, block: dict[str, Any]) -> None:
+    def _add_answer(self, block: dict[str, Any]) -> None:
         turn = self.record.turns[-1]
         if block.get("type") == "text" and isinstance(block.get("text"), str) and block["text"].strip():
             turn.answer = visible(block["text"].strip())
@@ -131,15 +127,14 @@ class _Reading:
                 turn.answer = ""
             self._calls[str(block.get("id"))] = block
 
-    def _did(self, call: dict[str, Any], result: str) -> None:
-        """Note what a tool did that did not fail."""
+    def _add_result(self, call: dict[str, Any], result: str) -> None:
         name, given, record = call.get("name"), call["input"], self.record
         record.turns[-1].used_tools = True
         if name in _WRITING and isinstance(given.get("file_path"), str):
             record.files[given["file_path"]] += 1
             record.turns[-1].has_work = True
         elif name == "Bash" and isinstance(given.get("command"), str):
-            self._ran(given["command"])
+            self._add_command(given["command"])
         elif name == "TodoWrite" and isinstance(given.get("todos"), list):
             todos = [each for each in given["todos"] if isinstance(each, dict)]
             self.tasks = {
@@ -154,12 +149,12 @@ class _Reading:
         elif name == "AskUserQuestion":
             record.turns[-1].choices += [visible(f"{question} {choice}") for question, choice in _CHOICE.findall(result)]
 
-    def _ran(self, command: str) -> None:
+    def _add_command(self, command: str) -> None:
         files = self.record.files
         for found in _UNDO.finditer(command):
-            back = found[1].split() if found[1] else ["."]
+            restored = found[1].split() if found[1] else ["."]
             for path in set(files) - self._committed:
-                if "." in back or any(Path(path).match(each) for each in back):
+                if "." in restored or any(Path(path).match(each) for each in restored):
                     del files[path]
         for found in _COMMIT.finditer(command):
             subject = found["heredoc"] or found["double"] or found["single"]
@@ -169,19 +164,19 @@ class _Reading:
 
 
 def read_tail(transcript: Path, marker: bytes) -> Iterator[dict[str, Any]]:
-    """The lines of a transcript's last eight megabytes that hold `marker`."""
+    """Yield the entries in a transcript's last eight megabytes whose lines contain `marker`."""
     skip = max(0, transcript.stat().st_size - _TAIL_BYTES)
     return json_objects(read_head(transcript, None, _TAIL_BYTES, skip=skip), marker)
 
 
 def user_entries(transcript: Path) -> Iterator[dict[str, Any]]:
-    """The lines that may hold words of the user; queued ones come last."""
+    """Yield the entries that may hold words of the user, queued prompts last."""
     for marker in (b'"user"', b'"queued_command"'):
         yield from read_tail(transcript, marker)
 
 
 def user_words(entry: dict[str, Any]) -> str:
-    """What the user wrote in a line of a transcript; empty where a program wrote it."""
+    """Return the user's words in an entry; empty if a program wrote it."""
     if any(entry.get(name) for name in ("isMeta", "isSidechain", "isCompactSummary")):
         return ""
     attachment = entry.get("attachment")
@@ -190,25 +185,25 @@ def user_words(entry: dict[str, Any]) -> str:
     elif entry.get("type") != "user":
         return ""
     elif entry.get("toolUseResult") or any(block.get("type") == "tool_result" for block in blocks(entry)):
-        texts = [_refused(block) for block in blocks(entry)]
+        texts = [_read_refusal(block) for block in blocks(entry)]
     else:
         texts = [block.get("text") for block in blocks(entry) if block.get("type") == "text"]
-    return "\n".join(text for text in texts if isinstance(text, str) and not text.lstrip().startswith(_NOT_SAID))
+    return "\n".join(text for text in texts if isinstance(text, str) and not text.lstrip().startswith(_PROGRAM_PREFIXES))
 
 
 def without_pasted(words: str) -> str:
-    """What the user wrote, without the code and the logs in it."""
+    """Remove code and logs from the user's words."""
     return _PASTED.sub("", words)
 
 
-def _refused(block: dict[str, Any]) -> str:
-    """Why the user refused a tool; empty for any other result, and where the user did not say."""
-    _, _, said = _text(block.get("content")).partition(_REFUSAL) if block.get("is_error") else ("", "", "")
-    return _REMARKS.split(said, maxsplit=1)[0].strip()
+def _read_refusal(block: dict[str, Any]) -> str:
+    """Return the reason that the user gave for refusing a tool; empty for other results and without a reason."""
+    _, _, reason = _join_text(block.get("content")).partition(_REFUSAL) if block.get("is_error") else ("", "", "")
+    return _REMARKS.split(reason, maxsplit=1)[0].strip()
 
 
 def blocks(entry: dict[str, Any]) -> list[dict[str, Any]]:
-    """The parts of a line's message."""
+    """Return the parts of an entry's message."""
     message = entry.get("message")
     content = message.get("content") if isinstance(message, dict) else None
     if isinstance(content, str):
@@ -216,17 +211,16 @@ def blocks(entry: dict[str, Any]) -> list[dict[str, Any]]:
     return [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
 
 
-def _text(content: object) -> str:
-    """The text of a tool's result, which is a text or a list of parts."""
+def _join_text(content: object) -> str:
     parts: list[Any] = content if isinstance(content, list) else [{"text": content}]
     texts = (each.get("text") for each in parts if isinstance(each, dict))
     return "\n".join(text for text in texts if isinstance(text, str))
 
 
 def read_moment(text: object) -> datetime | None:
-    """The time that a line of a transcript states; None if it states none."""
+    """Parse the time of an entry to UTC; return None if it is missing or has no time zone."""
     try:
         moment = datetime.fromisoformat(str(text))
-    except ValueError:
+        return moment.astimezone(UTC) if moment.tzinfo else None
+    except (ValueError, OverflowError):
         return None
-    return moment.astimezone(UTC) if moment.tzinfo else None

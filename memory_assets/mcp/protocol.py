@@ -1,8 +1,7 @@
-"""The server's side of MCP, whatever carries the messages: one JSON-RPC message in, at most one out.
+"""MCP server without a transport: one JSON-RPC message in, at most one out.
 
-The revisions up to 2025-11-25 begin with `initialize`; since 2026-07-28 each request says for itself which revision it speaks.
-Nothing is kept between two messages, so that one object serves any number of clients. docs/decisions says why this is not the
-official SDK.
+Revisions up to 2025-11-25 begin with `initialize`; since 2026-07-28 each request names its revision. The server keeps no state between
+messages, so that one object serves any number of clients. docs/decisions says why this is not the official SDK.
 """
 
 import inspect
@@ -16,7 +15,7 @@ from pydantic import ValidationError
 
 from memory_assets import operations
 from memory_assets.display import visible
-from memory_assets.errors import MemoryAssetsError, NotFoundError, trace
+from memory_assets.errors import MemoryAssetsError, NotFoundError, format_trace
 from memory_assets.mcp.tools import DAILY, HOOKS, LIST_TOKENS, PAI, RARE, SHOWN_TOKENS, Session, Tool
 from memory_assets.operations.given import Narrowing
 from memory_assets.tana.config import in_use
@@ -46,8 +45,8 @@ _RECENT = f"{_SCHEME}recent"
 _RESOURCES = [{"uri": _RECENT, "name": "recent", "title": "Newest memories", "mimeType": "text/plain"}]
 _TEMPLATES = [{"uriTemplate": f"{_SCHEME}{{id}}", "name": "memory", "title": "A memory by its id", "mimeType": "text/plain"}]
 _UNCACHED = {"ttlMs": 0, "cacheScope": "private"}
-_MOST_TOLD, _LAST_TOLD = 1_000, 200
-"""Characters of an error after which its middle is left out, as it may quote an argument, and of its end, which says what mends it."""
+_LONGEST_ERROR, _ERROR_END = 1_000, 200
+"""Characters of an error after which its middle is left out, and of the end that is kept. An error may quote a long argument."""
 
 
 def remember(text: Annotated[str, "What to remember; nothing for what was just said."] = "what I just told you") -> str:
@@ -59,10 +58,10 @@ def remember(text: Annotated[str, "What to remember; nothing for what was just s
 
 
 def recall(topic: Annotated[str, "What it is about; nothing for the present task."] = "what bears on our present task") -> str:
-    """Find what is remembered about a topic."""
+    """Find memories about a topic."""
     return (
         f"Search the memory for {topic}, show in full what matters, and tell me in a few sentences what is known, with the ids and how "
-        "old it is. Say so where nothing fits."
+        "old it is. Say so if nothing fits."
     )
 
 
@@ -75,7 +74,7 @@ def learn(focus: Annotated[str, "What to look at; nothing for the whole session.
 
 
 _PROMPTS = {prompt.__name__: prompt for prompt in (remember, recall, learn)}
-"""What a person may pick from a client's menu: ready words to ask an assistant for, with a place for what the person adds."""
+"""Prompts that a user may pick from a client's menu, each with one optional argument."""
 
 
 def _prompt_definition(prompt: Callable[[str], str]) -> Message:
@@ -85,15 +84,13 @@ def _prompt_definition(prompt: Callable[[str], str]) -> Message:
 
 
 class _ProtocolError(Exception):
-    """A request that is answered with an error of JSON-RPC."""
-
     def __init__(self, code: int, message: str, data: Any = None) -> None:
         super().__init__(message)
-        self.body = {"code": code, "message": visible(_bounded(message))} | ({"data": data} if data is not None else {})
+        self.body = {"code": code, "message": visible(_shorten_error(message))} | ({"data": data} if data is not None else {})
 
 
 class Server:
-    """Answers the messages of clients with one tenant's memory."""
+    """Answers clients' messages from one tenant's memory."""
 
     def __init__(self, session: Session, *, all_tools: bool = False) -> None:
         self._session = session
@@ -116,29 +113,27 @@ class Server:
         }
 
     def called_tool(self, message: object) -> Tool | None:
-        """The tool that a message calls."""
+        """Return the tool that a message calls, None if it calls none."""
         params = message.get("params") if isinstance(message, dict) and message.get("method") == "tools/call" else None
         name = params.get("name") if isinstance(params, dict) else None
         return self._tools.get(name) if isinstance(name, str) else None
 
     def answer(self, message: object) -> Message | None:
-        """The answer to one decoded message; None where it wants none."""
+        """Return the answer to one decoded message; None for a notification or a response."""
         if not isinstance(message, dict) or message.get("jsonrpc") != "2.0":
-            return failure(None, _INVALID_REQUEST, "Send one JSON-RPC 2.0 request or notification as a JSON object.")
+            return error_response(None, _INVALID_REQUEST, "Send one JSON-RPC 2.0 request or notification as a JSON object.")
         number, method = message.get("id"), message.get("method")
         if "id" not in message or "result" in message or "error" in message:
             return None
         if not isinstance(number, str | int) or isinstance(number, bool) or not isinstance(method, str):
-            return failure(
-                None, _INVALID_REQUEST, "A request has a `method` that is text and an `id` that is text or an integer."
-            )
+            return error_response(None, _INVALID_REQUEST, "A request needs a `method` (text) and an `id` (text or an integer).")
         try:
             return {"jsonrpc": "2.0", "id": number, "result": self._result(method, message.get("params"))}
         except _ProtocolError as error:
             return {"jsonrpc": "2.0", "id": number, "error": error.body}
-        except Exception as error:  # noqa: BLE001 - one request that fails must not end the others
-            _log.error("%s failed: %s", method, trace(error))
-            return failure(number, _INTERNAL_ERROR, "An internal error occurred.")
+        except Exception as error:  # noqa: BLE001 - a failing request must not end the server
+            _log.error("%s failed: %s", method, format_trace(error))
+            return error_response(number, _INTERNAL_ERROR, "An internal error occurred.")
 
     def _result(self, method: str, params: object) -> Message:
         params = {} if params is None else params
@@ -166,20 +161,20 @@ class Server:
         from memory_assets.stores.access_log import recalled_by
 
         recalled_by.set("mcp")
-        tool = self._tools.get(_text(params, "name"))
+        tool = self._tools.get(_text_param(params, "name"))
         if tool is None:
-            raise _ProtocolError(_INVALID_PARAMS, f"Unknown tool: {_text(params, 'name')[:100]}")
+            raise _ProtocolError(_INVALID_PARAMS, f"Unknown tool: {_text_param(params, 'name')[:100]}")
         try:
             given = tool.arguments.model_validate(params.get("arguments") or {})
         except ValidationError as error:
-            return _called(f"{tool.name}: {_sentence(error)}", failed=True)
+            return _tool_result(f"{tool.name}: {_explain(error)}", failed=True)
         try:
-            return _called(tool.function(self._session, **dict(given)), failed=False)
+            return _tool_result(tool.function(self._session, **dict(given)), failed=False)
         except MemoryAssetsError as error:
-            return _called(_bounded(self._session.describe_error(error)), failed=True)
+            return _tool_result(_shorten_error(self._session.describe_error(error)), failed=True)
 
     def _read_resource(self, params: Message) -> Message:
-        uri, tenant = _text(params, "uri"), self._session.tenant
+        uri, tenant = _text_param(params, "uri"), self._session.tenant
         number = uri.removeprefix(_SCHEME)
         try:
             if uri == _RECENT:
@@ -196,43 +191,41 @@ class Server:
         return {"contents": [{"uri": uri, "mimeType": "text/plain", "text": text}]}
 
     def _get_prompt(self, params: Message) -> Message:
-        prompt = _PROMPTS.get(_text(params, "name"))
+        prompt = _PROMPTS.get(_text_param(params, "name"))
         arguments = params.get("arguments") or {}
         if prompt is None or not isinstance(arguments, dict):
-            raise _ProtocolError(_INVALID_PARAMS, f"Unknown prompt: {_text(params, 'name')[:100]}")
+            raise _ProtocolError(_INVALID_PARAMS, f"Unknown prompt: {_text_param(params, 'name')[:100]}")
         (name,) = inspect.signature(prompt).parameters
         added = str(arguments.get(name, "")).strip()
         text = prompt(added) if added else prompt()
         return {"description": prompt.__doc__, "messages": [{"role": "user", "content": {"type": "text", "text": text}}]}
 
 
-def encoded(message: Message) -> bytes:
-    """A message as one line of JSON; half a surrogate pair, which a client may send as an escape, goes back as one."""
+def encode_message(message: Message) -> bytes:
+    """Encode a message as one line of JSON; half a surrogate pair, which a client may send as an escape, is escaped again."""
     return json.dumps(message, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "backslashreplace")
 
 
-def failure(number: str | int | None, code: int, message: str) -> Message:
-    """An error of JSON-RPC."""
+def error_response(number: str | int | None, code: int, message: str) -> Message:
+    """Return a JSON-RPC error response."""
     return {"jsonrpc": "2.0", "id": number, "error": {"code": code, "message": message}}
 
 
-def _bounded(error: str) -> str:
-    return error if len(error) <= _MOST_TOLD else f"{error[:_MOST_TOLD]} … {error[-_LAST_TOLD:]}"
+def _shorten_error(error: str) -> str:
+    return error if len(error) <= _LONGEST_ERROR else f"{error[:_LONGEST_ERROR]} … {error[-_ERROR_END:]}"
 
 
-def _called(text: str, *, failed: bool) -> Message:
-    """What a call of a tool answers."""
+def _tool_result(text: str, *, failed: bool) -> Message:
     return {"content": [{"type": "text", "text": visible(text)}], "isError": failed}
 
 
-def _text(params: Message, name: str) -> str:
+def _text_param(params: Message, name: str) -> str:
     if not isinstance(params.get(name), str):
         raise _ProtocolError(_INVALID_PARAMS, f"`{name}` is missing or not text.")
     return params[name]
 
 
-def _sentence(error: ValidationError) -> str:
-    """What is wrong with the first argument that is."""
+def _explain(error: ValidationError) -> str:
     first = error.errors()[0]
     where = ".".join(str(part)[:100] for part in first["loc"]) or "arguments"
     if first["type"] == "missing":

@@ -11,32 +11,32 @@ from threading import Lock, Thread
 from typing import BinaryIO
 
 from memory_assets.errors import MemoryAssetsError
-from memory_assets.mcp.protocol import PARSE_ERROR, Message, Server, encoded, failure
+from memory_assets.mcp.protocol import PARSE_ERROR, Message, Server, encode_message, error_response
 from memory_assets.mcp.tools import Session
 from memory_assets.operations.take_in import SourceWatch
 from memory_assets.sources.projects import Project
 from memory_assets.tenants import Tenant
 
 _THREADS = 4
-"""Calls that are worked on at once, and as many that ask the embedder; what is only told about the server is answered beside them."""
+"""Concurrent calls, and as many that use the embedder; other requests are answered at once on the reading thread."""
 _SLOW = frozenset({"tools/call", "resources/read"})
 
 
 def serve(tenant: Tenant, here: Project | None) -> None:
-    """Answer what comes on standard input until it ends; what was begun is finished. `here` is the project at hand.
+    """Answer the messages on standard input until it ends, then finish running calls. `here` is the current project.
 
-    Anything else that prints to standard output goes to standard error, so that it cannot break a message.
+    Other output to standard output is redirected to standard error, so that it cannot break a message.
     """
     watch = SourceWatch(tenant)
     server = Server(Session(tenant, here, on_written=watch.notice), all_tools=tenant.settings.mcp_tools == "all")
     with os.fdopen(os.dup(sys.stdout.fileno()), "wb") as sink, suppress(KeyboardInterrupt, BrokenPipeError):
         os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-        _Line(server, sink, partial(_warm_up, tenant, watch)).run(sys.stdin.buffer)
+        _Connection(server, sink, partial(_warm_up, tenant, watch)).run(sys.stdin.buffer)
     watch.stop()
 
 
 def _warm_up(tenant: Tenant, watch: SourceWatch) -> None:
-    """Load what the first calls would wait for, searching first, then watch the sources; a fault is told by the call that meets it."""
+    """Load models and indices before the first calls need them, then watch the sources. Faults are left to the calls to report."""
     from memory_assets.language.embedders import describe_choice
     from memory_assets.language.tokens import load_encoding
     from memory_assets.recall.search import search
@@ -49,7 +49,7 @@ def _warm_up(tenant: Tenant, watch: SourceWatch) -> None:
     watch.start()
 
 
-class _Line:
+class _Connection:
     """One client's connection."""
 
     def __init__(self, server: Server, sink: BinaryIO, warm_up: Callable[[], object]) -> None:
@@ -64,20 +64,20 @@ class _Line:
         with ThreadPoolExecutor(_THREADS, "memory-mcp") as threads, ThreadPoolExecutor(_THREADS, "memory-embedding") as waiting:
             for line in source:
                 if line.strip():
-                    self._take(line, threads, waiting)
+                    self._handle(line, threads, waiting)
                 if not self._warming.ident:
                     self._warming.start()
 
-    def _take(self, line: bytes, threads: ThreadPoolExecutor, waiting: ThreadPoolExecutor) -> None:
+    def _handle(self, line: bytes, threads: ThreadPoolExecutor, waiting: ThreadPoolExecutor) -> None:
         try:
             message = json.loads(line)
         except (ValueError, RecursionError):
-            self._send(failure(None, PARSE_ERROR, "A line is not JSON."))
+            self._send(error_response(None, PARSE_ERROR, "A line is not JSON."))
             return
         method = message.get("method") if isinstance(message, dict) else None
         number = message.get("id") if isinstance(message, dict) else None
         if method == "notifications/cancelled":
-            # The call is not answered; what it has begun is finished, because a memory is stored whole or not at all.
+            # The call gets no answer, but runs to its end, because a memory is stored whole or not at all.
             cancelled = params.get("requestId") if isinstance(params := message.get("params"), dict) else None
             if isinstance(cancelled, str | int) and (call := self._calls.pop(cancelled, None)):
                 call.cancel()
@@ -97,5 +97,5 @@ class _Line:
         if message is None:
             return
         with self._writing, suppress(BrokenPipeError, ValueError):
-            self._sink.write(encoded(message) + b"\n")
+            self._sink.write(encode_message(message) + b"\n")
             self._sink.flush()

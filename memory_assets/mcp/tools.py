@@ -1,7 +1,7 @@
-"""The tools that an assistant may call: each is a function, and answers with what its command prints.
+"""The tools that an assistant may call. Each is a function that returns the text its command prints.
 
-Its docstring and arguments are what an assistant is told, which costs tokens in every session. So descriptions are short, and say
-when to call it and when not.
+The assistant reads docstrings and arguments, which cost tokens in every session: keep them short, and say when to call the tool and
+when not.
 """
 
 import inspect
@@ -41,50 +41,50 @@ LearningType = Literal["pattern", "insight", "self_knowledge"]
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """Whose memory an assistant speaks with, and from where."""
+    """The tenant and the context of an assistant's calls."""
 
     tenant: Tenant
     here: Project | None
-    """The project at hand; None where there is none, and everything is at hand."""
+    """The current project; None searches all projects."""
     may_name_files: bool = True
-    """Whether who asks sits at this machine, so that a call may name files of it."""
+    """Whether the client runs on this machine, so that a call may name its files."""
     on_written: Callable[[Path], object] = lambda _path: None
-    """Told which file the assistant wrote."""
+    """Called with each file that the assistant wrote."""
     describe_error: Callable[[Exception], str] = str
-    """What an error tells who asks."""
+    """Returns the message of an error for the client."""
 
     def text(self, answer: Answer, timezone: str | None = None, **shown: Any) -> str:
-        """What the command prints of an answer; `shown` goes to its text form."""
+        """Return an answer as its command prints it; `shown` goes to its text form."""
         return visible(answer.text(LocalTime.of(self.tenant.settings, timezone), **shown))
 
     def json(self, answer: Answer) -> str:
-        """What the command prints with `--json`."""
+        """Return an answer as its command prints it with `--json`."""
         return visible(answer.model_dump_json(indent=2))
 
     def scope(self, everywhere: bool) -> Project | None:
-        """Where to look."""
+        """Return the project to search, None for all."""
         return None if everywhere else self.here
 
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A tool: what it does, and the model of its arguments."""
+    """A tool: its function, and the model of its arguments."""
 
     function: Callable[..., str]
-    """Takes the session and the arguments; a MemoryAssetsError says in a sentence why it cannot be done."""
+    """Takes the session and the arguments; raises MemoryAssetsError with a sentence for the assistant."""
     arguments: type[BaseModel]
     read_only: bool
     destructive: bool
     asks_embedder: bool
-    """Whether it waits where the embedder does."""
+    """Whether it may wait for the embedder."""
 
     @property
     def name(self) -> str:
-        """What the assistant calls it."""
+        """Return the name under which the assistant calls it."""
         return self.function.__name__
 
     def definition(self) -> dict[str, Any]:
-        """The tool as `tools/list` tells of it."""
+        """Return the tool's entry in `tools/list`."""
         changes = {} if self.read_only else {"destructiveHint": self.destructive}
         return {
             "name": self.name,
@@ -95,7 +95,7 @@ class Tool:
 
 
 def tool(*, asks_embedder: bool = False, writes: bool = False, destructive: bool = False) -> Callable[[Callable[..., str]], Tool]:
-    """Make a tool of a function of a session and the tool's arguments."""
+    """Make a tool from a function that takes a session and the tool's arguments."""
 
     def decorate(function: Callable[..., str]) -> Tool:
         _, *parameters = inspect.signature(function).parameters.values()
@@ -221,9 +221,7 @@ def recent(
 
 @tool(asks_embedder=True, writes=True, destructive=True)
 def update(
-    session: Session,
-    reference: Reference,
-    content: Annotated[str, Field(description="The whole text from now on.")],
+    session: Session, reference: Reference, content: Annotated[str, Field(description="The whole text from now on.")]
 ) -> str:
     """Correct what a memory says; the old text stays as history.
 
@@ -356,7 +354,7 @@ def tana_pai_freshness(
 
 @tool(asks_embedder=True)
 def recall_for_prompt(session: Session, prompt: str, for_session: Annotated[str, Field(alias="session")] = "") -> str:
-    """What a prompt that the user just wrote recalls, as the answer of Claude Code's hook; nothing if anything is wrong or slow."""
+    """Recall memories for the user's prompt, as output of Claude Code's hook; empty on errors and timeouts."""
 
     def recall(is_awaited: Callable[[], bool]) -> str:
         with suppress(MemoryAssetsError):
@@ -369,15 +367,15 @@ def recall_for_prompt(session: Session, prompt: str, for_session: Annotated[str,
 
 @tool()
 def file_written(session: Session, path: str) -> str:
-    """The assistant wrote a file: if a source holds it, it is taken in at once, in the background."""
+    """Ingest a file that the assistant just wrote, in the background, if it belongs to a source."""
     session.on_written(Path(path))
     return operations.prompt.NOTHING
 
 
 def _answer_within(seconds: float, work: Callable[[Callable[[], bool]], str]) -> str:
-    """What `work` returns; an empty object if that takes longer, or another such call still works. The thread ends by itself.
+    """Return the result of `work`, or an empty object if it takes longer or another such call is still running.
 
-    `work` gets a function that it calls once, before it notes what it tells: False if nobody waits any more. Then its answer is lost.
+    `work` gets a function to call once before it records the memories as told: False if the caller no longer waits.
     """
     if not _RECALLING.acquire(blocking=False):
         return operations.prompt.NOTHING
@@ -401,16 +399,16 @@ def _answer_within(seconds: float, work: Callable[[Callable[[], bool]], str]) ->
 
 DAILY = (init, search, tana_context, store, show, recent, update, supersede, forget, undo, health)
 RARE = (tag, relate, conflicts, erase)
-"""Offered where `MEMORY_MCP_TOOLS` is `all`."""
+"""Offered if `MEMORY_MCP_TOOLS` is `all`."""
 PAI = (tana_pai_sync, tana_pai_context, tana_pai_freshness)
-"""Offered where `MEMORY_MCP_TOOLS` is `all`, or pai-seed and Tana are configured."""
+"""Offered if `MEMORY_MCP_TOOLS` is `all`, or pai-seed and Tana are configured."""
 
 HOOKS = (recall_for_prompt, file_written)
-"""Called by the plugin's hooks and not listed, so that they cost a session no tokens."""
+"""Called by the plugin's hooks; not listed, so that they cost no tokens."""
 
 
 def _schema(arguments: type[BaseModel]) -> dict[str, Any]:
-    """The JSON schema of arguments, without what only repeats a field's name or says that it may be left out."""
+    """Return the JSON schema of the arguments, without titles and null defaults, which only cost tokens."""
     schema = arguments.model_json_schema()
     definitions = schema.pop("$defs", {})
 

@@ -1,17 +1,17 @@
-"""What a user can do, each thing once: the command line, HTTP, MCP and Dagster parse, call and print.
+"""The user's operations, shared by the command line, HTTP, MCP, the pages and Dagster, which only parse arguments and print answers.
 
-A module holds the operations on one subject. An answer has one JSON form (`model_dump_json`) and, if it is printed, one text form (`text`).
-Parameters that programs may give are annotated with their bounds and meaning: HTTP makes its bodies of them.
+A module holds the operations on one subject. An answer has one JSON form (`model_dump_json`) and one text form (`text`). Parameters
+of programs are annotated with bounds and meaning; HTTP derives its request bodies from them.
 
-Where an operation takes the id of a memory, text may be the first digits of it. If an operation raises an error, it has changed nothing,
-unless its docstring says what stays:
+A parameter that takes a memory's id also takes the id's first digits as text. An operation that raises has changed nothing, unless
+its docstring says otherwise. Errors:
 
-    NotFoundError, ConflictError        nothing has that id or name; it is taken, comes from a file, or was changed at this moment
-    InvalidInputError, SettingsError    a value that was given or set cannot be used
+    NotFoundError, ConflictError        the id or name does not exist, is taken, comes from a file, or has just been changed
+    InvalidInputError, SettingsError    an argument or a setting is invalid
     ProcessingError, EmbedderError      a text cannot be analysed or embedded
     StoreError, TanaError               a store, or Tana, cannot be read or written
 
-The faces write `operations.undo.undo(...)`: a module is imported when it is first used.
+Callers write `operations.undo.undo(...)`: a module is imported on first use.
 """
 
 from importlib import import_module

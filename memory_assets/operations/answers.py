@@ -1,4 +1,4 @@
-"""What operations answer with: one JSON form for programs, one text form for people and assistants."""
+"""Base classes and text helpers of the answers: a JSON form for programs, a text form for people and assistants."""
 
 import re
 from abc import ABC, abstractmethod
@@ -17,33 +17,32 @@ from memory_assets.models import LAST_CHANGE, Entity, Kind, Memory, Source, Stat
 from memory_assets.settings import Settings
 
 PASSAGE_LENGTH = 280
-"""Characters that a list shows of a memory; `show` has the rest."""
+"""Characters of a memory that a list shows; `show` shows all."""
 _WORD = re.compile(r"[^\W_]+")
 _PASSAGE_LENGTHS = (PASSAGE_LENGTH, 180, 110, 60)
-"""What is tried where a list must fit into so many tokens."""
+"""Lengths that are tried in turn to fit a list into a number of tokens."""
 
 
 @dataclass(frozen=True, slots=True)
 class LocalTime:
-    """A person's clock: what ages count from, and the zone in which times are shown."""
+    """The user's clock: the moment from which ages count, and the zone in which times are shown."""
 
     zone: tzinfo
     now: datetime = field(default_factory=lambda: datetime.now(UTC))
     program: str = ""
-    """What comes before an operation's name in a command that can be pasted: `memory ` in a shell."""
+    """Prefix of a command that the user can paste: `memory ` in a shell."""
 
     @classmethod
     def of(cls, settings: Settings, timezone: str | None = None) -> "LocalTime":
-        """The clock of a request's `timezone`, else of the settings, else of this machine."""
+        """Return a clock in the zone of a request, else of the settings, else of this machine."""
         return cls(display_zone(settings, timezone))
 
     def age(self, moment: datetime) -> str:
-        """How long ago, and the day where that is more than a day: "3 hours ago", "8 months ago (2026-03-14)"."""
+        """Return how long ago, with the date from one day on: "3 hours ago", "8 months ago (2026-03-14)"."""
         spoken = relative_age(moment, self.now)
         return spoken if abs((self.now - moment).total_seconds()) < 86_400 else f"{spoken} ({self.day(moment)})"
 
     def day(self, moment: datetime) -> date:
-        """The day that is shown for a moment."""
         return day_in(moment, self.zone)
 
 
@@ -54,13 +53,13 @@ class View(BaseModel):
 
     @classmethod
     def of(cls, source: object, **others: Any) -> Self:
-        """Make the view of an object: each field is the attribute of its name, unless `others` gives it."""
+        """Make a view of an object: each field is the attribute of the same name, unless `others` gives it."""
         names = [name for name in cls.model_fields if name not in others and hasattr(source, name)]
         return cls(**{name: getattr(source, name) for name in names}, **others)
 
 
 class Answer(View, ABC):
-    """What an operation answers."""
+    """Answer of an operation."""
 
     @property
     def is_failure(self) -> bool:
@@ -69,11 +68,11 @@ class Answer(View, ABC):
 
     @abstractmethod
     def text(self, local: LocalTime) -> str:
-        """The answer for a person or an assistant; without a line break at its end."""
+        """Return the answer as text for a person or an assistant, without a final line break."""
 
 
 class MemoryView(Answer):
-    """A memory as every face shows it."""
+    """A memory as the command line, HTTP, MCP and the pages show it."""
 
     id: int
     content: str
@@ -100,8 +99,7 @@ class MemoryView(Answer):
     metadata: dict[str, Any]
     outdated: tuple[Outdated, ...] = Field(
         default=(),
-        description="Sentences that other memories replace, perhaps replace or contradict; told where memories are searched for, "
-        "and of one in full.",
+        description="Sentences that other memories replace, perhaps replace or contradict; given by searches and `show` alone.",
     )
 
     @field_validator("metadata", mode="before")
@@ -117,17 +115,15 @@ class MemoryView(Answer):
 
     @property
     def name(self) -> str:
-        """What it is called."""
         return name_of(self)
 
     def text(self, local: LocalTime) -> str:
-        """Two lines: what it is, and how it begins."""
         return self.entry(local)
 
     def entry(self, local: LocalTime, lead: str = "", query: str = "", note: str = "", most: int = PASSAGE_LENGTH) -> str:
-        """An entry of a list: `lead`, what it is and `note` in one line; below it the passage that fits `query`, of `most` letters.
+        """Return a list entry: a line of `lead`, facts and `note`, then the passage that fits `query`, at most `most` characters.
 
-        Sentences of the passage that others replace or contradict are told below it, unless `note` does.
+        More lines name sentences of the passage that other memories replace or contradict, unless `note` names the replacement.
         """
         state = "" if self.active else self.state.value
         age = (
@@ -147,32 +143,32 @@ class MemoryView(Answer):
 
 
 def name_of(memory: Memory | MemoryView, plain: Callable[[str], str] = str) -> str:
-    """A memory's title, or how it begins; `plain` takes marks out of either."""
+    """Return a memory's title, or how it begins; `plain` removes marks from either."""
     return plain(memory.title) or shortened(plain(memory.content), 60)
 
 
 def begins_with(text: str, title: str) -> bool:
-    """Whether a text begins with the words of a title, however they are joined."""
-    said, named = (_WORD.findall(each.casefold()) for each in (text, title))
-    return said[: len(named)] == named
+    """Return whether a text begins with the words of a title, whatever separates them."""
+    words, named = (_WORD.findall(each.casefold()) for each in (text, title))
+    return words[: len(named)] == named
 
 
 def without_title(content: str, title: str) -> str:
-    """A text without its first line if that is the title and others follow, for where the title stands before it."""
+    """Return a text without its first line if that repeats the title and more lines follow."""
     first, _, rest = content.strip().partition("\n")
     return rest if rest and begins_with(first, title) and begins_with(title, first) else content
 
 
 def passage(content: str, query: str = "", most: int = PASSAGE_LENGTH) -> str:
-    """A text that fits into `most` characters, whole; of a longer one the stretch that holds most of what the query asks.
+    """Return a text of at most `most` characters unchanged, else its stretch with the most of the query's words.
 
-    The stretch begins at a sentence that holds some of it, or within an over-long one. Of equal stretches it is the earliest.
+    The stretch begins at a sentence with such a word, or within a sentence that is too long. The earliest of equal ones wins.
     """
     marked, asked = unwrapped(content), stems(query)
     if len(line := marked.replace("\n", LINE_BREAK)) <= most:
         return line
     whole = marked.replace("\n", " ")
-    best, most_held, end = 0, 0, 0
+    best, best_count, end = 0, 0, 0
     for line in (" ".join(sentence.split()) for sentence in sentences(content)) if asked else ():
         begin = max(end, whole.find(line, end))
         end = begin + len(line)
@@ -180,48 +176,48 @@ def passage(content: str, query: str = "", most: int = PASSAGE_LENGTH) -> str:
         for place in range(begin, end, step):
             if not asked.isdisjoint(stems(whole[place : min(place + step, end)])):
                 start = whole.rfind(" ", 0, place) + 1
-                held = len(asked & stems(whole[start : start + most]))
-                if held > most_held:
-                    best, most_held = start, held
+                count = len(asked & stems(whole[start : start + most]))
+                if count > best_count:
+                    best, best_count = start, count
     stretch = marked[best:].replace("\n", LINE_BREAK)
     return f"{'… ' if best else ''}{shortened(stretch, most)}"
 
 
-def listed_within(entries: Callable[[int], Sequence[str]], max_tokens: int | None) -> str:
-    """Entries of a list whose passages are as long as fits into `max_tokens`; where short ones do not fit, the first so many.
+def fit_lines(entries: Callable[[int], Sequence[str]], max_tokens: int | None) -> str:
+    """Join list entries, with the longest passages that fit into `max_tokens`; if the shortest do not fit, drop the last entries.
 
     Args:
-        entries: given the most characters of a passage, the entries.
-        max_tokens: of the whole, as `language.tokens` counts them; None for no bound.
+        entries: Returns the entries with passages of at most so many characters.
+        max_tokens: Limit of the whole text, as `language.tokens` counts; None for no limit.
     """
     if max_tokens is None:
-        return listed(entries(PASSAGE_LENGTH))
+        return join_lines(entries(PASSAGE_LENGTH))
     from memory_assets.language.tokens import count_tokens, truncate_tokens
 
     shown: Sequence[str] = ()
     for most in _PASSAGE_LENGTHS:
         shown = entries(most)
-        if count_tokens(text := listed(shown)) <= max_tokens:
+        if count_tokens(text := join_lines(shown)) <= max_tokens:
             return text
     for number in range(len(shown) - 1, 0, -1):
         left_out = f"{len(shown) - number} more do not fit into {max_tokens} tokens."
-        if count_tokens(text := listed([*shown[:number], left_out])) <= max_tokens:
+        if count_tokens(text := join_lines([*shown[:number], left_out])) <= max_tokens:
             return text
-    return truncate_tokens(listed(shown), max_tokens)
+    return truncate_tokens(join_lines(shown), max_tokens)
 
 
-def listed(entries: Iterable[str]) -> str:
-    """Entries of a list, one below the other."""
+def join_lines(entries: Iterable[str]) -> str:
+    """Join the entries of a list, one below the other."""
     return "\n".join(entries)
 
 
-def remaining(strays: Sequence[str], needed: Sequence[str], commands: Mapping[str, str]) -> list[str]:
-    """Lines that say where a text that was taken out is left.
+def describe_remains(strays: Sequence[str], needed: Sequence[str], commands: Mapping[str, str]) -> list[str]:
+    """Return lines that name the places where a removed text is left.
 
     Args:
-        strays: files that may be deleted.
-        needed: files of the stores.
-        commands: by name of another tenant what takes the text out there.
+        strays: Files that may be deleted.
+        needed: Files of the stores.
+        commands: Name of another tenant -> command that removes the text there.
     """
     return [
         *(f"Still in {path}: delete it if you do not need it." for path in strays),

@@ -1,4 +1,4 @@
-"""Back a tenant up, list and verify its backups, let old ones go, and make a tenant of a backup."""
+"""Back up a tenant, list, verify and prune its backups, and restore one."""
 
 import json
 from contextlib import suppress
@@ -14,7 +14,7 @@ from memory_assets.keeping import restoring
 from memory_assets.keeping.copying import prune, take_backup
 from memory_assets.keeping.repository import Repository, Snapshot
 from memory_assets.keeping.restoring import find_damage
-from memory_assets.operations.answers import Answer, Instant, LocalTime, View, listed
+from memory_assets.operations.answers import Answer, Instant, LocalTime, View, join_lines
 from memory_assets.settings import Settings
 from memory_assets.tenants import Tenant
 
@@ -30,13 +30,12 @@ class BackupView(View):
     memories: int
     relations: int
     files: int
-    bytes: int = Field(description="Of all that it needs in the repository, which it shares with other backups.")
-    added_bytes: int = Field(description="That it added when it was taken.")
+    bytes: int = Field(description="Size in the repository, including objects that it shares with other backups.")
+    added_bytes: int = Field(description="Size that this backup added to the repository.")
 
     def line(self, local: LocalTime) -> str:
-        """One line of a list."""
         moment = self.taken_at.astimezone(local.zone)
-        return f"{self.tenant}  {moment:%Y-%m-%d %H:%M:%S}  {counted(self.memories)}, {shown_bytes(self.bytes)}"
+        return f"{self.tenant}  {moment:%Y-%m-%d %H:%M:%S}  {counted(self.memories)}, {format_bytes(self.bytes)}"
 
 
 class BackedUp(Answer):
@@ -44,15 +43,15 @@ class BackedUp(Answer):
 
     place: str
     backup: BackupView
-    removed: list[Instant] = Field(description="When the backups were taken that retention removed.")
-    notes: list[str] = Field(description="What could not be copied.")
+    removed: list[Instant] = Field(description="Times of the backups that retention removed.")
+    notes: list[str] = Field(description="Files that could not be copied.")
 
     def text(self, local: LocalTime) -> str:
-        added = f"{shown_bytes(self.backup.added_bytes)} new" if self.backup.added_bytes else "nothing new"
+        added = f"{format_bytes(self.backup.added_bytes)} new" if self.backup.added_bytes else "nothing new"
         lines = [f"Backed up to {self.place}: {self.backup.line(local)} ({added})", *self.notes]
         if self.removed:
             lines.append(f"{counted(len(self.removed), 'old backup', 'old backups')} removed (MEMORY_BACKUP_KEEP).")
-        return listed(lines)
+        return join_lines(lines)
 
 
 class Backups(Answer):
@@ -64,7 +63,7 @@ class Backups(Answer):
     def text(self, local: LocalTime) -> str:
         if not self.backups:
             return f"No backups in {self.place}; `memory backup {quote(self.place)}` takes one."
-        return listed(each.line(local) for each in self.backups)
+        return join_lines(each.line(local) for each in self.backups)
 
 
 class VerifiedBackup(Answer):
@@ -73,9 +72,7 @@ class VerifiedBackup(Answer):
     place: str
     backup: BackupView
     damage: list[str]
-    opened: bool = Field(
-        description="Whether rows were read; without the identity only the stored bytes of an encrypted one are compared."
-    )
+    opened: bool = Field(description="Whether rows were compared; without the identity of an encrypted backup only bytes are.")
 
     @property
     def is_failure(self) -> bool:
@@ -83,40 +80,35 @@ class VerifiedBackup(Answer):
 
     def text(self, local: LocalTime) -> str:
         compared = "every row" if self.opened else "every stored byte; MEMORY_BACKUP_IDENTITY lets rows be read too"
-        return listed(self.damage) if self.damage else f"Whole: {self.backup.line(local)} (compared {compared})"
+        return join_lines(self.damage) if self.damage else f"Whole: {self.backup.line(local)} (compared {compared})"
 
 
 def backup(tenant: Tenant, place: str | None = None) -> BackedUp:
-    """Take a backup of a tenant, and remove those that retention does not keep.
+    """Take a backup of a tenant, and remove the backups that retention does not keep.
 
     Raises:
-        StoreError: something cannot be read or written; earlier backups stay whole.
+        StoreError: A store or the repository cannot be read or written; earlier backups stay whole.
     """
     repository = open_repository(tenant.settings, place)
     if Path(repository.target).is_relative_to(tenant.settings.data_dir):
-        raise InvalidInputError(
-            f"{repository.target} lies in the data folder, which is lost as a whole; name a folder elsewhere."
-        )
+        raise InvalidInputError(f"{repository.target} is in the data folder, which is lost as a whole; name a folder elsewhere.")
     tenant.must_exist()
-    tenant.state.update(_PLACES, lambda held: json.dumps(sorted({*_places(held), repository.target})).encode())
+    tenant.state.update(_PLACES, lambda content: json.dumps(sorted({*_parse_places(content), repository.target})).encode())
     snapshot = take_backup(tenant, repository)
     gone = prune(repository, tenant.name, tenant.settings.backup_keep, LocalTime.of(tenant.settings).zone)
     return BackedUp(
-        place=repository.target,
-        backup=view_backup(snapshot),
-        removed=[each.taken_at for each in gone],
-        notes=snapshot.notes,
+        place=repository.target, backup=view_backup(snapshot), removed=[each.taken_at for each in gone], notes=snapshot.notes
     )
 
 
 def list_backups(settings: Settings, place: str | None = None) -> Backups:
-    """The backups of all tenants in a place."""
+    """List the backups of all tenants in a place."""
     repository = open_repository(settings, place)
     return Backups(place=repository.target, backups=[view_backup(each) for each in repository.snapshots()])
 
 
 def verify(tenant: Tenant, place: str | None = None, as_of: datetime | None = None) -> VerifiedBackup:
-    """Compare every byte and row of a tenant's newest backup, or of that of a time, with its digests."""
+    """Compare every byte and row of a tenant's newest backup, or of the newest at `as_of`, with its digests."""
     repository = open_repository(tenant.settings, place)
     snapshot = repository.require(tenant.name, as_of)
     opened = not any(name.endswith(".age") for name in snapshot.objects) or repository.cipher.identity is not None
@@ -125,47 +117,47 @@ def verify(tenant: Tenant, place: str | None = None, as_of: datetime | None = No
 
 
 def open_repository(settings: Settings, place: str | None) -> Repository:
-    """The repository in a place, else in that of the settings."""
+    """Open the repository in a place, by default the settings' place."""
     place = place or settings.backup_to
     if not place:
-        raise InvalidInputError("Name where backups lie, such as `memory backup /media/stick`, or set MEMORY_BACKUP_TO.")
+        raise InvalidInputError("Name the place of the backups, such as `memory backup /media/stick`, or set MEMORY_BACKUP_TO.")
     return Repository.of(settings, place)
 
 
 def places_of(tenant: Tenant) -> list[str]:
-    """Where backups of a tenant were ever taken to from here, and where the settings want them."""
-    return list(dict.fromkeys([*_places(tenant.state.get(_PLACES)), *filter(None, [tenant.settings.backup_to])]))
+    """Return all places to which this tenant was ever backed up from here, and the settings' place."""
+    return list(dict.fromkeys([*_parse_places(tenant.state.get(_PLACES)), *filter(None, [tenant.settings.backup_to])]))
 
 
-def _places(held: bytes | None) -> list[str]:
+def _parse_places(content: bytes | None) -> list[str]:
     with suppress(ValueError, TypeError):  # a damaged list must not stop the next backup
-        return list(map(str, json.loads(held or b"[]")))
+        return list(map(str, json.loads(content or b"[]")))
     return []
 
 
 def view_backup(snapshot: Snapshot) -> BackupView:
-    """The view of a manifest."""
+    """Make the view of a backup's manifest."""
     rows = {name: snapshot.tables[name].rows if name in snapshot.tables else 0 for name in ("memories", "relations")}
     return BackupView.of(snapshot, files=len(snapshot.files), bytes=snapshot.stored_bytes, **rows)
 
 
-def shown_bytes(number: int) -> str:
-    """A size for a person."""
+def format_bytes(number: int) -> str:
+    """Render a size in bytes with a decimal unit."""
     power = min(len(_UNITS) - 1, (len(str(number)) - 1) // 3)
     return f"{number / 1000**power:.{min(power, 1)}f} {_UNITS[power]}"
 
 
 class RestoredBackup(Answer):
-    """A tenant that was made of a backup."""
+    """A tenant that was restored from a backup."""
 
     tenant: str
     backup: BackupView
-    memories: int = Field(description="That were written, each compared with what was backed up.")
+    memories: int = Field(description="Restored memories, each compared with the backup.")
     relations: int
     files: int
-    erased: int = Field(description="Memories that stay out, because their text was erased since the backup.")
-    damaged: list[str] = Field(description="What could not be read and was left out.")
-    outside: list[Path] = Field(description="Files that were written outside of the data folder.")
+    erased: int = Field(description="Memories left out, because their text was erased since the backup.")
+    damaged: list[str] = Field(description="Parts that could not be read and were left out.")
+    outside: list[Path] = Field(description="Files that were written outside the data folder.")
 
     @property
     def is_failure(self) -> bool:
@@ -179,7 +171,7 @@ class RestoredBackup(Answer):
             lines.append(f"{counted(self.erased)} left out, erased since.")
         lines += [f"Left out: {each}" for each in self.damaged]
         lines += [f"Written: {path}" for path in self.outside]
-        return listed([*lines, f"`memory run --tenant {self.tenant}` builds the graph and the scores again."])
+        return join_lines([*lines, f"`memory run --tenant {self.tenant}` builds the graph and the scores again."])
 
 
 def restore_backup(
@@ -191,9 +183,9 @@ def restore_backup(
     skip_damaged: bool = False,
     with_settings: bool = False,
 ) -> RestoredBackup:
-    """Make a tenant of the newest backup of `source` at or before `as_of`, as `keeping.restoring` does it.
+    """Restore a tenant from the newest backup of the tenant `source` at or before `as_of`; see `keeping.restoring`.
 
-    Without `source`, the backup is the tenant's own, or that of the only tenant there.
+    `source` defaults to the tenant itself, or to the only tenant in the repository.
     """
     repository = open_repository(tenant.settings, place)
     there = repository.tenants()

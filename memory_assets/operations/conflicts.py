@@ -1,4 +1,4 @@
-"""Memories that contradict each other and are both held to be true, and the decision that both hold."""
+"""List memories that contradict each other, and decide that both hold."""
 
 from datetime import datetime
 from typing import Annotated, Any
@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from memory_assets.models import RelationType, State
-from memory_assets.operations.answers import Answer, LocalTime, MemoryView, View, listed
+from memory_assets.operations.answers import Answer, LocalTime, MemoryView, View, join_lines
 from memory_assets.operations.fields import Reference
 from memory_assets.operations.given import find_memory
 from memory_assets.operations.relate import Relation, relate
@@ -20,19 +20,18 @@ GROUP BY ALL ORDER BY max(confidence) DESC, source_id, target_id
 
 
 class ConflictView(View):
-    """Two memories, the older first."""
+    """Two active memories that contradict each other."""
 
     older: MemoryView
     newer: MemoryView
-    differs: str = Field(description="What differs, or the sentence that says so.")
+    differs: str = Field(description="The difference, or the sentence that states it.")
 
     def entry(self, local: LocalTime, lead: str) -> str:
-        """Both memories and what differs."""
-        return listed([f"{lead}{self.differs}", self.older.entry(local, "   "), self.newer.entry(local, "   ")])
+        return join_lines([f"{lead}{self.differs}", self.older.entry(local, "   "), self.newer.entry(local, "   ")])
 
 
 class Conflicts(Answer):
-    """What is undecided, the surest first."""
+    """Undecided conflicts, the surest first."""
 
     conflicts: list[ConflictView]
     count: int
@@ -45,13 +44,13 @@ class Conflicts(Answer):
         lines.append(f"The newer one holds: {local.program}supersede {first.older.id} {first.newer.id}")
         lines.append(f"Both hold: {local.program}conflicts --both-hold {first.older.id} {first.newer.id}")
         lines.append("One is wrong: forget it.")
-        return listed(lines)
+        return join_lines(lines)
 
 
 def conflicts(tenant: Tenant, reference: Annotated[Reference | None, Field(alias="memory_id")] = None) -> Conflicts:
-    """Memories that contradict each other and are both held to be true, as of the last build of the graph; those of one, if it is given.
+    """List pairs of active memories that contradict each other, as of the last `memory run`; of one memory if it is given.
 
-    A relation that somebody stated between two memories since then decides about them.
+    A relation that somebody has stated between the two decides the conflict.
     """
     number = find_memory(tenant, reference).id if reference is not None else None
     if not tenant.catalog.exists:
@@ -84,6 +83,6 @@ def decide_both_hold(
     seen: datetime | None = None,
     seen_other: datetime | None = None,
 ) -> Relation:
-    """Decide that two memories do not contradict each other. It is a stated relation, which every run keeps and `undo` takes back."""
+    """Decide that both of two memories hold. This states a relation, which every run keeps and `undo` takes back."""
     options: dict[str, Any] = {"stated_by": stated_by, "seen": seen, "seen_target": seen_other}
     return relate(tenant, one, RelationType.RELATES_TO, other, note="both hold", **options)

@@ -1,4 +1,4 @@
-"""The sleep cycles, now: decay, creative, cluster and forget; each can also only say what it would do."""
+"""Run a sleep cycle now: decay, creative, cluster or forget. `dry_run` only reports what it would do."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -11,27 +11,25 @@ from memory_assets.graph.clusters import ClusterOutcome, find_clusters
 from memory_assets.graph.creative import CreativeOutcome, find_links
 from memory_assets.graph.decided_names import read_spellings
 from memory_assets.graph.edges import refresh_graph
-from memory_assets.graph.forgetting import forget
+from memory_assets.graph.forgetting import forget as forget_memories
 from memory_assets.graph.relevance import RelevanceOutcome, decay_cycle
 from memory_assets.learn.briefing import renew_brief
-from memory_assets.operations.answers import Answer, Instant, LocalTime, View, listed, name_of
+from memory_assets.operations.answers import Answer, Instant, LocalTime, View, join_lines, name_of
 from memory_assets.tana.freshness import store_activity
 from memory_assets.tenants import Tenant
 
 _SHOWN = 20
-"""Entries that a text form lists; the JSON form has all."""
+"""Entries that the text form lists; the JSON form has all."""
 _BAR = 40
-"""Characters of a bar that stands for all memories."""
+"""Characters of the bar for all memories."""
 
 
 class _Cycle(Answer):
-    """What a cycle did, or with `dry_run` would do."""
-
     dry_run: bool
 
 
 class Decayed(_Cycle, RelevanceOutcome):
-    """Every memory's relevance as of now."""
+    """Statistics of the memories' new relevance."""
 
     archive_threshold: float
     grace_days: float
@@ -41,27 +39,27 @@ class Decayed(_Cycle, RelevanceOutcome):
         lines = [
             f"{counted(self.scored)} scored, {self.written} scores {would}, {len(self.woken)} back from the archive",
             f"{self.below_archive} lie below the archive threshold of {self.archive_threshold:g}"
-            f"{_kept(self.protected, self.recent, self.grace_days)}",
+            f"{_explain_kept(self.protected, self.recent, self.grace_days)}",
         ]
         for low, count in enumerate(self.histogram):
             bar = "█" * round(_BAR * count / max(1, self.scored))
             lines.append(f"  {low / 10:.1f} to {(low + 1) / 10:.1f}  {count:>6}  {bar}".rstrip())
-        return listed(lines)
+        return join_lines(lines)
 
 
 class Linked(_Cycle, CreativeOutcome):
-    """Edges between similar memories that no edge connected."""
+    """New edges between similar memories that no edge connected."""
 
     def text(self, local: LocalTime) -> str:
         verb = "would be connected" if self.dry_run else "connected"
         drawn = f"{self.week}: {counted(self.sampled)} drawn, {self.compared} close neighbours, {len(self.links)} {verb}"
-        return _first(
+        return _list_first(
             drawn, [f"  {each.similarity:.2f}  {each.source_label}  {each.type}  {each.target_label}" for each in self.links]
         )
 
 
 class Clustered(_Cycle, ClusterOutcome):
-    """The dense groups of memories."""
+    """Clusters of similar memories."""
 
     def text(self, local: LocalTime) -> str:
         counts = (
@@ -69,11 +67,11 @@ class Clustered(_Cycle, ClusterOutcome):
             f"{self.founded} new, {self.dissolved} dissolved{' (nothing written)' if self.dry_run else ''}"
         )
         entries = [f"\n{each.label} · {len(each.members)} members · {each.id}\n  {each.summary}" for each in self.clusters]
-        return _first(counts, entries)
+        return _list_first(counts, entries)
 
 
 class LeavingMemory(View):
-    """A memory of low relevance."""
+    """A memory that leaves recall."""
 
     id: int
     title: str
@@ -82,19 +80,19 @@ class LeavingMemory(View):
     relevance: float
 
 
-class Cleaned(_Cycle):
-    """What left recall, the least relevant first."""
+class Forgotten(_Cycle):
+    """The memories that left recall, the least relevant first."""
 
-    held_back: bool = Field(description="Whether nothing was done, or would be, because too many would have gone.")
-    at_most: float = Field(description="The share of active memories that may go unasked.")
+    held_back: bool = Field(description="Whether nothing was (or would be) done, because too many would leave.")
+    at_most: float = Field(description="The share of active memories that may leave without confirmation.")
     scored: int
     active: int = Field(description="Memories that were in recall before.")
     protected: int = Field(description="Active ones below the archive threshold that stay because they are protected.")
-    recent: int = Field(description="Active ones below it that stay because of a sign of life within the days of grace.")
+    recent: int = Field(description="Active ones below it that stay because of a sign of life within the grace days.")
     grace_days: float
     archived: tuple[LeavingMemory, ...]
     deleted: tuple[LeavingMemory, ...]
-    file: str | None = Field(description="Where deleted ones were written to.")
+    file: str | None = Field(description="File that keeps the deleted memories.")
 
     @property
     def is_failure(self) -> bool:
@@ -104,17 +102,17 @@ class Cleaned(_Cycle):
         would = "would be " if self.dry_run or self.held_back else ""
         counts = (
             f"{counted(self.scored)} scored, {len(self.archived)} {would}archived, {len(self.deleted)} {would}deleted"
-            f"{_kept(self.protected, self.recent, self.grace_days)}"
+            f"{_explain_kept(self.protected, self.recent, self.grace_days)}"
         )
         entries = [
             f"  {each.relevance:.3f}  {each.id}  {each.created_at.astimezone(local.zone):%Y-%m-%d}  {each.name}"
             for each in (*self.deleted, *self.archived)
         ]
-        return listed([_first(counts, entries), *self._what_next(local)])
+        return join_lines([_list_first(counts, entries), *self._what_next(local)])
 
     def _what_next(self, local: LocalTime) -> Sequence[str]:
         if self.file:
-            return [f"What was deleted is kept in {self.file}; `memory import {quote(str(self.file))}` takes it back."]
+            return [f"{self.file} keeps the deleted memories; `memory import {quote(str(self.file))}` brings them back."]
         if self.held_back:
             nothing = f"nothing {'would be' if self.dry_run else 'was'} done"
             share = f"{self.at_most:.0%} of the {self.active} active memories"
@@ -126,10 +124,10 @@ class Cleaned(_Cycle):
 
 
 def decay(tenant: Tenant, *, dry_run: bool = False) -> Decayed:
-    """Score every memory as of now; archived ones that matter again come back.
+    """Score every memory as of now, and return archived ones that became relevant again to recall.
 
     Raises:
-        StoreError: a store cannot be read or written; finished commits stay.
+        StoreError: A store cannot be read or written; finished commits stay.
     """
     if not dry_run:
         _refresh_graph(tenant)
@@ -147,21 +145,21 @@ def creative(tenant: Tenant, *, dry_run: bool = False) -> Linked:
 
 
 def cluster(tenant: Tenant, *, dry_run: bool = False) -> Clustered:
-    """Make patterns with a summary of dense groups of memories."""
+    """Cluster similar memories into patterns, each with a summary."""
     return Clustered.of(find_clusters(tenant, datetime.now(UTC), dry_run=dry_run), dry_run=dry_run)
 
 
-def clean(tenant: Tenant, *, dry_run: bool = False, however_many: bool = False) -> Cleaned:
+def forget(tenant: Tenant, *, dry_run: bool = False, however_many: bool = False) -> Forgotten:
     """Archive memories of low relevance; delete them only if the settings say so.
 
-    With `dry_run` nothing changes. `however_many` says that a person has seen how many would go, and lets them.
+    With `dry_run` nothing changes. `however_many` confirms that more than `forget_at_most` may leave.
 
     Raises:
-        StoreError: a store cannot be read or written; finished commits stay.
+        StoreError: A store cannot be read or written; finished commits stay.
     """
     if not dry_run:
         _refresh_graph(tenant)
-    outcome = forget(tenant, datetime.now(UTC), dry_run=dry_run, however_many=however_many)
+    outcome = forget_memories(tenant, datetime.now(UTC), dry_run=dry_run, however_many=however_many)
     if not (dry_run or outcome.held_back):
         renew_brief(tenant)
     archived, deleted = (
@@ -169,7 +167,7 @@ def clean(tenant: Tenant, *, dry_run: bool = False, however_many: bool = False) 
         for leaving in (outcome.archived, outcome.deleted)
     )
     settings = tenant.settings
-    return Cleaned.of(
+    return Forgotten.of(
         outcome,
         dry_run=dry_run,
         at_most=settings.forget_at_most,
@@ -180,19 +178,17 @@ def clean(tenant: Tenant, *, dry_run: bool = False, however_many: bool = False) 
 
 
 def _refresh_graph(tenant: Tenant) -> None:
-    """Connect memories that were stored since the last run, so that they do not look isolated."""
+    """Connect the memories stored since the last run, so that they do not count as isolated."""
     refresh_graph(tenant.catalog, tenant.memories, tenant.relations, read_spellings(tenant))
 
 
-def _kept(protected: int, recent: int, grace_days: float) -> str:
-    """Why fewer are forgotten than lie below the threshold."""
+def _explain_kept(protected: int, recent: int, grace_days: float) -> str:
     reasons = [f"{protected} are protected"] * bool(protected) + [
         f"{recent} showed a sign of life within {grace_days:g} days"
     ] * bool(recent)
     return f"; of those below the threshold, {' and '.join(reasons)}, so they stay" if reasons else ""
 
 
-def _first(head: str, entries: Sequence[str]) -> str:
-    """`head`, and below it the entries that there is room for."""
+def _list_first(head: str, entries: Sequence[str]) -> str:
     more = [f"  and {len(entries) - _SHOWN} more; --json lists all"] if len(entries) > _SHOWN else []
-    return listed([head, *entries[:_SHOWN], *more])
+    return join_lines([head, *entries[:_SHOWN], *more])

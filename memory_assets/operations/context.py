@@ -1,4 +1,4 @@
-"""Everything relevant about a topic, within a budget of tokens."""
+"""Assemble a document of everything relevant about some topics, within a budget of tokens."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -26,13 +26,13 @@ Format = Literal["markdown", "json"]
 MOST_TOPICS = 10
 LONGEST_TOPIC = 2_000
 _PATIENCE = 1.0
-"""Seconds to wait for a sign of life of Tana."""
-_MOST_LEFT_OUT = 50
-"""Of a kind."""
+"""Seconds to wait for Tana's health check."""
+_MOST_EXPLAINED = 50
+"""At most so many nodes are explained for each reason."""
 
 
 class FoundNode(View):
-    """A memory, a name, a pattern or a node of Tana that was found, and how much of it the document tells."""
+    """A memory, name, pattern or Tana node that was found, and how much of it the document contains."""
 
     id: str
     name: str
@@ -41,27 +41,27 @@ class FoundNode(View):
     score: float | None
     """None if it was left out before it was scored."""
     distance: int | None
-    """Links from what the topic names."""
+    """Links from the nodes that the topic names."""
     section: str
-    """The heading below which it stands; empty if it was left out before."""
+    """The heading above it; empty if it was left out before."""
     why: tuple[str, ...]
-    """The way that leads to it, and what speaks against it; nothing for what a search found."""
+    """The path that leads to it, and reasons against it; empty for hits of a search."""
     told: Literal["text", "name", "not"]
     reason: str
-    """Why not more of it is told; empty where its text is, and if nobody asked to explain it."""
+    """Why its text is left out; empty if it is not, and without `explain`."""
 
 
 class AssembledContext(Answer):
-    """A document about some topics, ready to be read by an assistant."""
+    """A document about some topics, for an assistant."""
 
     document: str
-    """Markdown or one JSON object; the same bytes whichever face it is asked through."""
+    """Markdown or one JSON object, byte for byte the same over the command line, HTTP and MCP."""
     tokens: int
     warnings: tuple[str, ...]
     warned: bool
-    """Whether the document itself holds the warnings."""
+    """Whether the document itself contains the warnings."""
     found: tuple[FoundNode, ...] = Field(default=(), exclude=True)
-    """All that was found, in the order of relevance, told or not; not part of the JSON."""
+    """All nodes that were found, the most relevant first, in the document or not; not part of the JSON."""
 
     def text(self, local: LocalTime) -> str:
         return self.document
@@ -79,17 +79,17 @@ def context(
     lens: Name = "general",
     form: Annotated[Format, Field(alias="format")] = "markdown",
     include_fields: bool = True,
-    history: Annotated[bool, Field(description="Older versions of what holds now, too.")] = False,
-    offline: Annotated[bool, Field(description="Tana is told as it was last read.")] = False,
+    history: Annotated[bool, Field(description="Include older versions.")] = False,
+    offline: Annotated[bool, Field(description="Use the last reading of Tana.")] = False,
     explain: bool = False,
 ) -> AssembledContext:
-    """Everything relevant about some topics within a budget of tokens: Markdown, or a JSON object.
+    """Return everything relevant about some topics within a budget of tokens, as Markdown or a JSON object.
 
-    `depth` counts the links that are walked. `max_tokens` bounds the whole document; below 500 it holds names and types alone.
-    With `explain` the answer says why a text is not told, and names what was left out before.
+    `depth` is the number of links to follow. `max_tokens` limits the whole document; below 500 it lists only names and types. With
+    `explain`, the answer says why texts are left out.
     """
-    request = Request(_checked(topics), depth, max_tokens, choose_lens(lens), include_fields, history)
-    reader = _reader(tenant, request.topics, offline=offline)
+    request = Request(_check_topics(topics), depth, max_tokens, choose_lens(lens), include_fields, history)
+    reader = _open_reader(tenant, request.topics, offline=offline)
     found = replace(assemble(reader, request), zone=LocalTime.of(tenant.settings).zone)
     document = Json(found) if form == "json" else Markdown(found)
     fitted = fit(document, max_tokens)
@@ -98,13 +98,13 @@ def context(
         tokens=fitted.tokens,
         warnings=tuple(list_warnings(found)),
         warned=fitted.framed,
-        found=tuple(_view(each, document, fitted, explain=explain) for each in found.nodes)
-        + (_left_out(reader, found) if explain else ()),
+        found=tuple(_view_node(each, document, fitted, explain=explain) for each in found.nodes)
+        + (_find_left_out(reader, found) if explain else ()),
     )
 
 
-def _left_out(reader: StoreReader, found: Context) -> tuple[FoundNode, ...]:
-    """What says the same as another text, is superseded, or is left out by the lens."""
+def _find_left_out(reader: StoreReader, found: Context) -> tuple[FoundNode, ...]:
+    """Return the nodes left out before scoring: duplicates, superseded ones, and those that the lens does not follow."""
     told = {ranked.node.id: ranked.node for ranked in found.nodes}
     left: dict[str, FoundNode] = {}
 
@@ -116,20 +116,20 @@ def _left_out(reader: StoreReader, found: Context) -> tuple[FoundNode, ...]:
         return quoting.name(told[number].name) if number in told else f"id {number}"
 
     repeating = reader.same | dict(found.repeating)
-    for number, node in reader.nodes(list(repeating)[:_MOST_LEFT_OUT]).items():
+    for number, node in reader.nodes(list(repeating)[:_MOST_EXPLAINED]).items():
         if node.id not in told:
             leave(node, f"said by {called(repeating[number])}")
     for number, versions in reader.history(list(told)).items():
         for version in versions:
             leave(version, f"superseded by {called(number)}")
-    for node in reader.nodes(list(found.unfollowed)[:_MOST_LEFT_OUT]).values():
+    for node in reader.nodes(list(found.unfollowed)[:_MOST_EXPLAINED]).values():
         leave(node, f"the lens {found.request.lens.name} does not follow {found.unfollowed[node.id]}")
     return tuple(left.values())
 
 
-def _view(ranked: Ranked, document: Document, fitted: Fitted, *, explain: bool) -> FoundNode:
+def _view_node(ranked: Ranked, document: Document, fitted: Fitted, *, explain: bool) -> FoundNode:
     node = ranked.node
-    how: Literal["text", "name", "not"] = "text" if node.id in fitted.told else "name" if node.id in fitted.named else "not"
+    how: Literal["text", "name", "not"] = "text" if node.id in fitted.texts else "name" if node.id in fitted.named else "not"
     return FoundNode(
         id=node.id,
         name=node.name,
@@ -144,10 +144,11 @@ def _view(ranked: Ranked, document: Document, fitted: Fitted, *, explain: bool) 
     )
 
 
-def _reader(tenant: Tenant, topics: Sequence[str], *, offline: bool) -> StoreReader:
-    """The store, with what is known of Tana; if the settings have its token and are this tenant's, it is first asked about the topics.
+def _open_reader(tenant: Tenant, topics: Sequence[str], *, offline: bool) -> StoreReader:
+    """Return a reader of the store and of what is known of Tana.
 
-    The answers go into the catalog. Before there is a tenant Tana is not asked, as reading creates nothing.
+    If the tenant has the sources and Tana's token is set or Tana was read before, Tana is first asked about the topics, and its answers
+    go into the catalog. A tenant that does not exist yet asks nothing, because reading must not create it.
     """
     warnings = []
     is_live = False
@@ -156,7 +157,7 @@ def _reader(tenant: Tenant, topics: Sequence[str], *, offline: bool) -> StoreRea
         try:
             client = TanaClient.open(tenant.settings)
             if not tenant.exists:
-                warnings.append("Tana is not asked before anything is remembered; `memory run` takes in what there is.")
+                warnings.append("Tana was not asked, because nothing is remembered yet; run `memory run`.")
             elif is_live := client.health(timeout=_PATIENCE):
                 read_about(tenant, client, topics)
             else:
@@ -174,7 +175,7 @@ def _knows_tana(reader: StoreReader) -> bool:
     return reader.catalog.tana.table.num_rows > 0
 
 
-def _checked(topics: Sequence[str]) -> tuple[str, ...]:
+def _check_topics(topics: Sequence[str]) -> tuple[str, ...]:
     if not 1 <= len(topics) <= MOST_TOPICS:
         raise InvalidInputError(f"{len(topics)} topics were given; give 1 to {MOST_TOPICS}.")
     for topic in topics:
@@ -187,5 +188,5 @@ def _checked(topics: Sequence[str]) -> tuple[str, ...]:
 
 
 def list_lenses() -> dict[str, str]:
-    """Name -> description of the lenses that there are."""
+    """Return the names of all lenses and their descriptions."""
     return {name: lens.description for name, lens in known_lenses().items()}

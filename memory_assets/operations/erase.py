@@ -1,4 +1,4 @@
-"""Erase memories: their texts leave every file of the data folder, and no source brings them back."""
+"""Erase memories: remove their texts from every file of the data folder, and keep sources from bringing them back."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -13,7 +13,7 @@ from memory_assets.errors import InvalidInputError, MemoryAssetsError, NotFoundE
 from memory_assets.keeping import erasing
 from memory_assets.language.validation import is_blank
 from memory_assets.models import Memory, Source, State
-from memory_assets.operations.answers import Answer, Instant, LocalTime, View, listed, name_of, remaining
+from memory_assets.operations.answers import Answer, Instant, LocalTime, View, describe_remains, join_lines, name_of
 from memory_assets.operations.backup import open_repository, places_of
 from memory_assets.operations.fields import Moment, Query, Reference
 from memory_assets.operations.given import digits_of, find_memory
@@ -27,7 +27,7 @@ _MOST_LISTED = 20
 
 
 class ErasedMemory(View):
-    """One memory that is erased, or would be."""
+    """A memory that was erased, or would be."""
 
     id: int
     name: str = Field(description="Its title, or how it begins; empty once it is erased.")
@@ -39,21 +39,23 @@ class OtherTenantView(View):
     """Another tenant that still has the text."""
 
     name: str
-    ids: list[int] = Field(description="Its memories that say it.")
+    ids: list[int] = Field(description="Its memories with the text.")
 
 
 class Erased(Answer):
     """What an erasure did, or would do."""
 
-    done: bool = Field(description="Whether it was done; otherwise this is what would be.")
-    memories: list[ErasedMemory] = Field(description="With earlier versions, and all that say exactly the same.")
-    files: list[str] = Field(description="Files of others that still say it; `memory run` does not take it in again.")
-    nodes: list[str] = Field(description="Nodes in Tana that mirror it.")
+    done: bool = Field(description="Whether the memories were erased; otherwise this is a preview.")
+    memories: list[ErasedMemory] = Field(description="Including earlier versions, and all memories with exactly the same text.")
+    files: list[str] = Field(description="Source files that still contain the text; `memory run` does not take it in again.")
+    nodes: list[str] = Field(description="Nodes in Tana that mirror the memories.")
     trashed: bool = Field(description="Whether those nodes were moved to Tana's trash.")
-    backups: list[str] = Field(description="Backups that still hold it, and places that could not be looked at.")
-    remains: list[str] = Field(description="Files of the data folder that still hold some of the text, and that no store needs.")
-    needed: list[str] = Field(description="Files that still hold some of the text, and that the program needs.")
-    others: list[OtherTenantView] = Field(description="Tenants whose memories still say it; told on the machine itself alone.")
+    backups: list[str] = Field(description="Backups that still contain a memory, and places that could not be read.")
+    remains: list[str] = Field(
+        description="Files of the data folder that still contain some of the text and that no store needs."
+    )
+    needed: list[str] = Field(description="Files that still contain some of the text and that the program needs.")
+    others: list[OtherTenantView] = Field(description="Other tenants with the text; given only on the machine itself.")
 
     def text(self, local: LocalTime) -> str:
         lines = [f"{counted(len(self.memories))} {'erased' if self.done else 'to erase'}"]
@@ -65,14 +67,14 @@ class Erased(Answer):
         lines += [f"{verb}: node {node}" for node in self.nodes]
         lines += [f"Still in the backup {each}" for each in self.backups]
         commands = {other.name: f"memory erase {' '.join(map(str, other.ids))} --tenant {other.name}" for other in self.others}
-        lines += remaining(self.remains, self.needed, commands)
+        lines += describe_remains(self.remains, self.needed, commands)
         if self.done:
             lines.append("`memory run` builds the graph again.")
-        return listed(lines)
+        return join_lines(lines)
 
 
 class Allowed(Answer):
-    """Erased texts that may come back."""
+    """Result of lifting the ban on erased texts."""
 
     memories: int
 
@@ -84,27 +86,27 @@ def erase(
     tenant: Tenant,
     ids: Annotated[Sequence[Reference], Field(max_length=1_000, description="These, with those that the rest fits.")] = (),
     *,
-    matching: Annotated[Query, Field(description="All whose text or title holds this, in any casing.")] = "",
-    source: Annotated[Annotated[Source, Field(strict=False)] | None, Field(description="All that came from there.")] = None,
-    before: Annotated[Moment | None, Field(description="All created before.")] = None,
-    confirm: Annotated[bool, Field(description="Whether to erase; otherwise the answer shows what would go.")] = False,
+    matching: Annotated[Query, Field(description="All whose text or title contains this, in any case.")] = "",
+    source: Annotated[Annotated[Source, Field(strict=False)] | None, Field(description="All from this source.")] = None,
+    before: Annotated[Moment | None, Field(description="All created before this time.")] = None,
+    confirm: Annotated[bool, Field(description="Erase; otherwise only show what would go.")] = False,
     trash_in_tana: bool = False,
     of_machine: bool = False,
 ) -> Erased:
-    """Remove memories for good, so that no file holds their texts; without `confirm`, show what would go.
+    """Erase memories for good, so that no file contains their texts; without `confirm`, show which would go.
 
-    Those of `ids` go, and those that all other conditions fit, with their earlier versions and all that say the same. It can be run
-    again after a kill: a memory that was begun is found by its id. `trash_in_tana` moves the nodes that mirror them. `of_machine` tells
-    of other tenants that have the text.
+    Erases the memories of `ids` and those that meet all other conditions, with their earlier versions and all with the same text. After
+    an interruption run it again: an unfinished memory is found by its id. `trash_in_tana` moves the nodes that mirror the memories to
+    the trash. `of_machine` also names other tenants that have the text.
 
     Raises:
-        StoreError: a store cannot be read or written; running it again ends it.
+        StoreError: A store cannot be read or written; run it again to finish.
     """
-    memories = _chosen(tenant, ids, matching, source, before)
-    answer = _answer(tenant, memories, done=confirm)
+    memories = _find_chosen(tenant, ids, matching, source, before)
+    answer = _preview(tenant, memories, done=confirm)
     if not confirm:
         return answer
-    trashed = trash_in_tana and _trash(tenant, answer.nodes)  # first: a killed erasure may not know the nodes any more
+    trashed = trash_in_tana and _trash_nodes(tenant, answer.nodes)  # first: after an interruption the nodes may be unknown
     left = erasing.erase(tenant, memories, of_machine=of_machine)
     unsaid = [path for other in left.others if not other.ids for path in other.files]
     return answer.model_copy(
@@ -118,7 +120,7 @@ def erase(
 
 
 def allow_again(tenant: Tenant, ids: Sequence[str]) -> Allowed:
-    """Let the texts of erased memories come back."""
+    """Allow the texts of erased memories to be stored again."""
     try:
         lifted = erasing.allow_again(tenant, map(int, map(digits_of, ids)))
     except ValueError:
@@ -128,7 +130,7 @@ def allow_again(tenant: Tenant, ids: Sequence[str]) -> Allowed:
     return Allowed(memories=lifted)
 
 
-def _chosen(
+def _find_chosen(
     tenant: Tenant, references: Sequence[str | int], matching: str, source: Source | None, before: datetime | None
 ) -> list[Memory]:
     unfinished = {each.id for each in Tombstones(tenant.state).all if not each.finished}
@@ -154,7 +156,7 @@ def _chosen(
     return memories
 
 
-def _answer(tenant: Tenant, memories: list[Memory], *, done: bool) -> Erased:
+def _preview(tenant: Tenant, memories: list[Memory], *, done: bool) -> Erased:
     paths = (memory.metadata.get("path") or memory.metadata.get("original_path") for memory in memories if memory.source_key)
     return Erased(
         done=done,
@@ -162,14 +164,14 @@ def _answer(tenant: Tenant, memories: list[Memory], *, done: bool) -> Erased:
         files=list(dict.fromkeys(str(path) for path in paths if path and Path(path).exists())),
         nodes=list(erasing.mirroring_nodes(tenant, memories).values()),
         trashed=False,
-        backups=_backups(tenant, [memory.id for memory in memories]),
+        backups=_find_backups(tenant, [memory.id for memory in memories]),
         remains=[],
         needed=[],
         others=[],
     )
 
 
-def _backups(tenant: Tenant, ids: list[int]) -> list[str]:
+def _find_backups(tenant: Tenant, ids: list[int]) -> list[str]:
     found: list[str] = []
     for place in places_of(tenant):
         try:
@@ -182,8 +184,8 @@ def _backups(tenant: Tenant, ids: list[int]) -> list[str]:
     return found
 
 
-def _trash(tenant: Tenant, nodes: Sequence[str]) -> bool:
-    """Move nodes to Tana's trash; False where Tana cannot be asked."""
+def _trash_nodes(tenant: Tenant, nodes: Sequence[str]) -> bool:
+    """Move nodes to Tana's trash; return False if there are none or Tana does not answer."""
     with suppress(MemoryAssetsError):
         client = TanaClient.open(tenant.settings)
         for node in nodes:

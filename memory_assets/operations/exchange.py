@@ -1,4 +1,4 @@
-"""Write memories as JSON Lines, and take in what `memory export` or another program wrote so."""
+"""Export memories as JSON Lines, and import such lines from `memory export` or another program."""
 
 import json
 import os
@@ -19,8 +19,8 @@ from memory_assets.language.secrets import mask
 from memory_assets.language.validation import validate_memory
 from memory_assets.models import MAX_IMPORTED_LENGTH, REVISES, Memory, NewMemory, RelationType, SecretPolicy, Source, State
 from memory_assets.operations.answers import Answer, LocalTime
-from memory_assets.operations.changes import changed_at, last_change, note_change
-from memory_assets.sources.dating import lies_ahead
+from memory_assets.operations.changes import changed_at, last_change, record_change
+from memory_assets.sources.dating import is_in_future
 from memory_assets.sources.files import RefusedFileError, open_regular
 from memory_assets.stores.files import writing
 from memory_assets.stores.memories import SUPERSEDABLE
@@ -31,7 +31,7 @@ from memory_assets.tenants import Tenant
 
 
 class Exported(Answer):
-    """A file that was written."""
+    """The file that an export wrote."""
 
     file: Path
     memories: int
@@ -41,11 +41,11 @@ class Exported(Answer):
 
 
 def export(tenant: Tenant, file: Path) -> Exported:
-    """Write all memories to `file`, one a line, as the store holds them and not by time, a batch in memory at once.
+    """Write all memories to `file`, one a line, in the store's order; only one batch is in RAM at a time.
 
     Raises:
-        StoreError: the memories cannot be read; the old file stays.
-        OSError: the file cannot be written; the old one stays.
+        StoreError: The memories cannot be read; the old file stays.
+        OSError: The file cannot be written; the old one stays.
     """
     written = 0
     with writing(file) as lines:
@@ -56,11 +56,11 @@ def export(tenant: Tenant, file: Path) -> Exported:
     return Exported(file=file.absolute(), memories=written)
 
 
-def exported_lines(tenant: Tenant) -> Iterator[str]:
-    """All memories as JSON Lines, a batch at a time; then the ids of those that were erased.
+def export_lines(tenant: Tenant) -> Iterator[str]:
+    """Yield all memories as JSON Lines, a batch at a time, then the ids of erased ones.
 
     Raises:
-        StoreError: the memories cannot be read; the lines given before are whole.
+        StoreError: The memories cannot be read; the lines before are whole.
     """
     yield from _memory_lines(tenant)
     yield from _erased_lines(tenant)
@@ -79,20 +79,20 @@ def _erased_lines(tenant: Tenant) -> Iterator[str]:
 
 
 class Imported(Answer):
-    """How many lines were taken in."""
+    """Counts of an import's lines."""
 
     added: int
     updated: int
     unchanged: int
     refused: int
     erased: int = 0
-    """Left out, because their texts were erased."""
+    """Left out, because their texts were erased here."""
     removed: int = 0
-    """Erased, because they were erased where the lines come from."""
+    """Erased here, because they were erased at the lines' origin."""
     repeated: int = 0
     """Left out, because a later line gives the same memory."""
     retired: int = 0
-    """Taken out of recall, because they were forgotten or superseded where the lines come from."""
+    """Taken out of recall, because they were forgotten or superseded at the lines' origin."""
 
     def text(self, local: LocalTime) -> str:
         left_out = f", {self.erased} left out (erased before)" if self.erased else ""
@@ -106,8 +106,6 @@ class Imported(Answer):
 
 
 class _Relation(BaseModel):
-    """A relation that was stated from the memory of a line."""
-
     target_id: int
     type: RelationType
     confidence: float = Field(1.0, ge=0, le=1)
@@ -126,8 +124,8 @@ _OUT = (State.FORGOTTEN, State.SUPERSEDED)
 _DERIVED = frozenset({"active", "actions", "entities", "pipeline", "updated_at"})
 
 
-def _memory_of(line: dict[str, Any]) -> NewMemory:
-    """A line as a memory to be: an id that is no integer becomes its external id, and what no field knows goes to `metadata`."""
+def _parse_memory(line: dict[str, Any]) -> NewMemory:
+    """Parse a line. An id that is no integer becomes the external id; unknown fields go to `metadata`."""
     named = {field.name for field in fields(NewMemory)}
     known = {name: value for name, value in line.items() if name in named and value is not None}
     unknown = {name: value for name, value in line.items() if name not in named | _DERIVED | {"relations"}}
@@ -145,7 +143,7 @@ def _memory_of(line: dict[str, Any]) -> NewMemory:
     created = memory.created_at
     if created and created.tzinfo is None:
         created = created.replace(tzinfo=UTC)
-    if created and lies_ahead(created) and "pipeline" not in line:  # what was exported here has its time from here
+    if created and is_in_future(created) and "pipeline" not in line:  # an export's times come from this program
         raise InvalidInputError(f"created_at: {created:%Y-%m-%d} lies in the future; give a time up to now")
     memory = replace(memory, created_at=created, metadata=memory.metadata | unknown)
     validate_memory(memory, MAX_IMPORTED_LENGTH)
@@ -154,7 +152,7 @@ def _memory_of(line: dict[str, Any]) -> NewMemory:
 
 @contextmanager
 def open_lines(file: Path) -> Iterator[BinaryIO]:
-    """A file or pipe of lines to be imported, `-` for standard input; raises InvalidInputError if it cannot be read."""
+    """Open a file, a pipe or `-` (standard input) for import; raise InvalidInputError if it cannot be read."""
     if str(file) == "-":
         yield sys.stdin.buffer
         return
@@ -174,18 +172,22 @@ def import_lines(
     on_fault: Callable[[str], None],
     on_progress: Callable[[int, int], None],
 ) -> Imported:
-    """Take in the memories of a JSON Lines file. An id that is already there is updated, so an import can be run again.
+    """Import the memories of a JSON Lines file. A known id is updated, so an import can be repeated.
 
-    What was forgotten or superseded where `memory export` wrote the lines, after somebody last changed it here, leaves recall here,
-    too. Nothing comes back into recall, except what a version replaced that was taken back there. What a file here says now stays as
-    it says it; it can only be forgotten. What was erased there is erased here, too, and stays out.
+    If the lines come from `memory export`, changes at their origin are merged:
 
-    `skip_invalid` takes in the good lines of a file that has bad ones. `on_fault` gets a sentence for each bad line before anything is
-    taken in, `on_progress` (done, total) while memories are stored.
+    - A memory that was forgotten or superseded there after its last change here leaves recall here too.
+    - A memory returns to recall only if the version that replaced it was taken back there.
+    - A memory that a source file here contains keeps its text; it can only be forgotten.
+    - A memory that was erased there is erased here and stays out.
+
+    `skip_invalid` imports the valid lines of a file with invalid ones. `on_fault` gets a sentence for each invalid line before the
+    import begins, `on_progress` (done, total) while memories are stored.
 
     Raises:
-        ProcessingError: a step failed; finished commits stay.
-        StoreError: a commit failed; finished commits stay.
+        InvalidInputError: A line is invalid and `skip_invalid` is not set; nothing was imported.
+        ProcessingError: A step failed; finished commits stay.
+        StoreError: A commit failed; finished commits stay.
     """
     from memory_assets.ingest.direct import import_memories
     from memory_assets.ingest.memories import find_said
@@ -206,7 +208,7 @@ def import_lines(
                 erased.add(_ERASED.validate_python(read.get("id")))
                 continue
             relations = _RELATIONS.validate_python(read.get("relations") or ())
-            given.append(memory := _memory_of(read))
+            given.append(memory := _parse_memory(read))
             if relations and memory.id is not None:
                 stated[memory.id] = relations
             if "pipeline" in read:
@@ -217,28 +219,28 @@ def import_lines(
             on_fault(f"{name} line {number}, {fault}.")
     if refused and not skip_invalid:
         raise InvalidInputError(
-            f"{refused} line(s) of {name} cannot be taken in, so nothing was imported; mend them, or skip them "
+            f"{refused} line(s) of {name} are invalid, so nothing was imported; mend them, or skip them "
             "(--skip-invalid; over HTTP skip_invalid=true)."
         )
-    said = find_said(tenant.catalog, tenant.memories).intersection(exported) if exported else frozenset[int]()
+    in_sources = find_said(tenant.catalog, tenant.memories).intersection(exported) if exported else frozenset[int]()
     removed = erase_as_elsewhere(tenant, erased)  # it empties the catalog
     tombstones = Tombstones(tenant.state)
     out = {stone.id for stone in tombstones.all}
     wanted = [each for each in given if each.id not in out and not tombstones.find(each.content, mask(each.content))]
-    outcome = import_memories(tenant, wanted, on_progress, exported, said)
-    retired = _retire(tenant, wanted, exported, said)
+    outcome = import_memories(tenant, wanted, on_progress, exported, in_sources)
+    retired = _retire_memories(tenant, wanted, exported, in_sources)
     _import_relations(tenant, stated)
     renew_brief(tenant)
     return Imported.of(outcome, refused=refused, erased=len(given) - len(wanted), removed=removed, retired=retired)
 
 
-def _retire(
-    tenant: Tenant, lines: Sequence[NewMemory], exported: Mapping[int | None, datetime | None], said: Collection[int]
+def _retire_memories(
+    tenant: Tenant, lines: Sequence[NewMemory], exported: Mapping[int | None, datetime | None], in_sources: Collection[int]
 ) -> int:
-    """Forget and supersede what lines say is so; return how many left recall.
+    """Forget and supersede memories as the lines say; return how many left recall.
 
-    Nothing is superseded by what is not there, or by what it superseded here, or if a file here says it: its id is in `said`. If a
-    version that was taken back there is forgotten, what it replaced is in recall again, as it is there.
+    A memory is not superseded by a missing one, by one that it superseded here, or if a source file contains it (`in_sources`). If a
+    version that was taken back at the origin is forgotten here, the memory that it replaced returns to recall.
     """
     there = {line.id: line for line in lines if line.id is not None and exported.get(line.id)}
     if not there:
@@ -251,22 +253,22 @@ def _retire(
     for number, memory in memories.items():
         line = there[number]
         at = _decided_at(line, there, exported)
-        if memory.state not in SUPERSEDABLE or at is None or at <= (changed_at(memory) or _unnoted(memory)):
+        if memory.state not in SUPERSEDABLE or at is None or at <= (changed_at(memory) or _untimed_change(memory)):
             continue
         if line.state is State.FORGOTTEN:
-            retired.append((memory, note_change(memory, "forget", memory.state, at, state=line.state)))
+            retired.append((memory, record_change(memory, "forget", memory.state, at, state=line.state)))
         elif (
             line.state is State.SUPERSEDED
-            and number not in said
+            and number not in in_sources
             and line.superseded_by in newer
             and not _leads_to(newer, line.superseded_by, number)
         ):
             newer[number] = line.superseded_by
-            after = note_change(memory, "supersede", memory.state, at, state=line.state, superseded_by=line.superseded_by)
+            after = record_change(memory, "supersede", memory.state, at, state=line.state, superseded_by=line.superseded_by)
             retired.append((memory, after))
     forgotten = {after.id for _, after in retired if after.state is State.FORGOTTEN}
     back = [
-        (memory, note_change(memory, "undo", at=changed_at(line), state=State.ACTIVE, superseded_by=None))
+        (memory, record_change(memory, "undo", at=changed_at(line), state=State.ACTIVE, superseded_by=None))
         for memory, line in ((memory, there[number]) for number, memory in memories.items())
         if line.state is State.ACTIVE and memory.state is State.SUPERSEDED and memory.superseded_by in forgotten
     ]
@@ -282,19 +284,22 @@ def _retire(
 def _decided_at(
     line: NewMemory, lines: Mapping[int, NewMemory], exported: Mapping[int | None, datetime | None]
 ) -> datetime | None:
-    """When a line's memory was forgotten or superseded. An import elsewhere wrote it later: a note tells, or the version of an edit."""
+    """Return when a line's memory was forgotten or superseded: by its recorded change, the edit that replaced it, or its last write.
+
+    The last write alone may be later: an import at the origin may have made it.
+    """
     newer = lines.get(line.superseded_by or 0)
     edited = newer.created_at if newer and newer.metadata.get(REVISES) == line.id else None
     return changed_at(line) or edited or exported.get(line.id)
 
 
-def _unnoted(memory: Memory) -> datetime:
-    """The last change of a memory without a time in its note: that it was stored, or what an earlier release noted."""
+def _untimed_change(memory: Memory) -> datetime:
+    """Return the last change of a memory that records no time: its storing, or a change that an earlier release recorded."""
     return memory.updated_at if last_change(memory)[0] else memory.created_at
 
 
 def _leads_to(newer: Mapping[int, int | None], number: int | None, goal: int) -> bool:
-    """Whether `goal` is among the memories that superseded `number`, or is it."""
+    """Return whether the chain of memories that superseded `number`, itself included, contains `goal`."""
     followed: set[int] = set()
     while number is not None and number not in followed:
         if number == goal:
@@ -305,7 +310,7 @@ def _leads_to(newer: Mapping[int, int | None], number: int | None, goal: int) ->
 
 
 def _import_relations(tenant: Tenant, stated: Mapping[int, Sequence[_Relation]]) -> None:
-    """Record the relations of lines between memories that are there; one that is there, or that was taken back since, stays so."""
+    """Store the lines' relations between known memories, unless they exist or were taken back here later."""
     if not stated:
         return
     there = set(tenant.memories.scan(("id",))["id"].to_pylist())

@@ -1,6 +1,6 @@
-"""What somebody else's program may give: the types of fields with their bounds, checked strictly.
+"""Types of the fields that programs send, with bounds, checked strictly.
 
-The JSON schemas say what a schema can say simply. The rest is said when a text is sent: `language.validation` has the rules.
+The JSON schemas hold the bounds that a schema can express. `language.validation` checks the rest when a text arrives.
 """
 
 import re
@@ -15,17 +15,17 @@ from memory_assets.language.validation import MAX_LINE_LENGTH, MAX_TAG_LENGTH, i
 from memory_assets.models import MAX_CONTENT_LENGTH, Kind
 
 EARLIEST, LATEST = datetime(1700, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)
-"""What the stores can compare; times beyond are taken as these, which no memory lies beyond."""
+"""Times that the stores can compare. Times beyond are clamped to these; no memory lies beyond them."""
 MOST_SEEN = 500
-"""Memories that a client may page through with one question."""
+"""Memories that a client may page through with one query."""
 CURSOR, CURSOR_LENGTH = r"^[0-9a-f]{16}([0-9a-f]{14})*$", 16 + 14 * MOST_SEEN
 MAX_LIMIT = 100
 MAX_ID = (1 << 53) - 1
 _RFC3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
 
 
-def _refusing(check: Callable[[str, str], object]) -> AfterValidator:
-    """Apply a rule of `language.validation`, which is told that the field is `it`; the answer names the field before."""
+def _validated_by(check: Callable[[str, str], object]) -> AfterValidator:
+    """Apply a rule of `language.validation` under the name `it`: pydantic's message names the field itself."""
 
     def checked(text: str) -> str:
         try:
@@ -37,18 +37,18 @@ def _refusing(check: Callable[[str, str], object]) -> AfterValidator:
     return AfterValidator(checked)
 
 
-def _visible(text: str) -> str:
+def _require_visible(text: str) -> str:
     if is_blank(text):
         raise ValueError("is empty or blank; write at least one visible character")
     return text
 
 
 def given_as(kind: object) -> GetPydanticSchema:
-    """Let programs give a `kind` alone, where a caller in Python may give more."""
+    """Restrict programs to `kind`, while a caller in Python may pass more."""
     return GetPydanticSchema(lambda _, handler: handler.generate_schema(kind))
 
 
-def _moment(value: object) -> datetime:
+def _parse_moment(value: object) -> datetime:
     if not isinstance(value, str) or not _RFC3339.fullmatch(value):
         raise ValueError("is not an RFC 3339 time with an offset; write it like 2026-03-14T09:30:00+01:00")
     leap = re.sub(r"(?<=:\d\d):60", ":59", value.upper())
@@ -59,42 +59,45 @@ def _moment(value: object) -> datetime:
     return min(max(moment, EARLIEST), LATEST).astimezone(UTC)
 
 
-def _id(value: object, validate: Callable[[object], int]) -> int:
+def _parse_id(value: object, validate: Callable[[object], int]) -> int:
     try:
         return validate(value)
     except ValueError as error:
         raise ValueError("is not an id; give all its digits as a number") from error
 
 
-def _day(value: object) -> object:
+def _check_day(value: object) -> object:
     if isinstance(value, str | date):
         return value
     raise ValueError("is not a day; write it like 2026-03-14")
 
 
 Whole = BeforeValidator(lambda value: int(value) if isinstance(value, float) and value.is_integer() else value)
-"""JSON has one kind of number: 16.0 is an integer."""
+"""Accepts 16.0 as an integer: JSON has one type of number."""
 Content = Annotated[str, Field(min_length=1, max_length=MAX_CONTENT_LENGTH)]
-Tag = Annotated[str, Field(min_length=1, max_length=MAX_TAG_LENGTH), _refusing(validate_line), AfterValidator(_visible)]
+Tag = Annotated[
+    str, Field(min_length=1, max_length=MAX_TAG_LENGTH), _validated_by(validate_line), AfterValidator(_require_visible)
+]
 Tags = Annotated[Sequence[Tag], Field(max_length=20)]
-Name = Annotated[str, Field(max_length=MAX_LINE_LENGTH), _refusing(validate_line)]
+Name = Annotated[str, Field(max_length=MAX_LINE_LENGTH), _validated_by(validate_line)]
 Names = Annotated[Sequence[Name], Field(max_length=20)]
 Kinds = Annotated[Sequence[Annotated[Kind, Field(strict=False)]], Field(max_length=20)]
-Query = Annotated[str, Field(max_length=500), _refusing(reject_unstorable)]
+Query = Annotated[str, Field(max_length=500), _validated_by(reject_unstorable)]
 Moment = Annotated[
-    datetime, BeforeValidator(_moment), WithJsonSchema({"type": "string", "format": "date-time"}, mode="validation")
+    datetime, BeforeValidator(_parse_moment), WithJsonSchema({"type": "string", "format": "date-time"}, mode="validation")
 ]
-MemoryId = Annotated[int, Field(ge=1, le=MAX_ID), Whole, WrapValidator(_id)]
+MemoryId = Annotated[int, Field(ge=1, le=MAX_ID), Whole, WrapValidator(_parse_id)]
 Reference = Annotated[str | int, given_as(MemoryId)]
-"""The id of a memory; in Python also text with its first digits."""
+"""Id of a memory; in Python also its first digits as text."""
 ProposalId = Annotated[str, Field(min_length=1, max_length=20, pattern=r"^[A-Za-z]+-\d+$", examples=["LP-001"])]
 Fraction = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 Cursor = Annotated[
     Annotated[str, Field(pattern=CURSOR, max_length=CURSOR_LENGTH)] | None,
-    Field(description="`next_cursor` of the page before; ask the same with it."),
+    Field(description="`next_cursor` of the previous page; repeat the other arguments."),
 ]
 Day = Annotated[
-    Annotated[date, Field(strict=False), BeforeValidator(_day)] | None, Field(description="A day in UTC, such as 2026-03-01.")
+    Annotated[date, Field(strict=False), BeforeValidator(_check_day)] | None,
+    Field(description="A day in UTC, such as 2026-03-01."),
 ]
 ProposalIds = Annotated[Sequence[ProposalId], Field(max_length=1_000)]
 Limit = Annotated[int, Field(ge=1, le=MAX_LIMIT, description="At most so many memories."), Whole]

@@ -1,8 +1,8 @@
-"""Read what a user gives: the id of a memory, filters, times as typed, and the cursor of a page.
+"""Parse arguments: the id of a memory, filters, times as typed, and a page's cursor.
 
-A cursor is text that a client returns unread. In order of time it holds the last memory's time and id. A ranking has no such order,
-because scores depend on the other hits. Its cursor holds the ids already shown, so that no page repeats one, and the time of the first
-page, so that later memories do not enter.
+A cursor is opaque text. In a list by time it holds the last memory's time and id. A ranking has no fixed order, because scores depend
+on the other hits. Its cursor holds the ids already shown, so that no page repeats one, and the time of the first page, so that later
+memories do not enter.
 """
 
 import re
@@ -39,9 +39,11 @@ def digits_of(reference: str) -> str:
 
 
 def find_memory(tenant: Tenant, reference: str | int, seen: datetime | None = None) -> Memory:
-    """The memory of an id, or, where `reference` is text, of the first digits of one, as `digits_of` reads them.
+    """Return the memory of an id or, if `reference` is text, of an id's first digits, in a form that `digits_of` reads.
 
-    `seen` is the `updated_at` that somebody looked at: ChangedMeanwhileError if the memory has another one now.
+    Raises:
+        NotFoundError: No memory has that id.
+        ChangedMeanwhileError: `seen`, the `updated_at` that the caller knows, is no longer the memory's.
     """
     found = [tenant.memories.resolve(digits_of(reference))] if isinstance(reference, str) else tenant.memories.get([reference])
     if not found:
@@ -55,7 +57,7 @@ def find_memory(tenant: Tenant, reference: str | int, seen: datetime | None = No
 
 @dataclass(frozen=True, slots=True)
 class Narrowing:
-    """What a user wants to see alone, as it was typed; an empty field does not narrow. Programs may give those with a description."""
+    """Filters as the user typed them; an empty field does not filter. Programs may set the fields that have a description."""
 
     kinds: Annotated[Kinds, Field(description="Only of one of these.")] = ()
     sources: Sequence[Source] = ()
@@ -66,13 +68,12 @@ class Narrowing:
     actions: Annotated[Names, Field(description="Only memories with all of these verbs, such as `decide`.")] = ()
     project: Annotated[Name, Field(description="Only of this project; the last part of its folder is enough.")] = ""
     here: Project | None = None
-    """The project at hand: what is of another one is left out, unless it is about the user."""
+    """The current project: memories of others are left out, unless they are about the user."""
     since: Annotated[Moment | None, Field(description="Only created at or after this time.")] = None
     until: Annotated[Moment | None, Field(description="Only created before this time.")] = None
     states: Sequence[State] = (State.ACTIVE,)
 
     def filters(self, tenant: Tenant) -> "Filters":
-        """What the store is asked for."""
         from memory_assets.language.tags import normalise_tag
         from memory_assets.language.verbs import infinitive
         from memory_assets.learn.checkouts import project_names
@@ -82,9 +83,9 @@ class Narrowing:
             kinds=self.kinds,
             sources=self.sources,
             tags=[normalise_tag(tag) for tag in self.tags],
-            entities=[_spellings(tenant, name) for name in self.entities],
+            entities=[_find_spellings(tenant, name) for name in self.entities],
             actions=[infinitive(action) for action in self.actions],
-            projects=_projects(tenant, self.project) if self.project else (),
+            projects=_find_projects(tenant, self.project) if self.project else (),
             here=project_names(tenant.folder, self.here) if self.here else (),
             since=self.since,
             until=self.until,
@@ -92,21 +93,21 @@ class Narrowing:
         )
 
 
-def _projects(tenant: Tenant, name: str) -> list[str]:
-    """The projects of that name; a path names one alone. The slug under which a silo's memories are kept counts as its folder."""
+def _find_projects(tenant: Tenant, name: str) -> list[str]:
+    """Return the projects of that name; a path names only one. The slug of a silo counts as its folder."""
     if "/" in name:
         return [name, slug_of(name.rstrip("/"))]
     known: list[str] = tenant.memories.scan(("project",))["project"].unique().to_pylist()
-    places = _places(tenant, known)
+    places = _resolve_places(tenant, known)
     return [name, *(each for each in known if any(may_be_called(place, name) for place in places[each]))]
 
 
 def name_projects(tenant: Tenant, known: Sequence[str]) -> dict[str, str]:
-    """What memories are marked with -> the name under which `Narrowing.project` finds them: the last part of the remote or folder.
+    """Map the stored projects to names that `Narrowing.project` finds: the last part of the remote or folder.
 
-    A slug has the longest name of another project that it may have, else its own. The home directory is no project.
+    A slug gets the longest matching name of another project, else its own. The home directory is no project.
     """
-    places = _places(tenant, known)
+    places = _resolve_places(tenant, known)
     own = {each: places[each][0].rstrip("/").rpartition("/")[2] for each in known}
     by_ending = {slug_of(f"/{name}").casefold(): name for name in own.values()}
     names: dict[str, str] = {}
@@ -122,8 +123,8 @@ def name_projects(tenant: Tenant, known: Sequence[str]) -> dict[str, str]:
     return names
 
 
-def _places(tenant: Tenant, known: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """What memories are marked with -> the remote and the folder that it stands for, as far as they are known; else itself."""
+def _resolve_places(tenant: Tenant, known: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """Map the stored projects to their remote and folder, as far as they are known, else to themselves."""
     from memory_assets.learn.checkouts import read_remotes
 
     remotes = read_remotes(tenant.folder)
@@ -132,8 +133,7 @@ def _places(tenant: Tenant, known: Sequence[str]) -> dict[str, tuple[str, ...]]:
     return {each: (remotes[place], place) if place in remotes else (place,) for each, place in found.items()}
 
 
-def _spellings(tenant: Tenant, name: str) -> frozenset[Entity]:
-    """How memories write the things of this name, of whatever type."""
+def _find_spellings(tenant: Tenant, name: str) -> frozenset[Entity]:
     from memory_assets.language.entity_types import EntityType
 
     as_typed = {Entity(name.strip(), kind) for kind in EntityType}
@@ -153,12 +153,10 @@ def _spellings(tenant: Tenant, name: str) -> frozenset[Entity]:
 
 
 def parse_time(text: str | None, name: str, timezone: str | None = None) -> datetime | None:
-    """A time that somebody typed, as aware UTC.
+    """Parse a time that a user typed; return it in UTC with a time zone.
 
-    It is an ISO 8601 date or time; or where a length before now or a named time begins ("7d", "2 hrs", "yesterday", "last week").
-    Without an offset it is one of the calendar in which times are shown: of `timezone`, else of the settings.
-
-    `name` is that of the option or argument, for the error.
+    Accepts an ISO 8601 date or time, a span before now or a named time, of which the start counts ("7d", "2 hrs", "yesterday", "last
+    week"). Without an offset the time is in `timezone`, else in the settings' zone. `name` is the option or argument, for the error.
     """
     if text is None:
         return None
@@ -178,12 +176,12 @@ def parse_time(text: str | None, name: str, timezone: str | None = None) -> date
 
 
 def write_cursor(moment: datetime, numbers: Sequence[int]) -> str:
-    """The cursor of what comes after the memories of these ids: below the last of them in time, or not shown with them yet."""
+    """Return the cursor of the page after these memories: `moment` and the ids shown so far."""
     return f"{(moment - _EPOCH) // _MICROSECOND + _OFFSET:016x}" + "".join(f"{number:014x}" for number in numbers)
 
 
 def read_cursor(cursor: str) -> tuple[datetime, list[int]]:
-    """What `write_cursor` was given; of any digits of its form some time and some ids. InvalidInputError of others."""
+    """Return the time and ids of a cursor; raise InvalidInputError if its form is wrong. Forged digits give some time and ids."""
     if len(cursor) > CURSOR_LENGTH or not re.fullmatch(CURSOR, cursor):
         raise InvalidInputError("This cursor is not valid; ask for the first page again.")
     ids = cursor[16:]

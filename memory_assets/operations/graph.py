@@ -1,4 +1,4 @@
-"""The neighbours of memories, names and clusters, and a drawing of the graph as one HTML file."""
+"""Return the neighbourhood of memories, names and clusters, and draw the graph as one HTML file."""
 
 import json
 from collections.abc import Collection, Sequence
@@ -15,7 +15,7 @@ from memory_assets.stores.files import writing
 from memory_assets.tenants import Tenant
 
 _MENTIONS = "MENTIONS"
-"""Type of an edge from a memory to a name in it."""
+"""Type of an edge from a memory to a name that it mentions."""
 _EDGES = f"""
     CREATE TEMP VIEW edges AS
     SELECT source_id, target_id, type, confidence, origin, coalesce(note, '') AS note FROM graph_edges
@@ -59,21 +59,21 @@ _FILES = files("memory_assets.operations")
 
 
 class NodeView(View):
-    """A memory, a name or a cluster, and where it is drawn."""
+    """A memory, a name or a cluster, and its position in the drawing."""
 
     id: int
-    kind: str = Field(description="The memory's kind, the type of the name, or pattern.")
+    kind: str = Field(description="The memory's kind, the name's type, or pattern.")
     is_memory: bool
     label: str
     relevance: float
-    step: int = Field(description="Edges from where the neighbourhood begins.")
-    degree: int = Field(description="Edges that it has in the whole graph.")
+    step: int = Field(description="Number of edges from the nodes at which the neighbourhood begins.")
+    degree: int = Field(description="Number of its edges in the whole graph.")
     x: float
     y: float
 
 
 class EdgeView(View):
-    """An edge between two nodes that are shown."""
+    """An edge between two shown nodes."""
 
     source: int
     target: int
@@ -84,25 +84,19 @@ class EdgeView(View):
 
 
 class Neighbourhood(View):
-    """What some memories or names are joined to."""
+    """Nodes and edges around some memories or names."""
 
     nodes: tuple[NodeView, ...] = ()
     edges: tuple[EdgeView, ...] = ()
-    types: tuple[str, ...] = Field(default=(), description="Types of edges that the graph has.")
+    types: tuple[str, ...] = Field(default=(), description="All types of edges in the graph.")
 
 
 def neighbourhood(
-    tenant: Tenant,
-    begin: Collection[int],
-    *,
-    steps: int = 1,
-    most: int = 200,
-    types: Sequence[str] = (),
-    least: float = 0.0,
+    tenant: Tenant, begin: Collection[int], *, steps: int = 1, most: int = 200, types: Sequence[str] = (), least: float = 0.0
 ) -> Neighbourhood:
-    """The nodes within so many `steps` of those of the ids `begin`, at most `most`, the surest edges first, as of the last build.
+    """Return at most `most` nodes within `steps` edges of the nodes `begin`, the surest edges first, as of the last build.
 
-    Only edges of `types` count, if any are given, and only those of a confidence of at least `least`.
+    Only edges of `types` (empty: all) with a confidence of at least `least` count.
     """
     if not tenant.catalog.exists or not begin:
         return Neighbourhood()
@@ -131,7 +125,7 @@ def neighbourhood(
 
 
 class Drawn(Answer):
-    """A picture that was written."""
+    """The file of a drawing."""
 
     file: Path
     nodes: int
@@ -143,10 +137,10 @@ class Drawn(Answer):
 
 
 def draw_graph(tenant: Tenant, file: Path, limit: int) -> Drawn:
-    """Draw the most relevant memories with the names and clusters that they are joined to, at most `limit` nodes, as one HTML file.
+    """Draw the most relevant memories with their names and clusters, at most `limit` nodes, as one HTML file.
 
     Raises:
-        OSError: the file cannot be written; what was there stays.
+        OSError: The file cannot be written; the old one stays.
     """
     with tenant.catalog.read() as connection:
         begin = [number for (number,) in connection.execute(_MOST_RELEVANT, [limit]).fetchall()]
@@ -164,5 +158,5 @@ def draw_graph(tenant: Tenant, file: Path, limit: int) -> Drawn:
 
 
 def read_script() -> bytes:
-    """The script that draws a graph, in the file as on the page."""
+    """Return the script that draws a graph in the file and on the page."""
     return (_FILES / "graph.js").read_bytes()

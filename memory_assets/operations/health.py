@@ -1,4 +1,4 @@
-"""Whether a tenant's memory works and how much it holds; what is misconfigured or broken, what mends it, and on demand that mend."""
+"""Report a tenant's health, and diagnose and mend configuration errors and damage."""
 
 from typing import Any, Literal
 
@@ -7,7 +7,7 @@ from pydantic import ConfigDict, Field, SecretStr
 from memory_assets.display import counted
 from memory_assets.errors import StoreError
 from memory_assets.language.embedders import EmbedderError, describe_choice
-from memory_assets.operations.answers import Answer, Instant, LocalTime, View, listed
+from memory_assets.operations.answers import Answer, Instant, LocalTime, View, join_lines
 from memory_assets.settings import origins
 from memory_assets.stores.files import disk_fault
 from memory_assets.stores.filters import Filters
@@ -15,18 +15,18 @@ from memory_assets.tenants import Tenant
 
 
 class Health(Answer):
-    """How one tenant's memory is."""
+    """Whether a tenant's memory works, and how much it holds."""
 
     status: Literal["healthy", "unhealthy"]
     tenant: str
-    memory_count: int = Field(description="Active memories.")
-    embedding_count: int = Field(description="Those of them that have a vector.")
+    memory_count: int = Field(description="Number of active memories.")
+    embedding_count: int = Field(description="Number of those that have a vector.")
     oldest_memory: Instant | None
     newest_memory: Instant | None
     store_healthy: bool
     embedding_provider: str
     embedding_healthy: bool
-    faults: list[str] = Field(description="What is broken, a sentence each.")
+    faults: list[str] = Field(description="A sentence for each fault.")
 
     @property
     def is_failure(self) -> bool:
@@ -44,7 +44,7 @@ class Health(Answer):
 
 
 def health(tenant: Tenant) -> Health:
-    """Look at the store and its disk, and have the embedder embed a word."""
+    """Check the store, its disk and the embedder, which embeds a word."""
     count = embedded = 0
     oldest = newest = store_fault = embedder_fault = None
     try:
@@ -77,20 +77,20 @@ def health(tenant: Tenant) -> Health:
 
 
 _MARKS = {"fault": "FAIL", "note": "note", "ok": "ok"}
-"""By level, in the order in which findings are told."""
+"""Mark of each level, in the order of the text form."""
 
 
 class FindingView(View):
-    """One thing that was looked at."""
+    """Result of one check."""
 
     level: Literal["fault", "note", "ok"]
     what: str
-    mend: str = Field(description="The one act that mends it; empty where there is nothing to mend.")
-    is_mendable: bool = Field(description="Whether `memory doctor --mend` does it.")
+    mend: str = Field(description="How to mend it; empty if there is nothing to mend.")
+    is_mendable: bool = Field(description="Whether `memory doctor --mend` mends it.")
 
 
 class SettingView(View):
-    """A setting as it is set; of what is secret, only whether it is."""
+    """A setting's value and origin; of a secret only whether it is set."""
 
     model_config = ConfigDict(serialize_by_alias=True)
 
@@ -99,10 +99,10 @@ class SettingView(View):
 
 
 class Diagnosis(Answer):
-    """All that was looked at, what is broken first."""
+    """Results of all checks, faults first."""
 
     findings: tuple[FindingView, ...]
-    settings: dict[str, SettingView] = Field(description="By the name that sets each; empty unless asked for.")
+    settings: dict[str, SettingView] = Field(description="Settings by name; empty unless asked for.")
 
     @property
     def is_failure(self) -> bool:
@@ -115,13 +115,13 @@ class Diagnosis(Answer):
             lines += [f"{'':6}mend: {each.mend}"] if each.mend else []
         width = max(map(len, self.settings), default=0)
         lines += [f"{name:<{width}}  {each.value or '-'}  ({each.place})" for name, each in self.settings.items()]
-        return listed(lines)
+        return join_lines(lines)
 
 
 def diagnose(tenant: Tenant, *, mend: bool = False, with_settings: bool = False) -> Diagnosis:
-    """Look at settings, sources, language room and stores of a tenant.
+    """Check a tenant's settings, sources, language pipeline and stores.
 
-    `mend` repairs what can be repaired without a choice of the user's, then looks again.
+    `mend` repairs everything that needs no decision of the user's, then checks again.
     """
     from memory_assets.doctor import examine
 
@@ -134,13 +134,13 @@ def diagnose(tenant: Tenant, *, mend: bool = False, with_settings: bool = False)
     views = (FindingView.of(finding, is_mendable=finding.repair is not None) for finding in findings)
     in_order = sorted(views, key=lambda view: order.index(view.level))
     listed_settings = {
-        origin.name: SettingView(value=_shown(getattr(tenant.settings, field)), place=origin.place)
+        origin.name: SettingView(value=_render_value(getattr(tenant.settings, field)), place=origin.place)
         for field, origin in (origins(tenant.settings).items() if with_settings else ())
     }
     return Diagnosis(findings=tuple(in_order), settings=listed_settings)
 
 
-def _shown(value: Any) -> str:
+def _render_value(value: Any) -> str:
     if isinstance(value, tuple):
         return ", ".join(map(str, value))
     return "set" if isinstance(value, SecretStr) else "" if value is None else str(value)

@@ -1,21 +1,21 @@
-"""Make the memory known to Claude Code, or take it out again."""
+"""Install the plugin for Claude Code, or remove it."""
 
 from memory_assets.install.claude_code import BACKUP, Change, install, plugin_folder, remove
 from memory_assets.operations.answers import Answer, LocalTime
 
 _OUTCOMES = {
     "write": "written",
-    "keep": "is so already",
+    "keep": "is up to date",
     "copy": "written; your version is kept beside it as .yours",
-    "merge": f"statusLine added, all else as it was; a file that was there is kept beside it as {BACKUP}",
-    "unmerge": "statusLine taken out, all else as it is",
+    "merge": f"statusLine added, nothing else changed; the old file is kept beside it as {BACKUP}",
+    "unmerge": "statusLine removed, nothing else changed",
     "delete": "deleted",
     "leave": "left, because you changed it",
 }
 
 
 class Installed(Answer):
-    """What was done, or would be."""
+    """What an installation or removal did, or would do."""
 
     folder: str
     dry_run: bool
@@ -29,17 +29,19 @@ class Installed(Answer):
         if self.dry_run:
             return "\n".join(["Nothing was changed. This would be done:", *lines])
         if self.removed:
-            return "\n".join(["The plugin is taken out; sessions that begin from now on do without it.", *lines])
-        return "\n".join(["The plugin is in place; it is loaded when a session begins, or by /reload-plugins.", *lines, _NEXT])
+            return "\n".join(["The plugin is removed; sessions that begin from now on do without it.", *lines])
+        return "\n".join(
+            ["The plugin is installed; Claude Code loads it with the next session or /reload-plugins.", *lines, _NEXT]
+        )
 
 
 _NEXT = "In Claude Code: /memory:remember, /memory:recall, /memory:learn. `memory session-start --off` silences it in a project."
 
 
 def install_claude_code(tenant: str | None, *, status_line: bool, take_out: bool, dry_run: bool) -> Installed:
-    """Put the plugin where Claude Code loads it, or take it out.
+    """Install the plugin into Claude Code's folder, or remove it.
 
-    `tenant` None means that of the settings. `status_line` gives the user's settings a status line too, unless they have one.
+    `tenant` defaults to the settings' tenant. `status_line` adds a status line to the user's settings, unless they have one.
     """
     folder = plugin_folder()
     changes = remove(folder, dry_run=dry_run) if take_out else install(folder, tenant, status_line=status_line, dry_run=dry_run)

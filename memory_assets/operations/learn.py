@@ -21,7 +21,7 @@ _SHOWN = 12
 
 
 class ProposalView(View):
-    """A proposal as every face shows it."""
+    """A proposal of the curation."""
 
     id: str
     status: Status
@@ -35,9 +35,9 @@ class ProposalView(View):
     edited: bool
     note: str
     files: list[str]
-    """Files that accepting it deletes: those in silos, and of canonical ones that become one all but the newest."""
+    """Files that accepting it deletes: its silo files, and all but the newest of canonical entries that it merges."""
     kind: Kind
-    """Its home: feedback, or the type of the canonical entries that it makes one."""
+    """Its home: feedback, or the type of the canonical entries that it merges."""
     evidence: tuple[Evidence, ...]
 
     def text(self, *, evidence: bool = False, body: bool = False) -> str:
@@ -55,12 +55,12 @@ class ProposalView(View):
 
 
 class SiloView(View):
-    """What lies in one silo."""
+    """Contents of one silo."""
 
     slug: str
     cwd: str
     memories: dict[str, int]
-    """By type."""
+    """Number of memories by type."""
 
 
 class CheckAnswer(Answer):
@@ -69,20 +69,22 @@ class CheckAnswer(Answer):
     by_type: dict[str, int]
     silos: list[SiloView]
     left: tuple[Refusal, ...]
-    """Files that are left as they are, and why."""
+    """Files that the curation leaves alone, and why."""
     reflections: int
     ratings: int
     inferred_ratings: int
     unreadable_lines: int
     proposals: list[ProposalView]
-    """Those to decide on, and those that are accepted or deferred."""
+    """Pending, accepted and deferred proposals."""
     written: list[str]
     notes: list[str]
 
     def text(self, local: LocalTime) -> str:
         total = sum(self.by_type.values())
-        lines = [f"{counted(total)} in {counted(len(self.silos), 'silo', 'silos')} may be curated: {_counts(self.by_type)}"]
-        lines += [f"  {silo.cwd}: {_counts(silo.memories)}" for silo in self.silos]
+        lines = [
+            f"{counted(total)} in {counted(len(self.silos), 'silo', 'silos')} may be curated: {_format_counts(self.by_type)}"
+        ]
+        lines += [f"  {silo.cwd}: {_format_counts(silo.memories)}" for silo in self.silos]
         reasons = Counter((each.reason, bool(each.mend)) for each in self.left)
         if reasons:
             lines += [f"{counted(len(self.left), 'file', 'files')} left alone:"]
@@ -104,28 +106,26 @@ class CheckAnswer(Answer):
 
 
 class DecidedView(View):
-    """A proposal that was just decided on."""
+    """A proposal that this call decided on."""
 
     id: str
     status: Status
     name: str
     files: int
-    """Files that the next apply deletes, because another holds what they say; 0 unless it was accepted."""
+    """Number of files that the next apply deletes because their content moves; 0 unless the proposal was accepted."""
 
     def line(self) -> str:
-        """It in one line."""
         files = f"; {counted(self.files, 'file leaves', 'files leave')} with the next apply" if self.files else ""
         return f"{self.id} {self.status.lower()}: {self.name}{files}"
 
 
 class ReviewAnswer(Answer):
-    """The proposals, and what was decided."""
+    """The proposals, and the decisions of this call."""
 
     decided: tuple[DecidedView, ...] = ()
-    """What this very call decided."""
     proposals: list[ProposalView]
     review: str
-    """The file that says the same, to be edited by hand."""
+    """File with the same proposals, for editing by hand."""
 
     def text(self, local: LocalTime, *, evidence: bool = False, body: bool = False) -> str:
         if self.decided:
@@ -152,22 +152,22 @@ class ApplyAnswer(Answer):
 
     dry_run: bool
     folder: str
-    """That holds the canonical homes."""
+    """Folder of the canonical homes."""
     is_new_folder: bool
-    """Whether the folder was not there before."""
+    """Whether the apply created the folder."""
     written: list[str]
     """Canonical files."""
     taken: list[TakenView]
     applied: list[str]
     """Ids of proposals."""
     waiting: tuple[NotTaken, ...]
-    """Silo memories that were not taken, and why."""
+    """Silo memories that were not moved, and why."""
     merged: list[str]
-    """What was merged, and what a newer one of its name outdid."""
+    """Entries that were merged, or that gave way to a newer one of the same name."""
     left: list[str]
-    """What changed while it was applied, and stays."""
+    """Files that changed during the apply and stay."""
     history: int
-    """Memories that were added to the store as history."""
+    """Number of memories added to the store as history."""
     finished: int | None
     """Number of an interrupted apply that was finished first."""
 
@@ -193,7 +193,7 @@ class ApplyAnswer(Answer):
             lines += [f"{written}: {path}" for path in self.written]
         lines += [*self.merged, *self.left]
         if self.taken and not self.dry_run:
-            lines.append("`memory learn undo` takes it back; `memory run` takes it in.")
+            lines.append("`memory learn undo` takes this back; `memory run` takes in the new files.")
         return "\n".join(lines)
 
 
@@ -214,7 +214,7 @@ class UndoAnswer(Answer):
 
 
 def check(tenant: Tenant) -> CheckAnswer:
-    """Look through silos, reflections and ratings, propose what to write, and leave PAI's files; no silo is touched."""
+    """Read silos, reflections and ratings, make proposals, and write PAI's files; no silo is changed."""
     outcome = Curation(tenant).check()
     renew_brief(tenant)
     silos: dict[str, SiloView] = {}
@@ -230,7 +230,7 @@ def check(tenant: Tenant) -> CheckAnswer:
         ratings=len(signals.ratings),
         inferred_ratings=sum(each.evidence.weight < 1 for each in signals.ratings),
         unreadable_lines=len(signals.refusals),
-        proposals=_by_urgency(outcome.open),
+        proposals=_view_by_urgency(outcome.open),
         written=[str(path) for path in outcome.written if path.exists()],
         notes=list(outcome.told),
     )
@@ -246,11 +246,10 @@ def review(
     look: bool = True,
     deeper: bool = False,
 ) -> ReviewAnswer:
-    """Decide on proposals; without a decision, list those that are open. The next apply carries out what is accepted.
+    """Decide on proposals; without a decision, list the open ones. The next apply carries out the accepted ones.
 
-    If `look`, a check that is more than a day old is made again before. With `deeper` a check is made, which also
-    proposes to make one of entries that passed through and nearly say the same.
-    What is rejected returns only if more speaks for it. A `note` belongs to one decision.
+    With `look`, a check that is more than a day old is repeated first. `deeper` always checks, and also proposes to merge canonical
+    entries that nearly say the same. A rejected proposal returns only with more evidence. A `note` belongs to one decision.
     """
     curation = Curation(tenant)
     chosen = [(accept, Status.ACCEPTED), (reject, Status.REJECTED), (defer, Status.DEFERRED)]
@@ -259,32 +258,32 @@ def review(
         raise InvalidInputError("A note belongs to one decision: give --note with one --accept, --reject or --defer.")
     if deeper or (look and not changes and curation.is_stale()):
         curation.check(deeper=deeper)
-    return _reviewed(curation, curation.decide(changes), [change.id for change in changes])
+    return _answer_review(curation, curation.decide(changes), [change.id for change in changes])
 
 
 def count_pending(tenant: Tenant) -> int:
-    """How many proposals wait for a decision, as of the last check."""
+    """Return the number of pending proposals, as of the last check."""
     return sum(each.status is Status.PENDING for each in read_decisions(tenant.folder / "learn").proposals)
 
 
 def silo_texts(tenant: Tenant, paths: Sequence[str]) -> dict[str, str]:
-    """What the files of these paths said when they were read last; path -> text."""
+    """Return the texts of these files as last read, by path."""
     with tenant.catalog.interactive.read() as connection:
         found = connection.execute("SELECT path, body FROM source_items WHERE list_contains($1, path)", [list(paths)]).fetchall()
     return dict(found)
 
 
 def reword(tenant: Tenant, reference: str, content: Content) -> ReviewAnswer:
-    """Let a person write a proposal's text: its first paragraph is the description, the rest the body."""
+    """Replace a proposal's text: the first paragraph is the description, the rest the body."""
     validate_content(content)
     curation = Curation(tenant)
     description, _, body = (part.strip() for part in content.strip().partition("\n\n"))
     change = Decided(curation.decisions().find(reference).id, description=" ".join(description.split()), body=body)
-    return _reviewed(curation, curation.decide([change]))
+    return _answer_review(curation, curation.decide([change]))
 
 
 def apply(tenant: Tenant, *, dry_run: bool = False) -> ApplyAnswer:
-    """Move what passes through, and the feedback that was accepted, into the canonical homes; its silo files are deleted."""
+    """Move silo memories that need no decision, and accepted feedback, into the canonical homes; delete their silo files."""
     curation = Curation(tenant)
     outcome = ApplyOutcome(curation.plan(), None, (), 0) if dry_run else curation.apply()
     if not dry_run:
@@ -306,27 +305,27 @@ def apply(tenant: Tenant, *, dry_run: bool = False) -> ApplyAnswer:
 
 
 def undo(tenant: Tenant) -> UndoAnswer:
-    """Take the last apply back: the silo files return, and the canonical files are as they were."""
+    """Undo the last apply: the silo files return, and the canonical files are as before."""
     plan, left = Curation(tenant).undo()
     renew_brief(tenant)
     restored = [each.path for each in plan.taken if Path(each.path).exists()]
     return UndoAnswer(number=plan.number, restored=restored, left=list(left))
 
 
-def _reviewed(curation: Curation, decisions: Decisions, decided: Sequence[str] = ()) -> ReviewAnswer:
+def _answer_review(curation: Curation, decisions: Decisions, decided: Sequence[str] = ()) -> ReviewAnswer:
     renew_brief(curation.tenant)
     shown = [each for each in decisions.proposals if each.status not in (Status.APPLIED, Status.WITHDRAWN)]
     views = tuple(
         DecidedView.of(each, files=len(each.leaving) if each.status is Status.ACCEPTED else 0)
         for each in map(decisions.find, decided)
     )
-    return ReviewAnswer(decided=views, proposals=_by_urgency(shown), review=str(curation.review_path))
+    return ReviewAnswer(decided=views, proposals=_view_by_urgency(shown), review=str(curation.review_path))
 
 
-def _by_urgency(proposals: Sequence[Proposal]) -> list[ProposalView]:
+def _view_by_urgency(proposals: Sequence[Proposal]) -> list[ProposalView]:
     ordered = sorted(proposals, key=lambda each: each.urgency)
     return [ProposalView.of(each, signal=signal_line(each), files=[file.path for file in each.leaving]) for each in ordered]
 
 
-def _counts(by_type: dict[str, int]) -> str:
+def _format_counts(by_type: dict[str, int]) -> str:
     return ", ".join(f"{count} {name}" for name, count in sorted(by_type.items())) or "nothing"

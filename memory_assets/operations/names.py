@@ -1,4 +1,4 @@
-"""People, projects and things that memories name: list, count and show them, merge two, split a spelling off."""
+"""Names of people, projects and things in memories: list, count and show them, merge two, split a spelling off."""
 
 import re
 from collections import Counter
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import Field
 
 from memory_assets.errors import InvalidInputError, NotFoundError
-from memory_assets.operations.answers import Answer, LocalTime, View, listed
+from memory_assets.operations.answers import Answer, LocalTime, View, join_lines
 from memory_assets.operations.fields import Limit, MemoryId, Name
 from memory_assets.operations.given import name_projects
 from memory_assets.tenants import Tenant
@@ -54,37 +54,37 @@ _LARGEST = 1 << 62
 
 
 class NameView(View):
-    """Something that memories name."""
+    """A person, project or thing that memories name."""
 
     id: int
     name: str
     type: str
-    memories: int = Field(description="Those that mention it.")
+    memories: int = Field(description="Number of memories that mention it.")
 
     @property
     def may_merge(self) -> bool:
-        """Whether it has a name that can mean the same as another one: files, addresses and the like mean themselves alone."""
+        """Whether another name can mean the same; false for files, addresses and the like."""
         from memory_assets.graph.entities import OWN_SPACE
 
         return self.type not in OWN_SPACE
 
 
 class Names(Answer):
-    """What memories name, the most mentioned first."""
+    """Names in memories, the most mentioned first."""
 
     names: tuple[NameView, ...]
-    types: dict[str, int] = Field(description="Type -> how many of it there are.")
-    next_cursor: str | None = Field(description="Asks for the next page; null on the last.")
+    types: dict[str, int] = Field(description="Type -> number of names of that type.")
+    next_cursor: str | None = Field(description="Cursor of the next page; null on the last.")
 
     def text(self, local: LocalTime) -> str:
         return (
-            listed(f"{each.id}  {each.memories:>6}  {each.type:<10}  {each.name}" for each in self.names)
+            join_lines(f"{each.id}  {each.memories:>6}  {each.type:<10}  {each.name}" for each in self.names)
             or "No names are known yet."
         )
 
 
 class SpellingView(View):
-    """One way in which memories write a name."""
+    """One spelling of a name."""
 
     text: str
     type: str
@@ -92,7 +92,7 @@ class SpellingView(View):
 
 
 class DecisionView(View):
-    """What a person decided about names."""
+    """A user's decision about names."""
 
     id: str
     did: str
@@ -101,13 +101,12 @@ class DecisionView(View):
     at: datetime
 
     def text(self) -> str:
-        """The decision in words."""
         quoted = ", ".join(f"“{name}”" for name in self.names)
         return f"{quoted} is the same as “{self.into}”" if self.did == "merge" else f"{quoted} is not “{self.into}”"
 
 
 class ShownName(Answer):
-    """One name with all that is known of it."""
+    """One name, its spellings and similar names."""
 
     name: NameView
     spellings: tuple[SpellingView, ...]
@@ -119,10 +118,10 @@ class ShownName(Answer):
 
 
 class Decided(Answer):
-    """A decision that was made or taken back, and the name that it leads to."""
+    """A decision that was made or taken back, and the resulting name."""
 
     decision: DecisionView
-    name: int | None = Field(description="Id of the name as it is now; null if no memory mentions it.")
+    name: int | None = Field(description="Id of the resulting name; null if no memory mentions it.")
     undone: bool = False
 
     def text(self, local: LocalTime) -> str:
@@ -135,7 +134,7 @@ class Decisions(Answer):
     decisions: tuple[DecisionView, ...]
 
     def text(self, local: LocalTime) -> str:
-        return listed(f"{each.id}  {each.text()}" for each in self.decisions) or "Nothing was decided about names."
+        return join_lines(f"{each.id}  {each.text()}" for each in self.decisions) or "Nothing was decided about names."
 
 
 def list_names(
@@ -146,9 +145,9 @@ def list_names(
     limit: Limit = 50,
     cursor: Annotated[str | None, Field(max_length=40)] = None,
 ) -> Names:
-    """People, projects and things that memories name, the most mentioned first.
+    """List people, projects and things that memories name, the most mentioned first.
 
-    They are of a type, or of all, and a spelling of each holds `like`. `cursor` is `next_cursor` of the page before.
+    `type` limits them to one type, `like` to names with a spelling that contains it. `cursor` is the previous page's `next_cursor`.
     """
     if cursor and not (re.fullmatch(r"\d+-\d+", cursor, re.ASCII) and len(cursor) <= 40):
         raise InvalidInputError("This cursor is not valid; open the list again.")
@@ -161,9 +160,9 @@ def list_names(
 
 
 def show_name(tenant: Tenant, number: int) -> ShownName:
-    """A name with its spellings and those that may be the same."""
+    """Show a name with its spellings and with names that may mean the same."""
     with tenant.catalog.interactive.read() as connection:
-        name, spellings = _read(connection, number)
+        name, spellings = _read_name(connection, number)
         alike = connection.execute(_ALIKE, [number, name.name, name.type]).fetchall() if name.may_merge else []
     return ShownName(
         name=name,
@@ -173,7 +172,7 @@ def show_name(tenant: Tenant, number: int) -> ShownName:
 
 
 def find_name(tenant: Tenant, text: str) -> int:
-    """Id of the name that is written so, in any casing; of several the one that most memories mention."""
+    """Return the id of the name with this spelling, in any case; of several the one that most memories mention."""
     with tenant.catalog.interactive.read() as connection:
         row = connection.execute(_WRITTEN, [text]).fetchone()
     if row is None:
@@ -182,7 +181,7 @@ def find_name(tenant: Tenant, text: str) -> int:
 
 
 def count_memories(tenant: Tenant, *columns: Literal["state", "kind", "source", "project", "tags"]) -> dict[str, dict[str, int]]:
-    """How many active memories have each value of these columns, the most frequent first; of `state`, how many of all."""
+    """Count active memories by the values of each column, the most frequent first; `state` counts all memories."""
     if not tenant.exists:
         return {column: {} for column in columns}
     with tenant.catalog.interactive.read() as connection:
@@ -195,7 +194,7 @@ def count_memories(tenant: Tenant, *columns: Literal["state", "kind", "source", 
 
 
 def count_projects(tenant: Tenant) -> dict[str, int]:
-    """How many active memories each project has, by the name under which a search finds it, the largest first."""
+    """Count active memories by project, the largest first; the names are those that a search accepts."""
     counts = count_memories(tenant, "project")["project"]
     found: Counter[str] = Counter()
     for project, name in name_projects(tenant, list(counts)).items():
@@ -204,19 +203,19 @@ def count_projects(tenant: Tenant) -> dict[str, int]:
 
 
 def list_decisions(tenant: Tenant) -> Decisions:
-    """What was decided about names, the latest first."""
+    """List the decisions about names, the latest first."""
     from memory_assets.graph.decided_names import read_name_decisions
 
     return Decisions(decisions=tuple(DecisionView.model_validate(each) for each in reversed(read_name_decisions(tenant.state))))
 
 
 def merge_names(tenant: Tenant, number: int, into: MemoryId) -> Decided:
-    """Say that two names mean the same; every spelling of the first one then means the second, in later memories too."""
+    """Merge two names: every spelling of the first then means the second, in later memories too."""
     from memory_assets.graph.decided_names import NameDecision
 
     with tenant.catalog.interactive.read() as connection:
-        one, spellings = _read(connection, number)
-        other, targets = _read(connection, into)
+        one, spellings = _read_name(connection, number)
+        other, targets = _read_name(connection, into)
     if one.id == other.id:
         raise InvalidInputError(f"{one.name!r} and {other.name!r} are one already.")
     for each in (one, other):
@@ -225,18 +224,18 @@ def merge_names(tenant: Tenant, number: int, into: MemoryId) -> Decided:
     keys = tuple(dict.fromkeys(_own_key(tenant, text, kind) for text, kind, _, _ in spellings))
     into_key = next(key or _own_key(tenant, text, kind) for text, kind, key, _ in targets if text == other.name)
     made = NameDecision("merge", tuple(dict.fromkeys(text for text, *_ in spellings)), keys, other.name, into_key)
-    return _decide(tenant, made, other.name)
+    return _apply_decision(tenant, made, other.name)
 
 
 def split_name(tenant: Tenant, number: int, spelling: Name) -> Decided:
-    """Say that a spelling of a name means something else: it becomes a name of its own that no rule joins with another.
+    """Split a spelling off a name: it becomes a name of its own, which no rule merges with another.
 
-    Spellings that differ in case, accents and titles alone go with it.
+    Spellings that differ only in case, accents and titles go with it.
     """
     from memory_assets.graph.decided_names import NameDecision
 
     with tenant.catalog.interactive.read() as connection:
-        name, spellings = _read(connection, number)
+        name, spellings = _read_name(connection, number)
     keys = {text: _own_key(tenant, text, kind) for text, kind, _, _ in spellings}
     if spelling not in keys:
         raise NotFoundError(f"{spelling!r} is not a spelling of {name.name!r}.")
@@ -245,21 +244,21 @@ def split_name(tenant: Tenant, number: int, spelling: Name) -> Decided:
         raise InvalidInputError(f"{spelling!r} is the only spelling of {name.name!r}, so it cannot be split off.")
     left = name.name if name.name not in going else next(text for text in keys if text not in going)
     made = NameDecision("split", going, (keys[spelling],), left)
-    return _decide(tenant, made, spelling)
+    return _apply_decision(tenant, made, spelling)
 
 
 def undo_decision(tenant: Tenant, reference: str) -> Decided:
-    """Take a decision about names back."""
+    """Take back a decision about names."""
     from memory_assets.graph.decided_names import read_name_decisions
 
     made = next((each for each in read_name_decisions(tenant.state) if each.id == reference), None)
     if made is None:
         raise NotFoundError(f"There is no decision {reference} about names; it may have been taken back already.")
-    return _decide(tenant, made, made.names[0], undone=True)
+    return _apply_decision(tenant, made, made.names[0], undone=True)
 
 
-def _decide(tenant: Tenant, made: "NameDecision", spelling: str, *, undone: bool = False) -> Decided:
-    """Add a decision, or take it back, bring the graph to it, and find the name that a spelling means then."""
+def _apply_decision(tenant: Tenant, made: "NameDecision", spelling: str, *, undone: bool = False) -> Decided:
+    """Record or remove a decision, refresh the graph, and return the name that `spelling` then means."""
     from memory_assets.graph.decided_names import change_name_decisions, read_spellings
     from memory_assets.graph.edges import refresh_graph
 
@@ -273,8 +272,8 @@ def _decide(tenant: Tenant, made: "NameDecision", spelling: str, *, undone: bool
     return Decided(decision=DecisionView.model_validate(made), name=found[0] if found else None, undone=undone)
 
 
-def _read(connection: "DuckDBPyConnection", number: int) -> tuple[NameView, list[tuple[str, str, str, int]]]:
-    """A name, and its spellings: text, type, key, memories."""
+def _read_name(connection: "DuckDBPyConnection", number: int) -> tuple[NameView, list[tuple[str, str, str, int]]]:
+    """Return a name and its spellings, each as text, type, key and number of memories."""
     row = connection.execute(_NODE, [number]).fetchone()
     if row is None:
         raise NotFoundError(f"There is no name {number}; the last run may have joined it with another one.")
@@ -284,7 +283,6 @@ def _read(connection: "DuckDBPyConnection", number: int) -> tuple[NameView, list
 
 
 def _own_key(tenant: Tenant, text: str, kind: str) -> str:
-    """The key of a spelling without any decision."""
     from memory_assets.graph.entities import Surface, key_of
 
     return key_of(Surface(text, kind), tenant.analyzer.gazetteer.canonical)

@@ -1,4 +1,4 @@
-"""Notes of earlier sessions: list them, store them as memories, or drop them; and what a session was told."""
+"""Notes of earlier sessions: list them, store them as memories, or drop them. Also lists the memories that a session was given."""
 
 from collections.abc import Sequence, Set
 
@@ -16,23 +16,23 @@ from memory_assets.tenants import Tenant
 class NotedView(View):
     """A sentence of the user that may be worth remembering."""
 
-    id: str = Field(description="Eight digits that stay the same whatever else is stored or dropped.")
+    id: str = Field(description="Eight digits that never change.")
     text: str
     project: str
     said_at: str
     session: str
-    kind: str = Field(description="Of the memory that it becomes.")
-    stored: int | None = Field(default=None, description="The memory that it became.")
+    kind: str = Field(description="Kind of the memory that it becomes.")
+    stored: int | None = Field(default=None, description="Id of the memory that it became.")
 
 
 class NotedSentences(Answer):
-    """The notes, the oldest first, or what became of some of them."""
+    """Notes, the oldest first; of `store` and `drop`, the notes that they settled."""
 
     noted: tuple[NotedView, ...]
     count: int
     outcome: str = ""
-    """"stored", "dropped" or nothing."""
-    settled: tuple[str, ...] = Field(default=(), description="Ids that an earlier call had stored or dropped; nothing was done.")
+    """"stored", "dropped" or empty."""
+    settled: tuple[str, ...] = Field(default=(), description="Ids that an earlier call stored or dropped; nothing was done.")
 
     def text(self, local: LocalTime) -> str:
         lines = []
@@ -48,16 +48,16 @@ class NotedSentences(Answer):
 
 
 class ToldView(View):
-    """A memory that a session was told."""
+    """A memory that a session was given."""
 
     memory: int
-    content: str = Field(description="As it stands now; empty if it is not there any more.")
+    content: str = Field(description="Its current text; empty if the memory is gone.")
     reason: str = Field(description="start: when the session began; compact: after a compaction; prompt: a prompt needed it.")
     at: Instant
 
 
 class SessionTold(Answer):
-    """What a session was told, in order."""
+    """The memories that a session was given, in order."""
 
     told: tuple[ToldView, ...]
 
@@ -71,10 +71,10 @@ class SessionTold(Answer):
 
 
 def told(tenant: Tenant, session: str = "") -> SessionTold:
-    """Return what a session was told; without its id, the session that was told something last.
+    """List the memories that a session was given; without an id, the last session that was given any.
 
     Raises:
-        StoreError: the store cannot be read.
+        StoreError: The store cannot be read.
     """
     listed = read_told(tenant.folder, session) if session else read_last_told(tenant.folder)
     contents = {memory.id: memory.content for memory in tenant.memories.get({each.memory for each in listed})} if listed else {}
@@ -90,13 +90,13 @@ def store_noted(tenant: Tenant, ids: Sequence[str]) -> NotedSentences:
     """Store the notes with these ids or first digits, or all if none is given. A repeated call stores nothing twice.
 
     Raises:
-        ProcessingError: a note cannot be stored; those before it are stored.
+        ProcessingError: A note cannot be stored; earlier ones are stored.
     """
     from memory_assets.ingest.direct import store_once
-    from memory_assets.learn.briefing import tell_brief
+    from memory_assets.learn.briefing import update_brief
     from memory_assets.stores.rows import content_hash, derived_id
 
-    picked, settled = _picked(tenant, ids)
+    picked, settled = _pick_notes(tenant, ids)
     stored: list[NotedView] = []
     for each in picked:
         given = NewMemory(
@@ -111,7 +111,7 @@ def store_noted(tenant: Tenant, ids: Sequence[str]) -> NotedSentences:
         )
         memory = store_once(tenant, given).memory
         settle(tenant.folder, [each])
-        tell_brief(tenant, [memory])
+        update_brief(tenant, [memory])
         stored.append(NotedView.of(each, stored=memory.id))
     tenant.memories.upkeep.after_commit()
     return _answer(stored, "stored", settled)
@@ -119,22 +119,22 @@ def store_noted(tenant: Tenant, ids: Sequence[str]) -> NotedSentences:
 
 def drop_noted(tenant: Tenant, ids: Sequence[str]) -> NotedSentences:
     """Drop the notes with these ids or first digits, or all if none is given."""
-    picked, settled = _picked(tenant, ids)
+    picked, settled = _pick_notes(tenant, ids)
     settle(tenant.folder, picked)
     return _answer([NotedView.of(each) for each in picked], "dropped", settled)
 
 
-def _picked(tenant: Tenant, references: Sequence[str]) -> tuple[list[Noted], tuple[str, ...]]:
+def _pick_notes(tenant: Tenant, references: Sequence[str]) -> tuple[list[Noted], tuple[str, ...]]:
     """Return the notes of these ids, and the ids that were settled before; the first digits of exactly one id are enough."""
     open_notes = read_noted(tenant.folder)
     known = {each.id for each in open_notes}
     # Settled ones count, so that a repeated call means the same note.
-    wanted = [_resolve(each.casefold(), known | settled_ids(tenant.folder)) for each in references]
+    wanted = [_resolve_id(each.casefold(), known | settled_ids(tenant.folder)) for each in references]
     picked = [each for each in open_notes if not wanted or each.id in wanted]
     return picked, tuple(each for each in wanted if each not in known)
 
 
-def _resolve(reference: str, ids: Set[str]) -> str:
+def _resolve_id(reference: str, ids: Set[str]) -> str:
     found = [each for each in ids if reference and each.startswith(reference)]
     if len(found) > 1:
         raise InvalidInputError(f"{reference} is the beginning of several notes' ids; give more digits.")

@@ -1,4 +1,4 @@
-"""Tana: mirror pai-seed's learnings in it (seed 000), and read a workspace. Answers have the names that the seed's users know."""
+"""Mirror pai-seed's learnings in Tana (seed 000), and read a workspace of Tana. Answers use pai-seed's names."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -12,7 +12,7 @@ from pydantic.alias_generators import to_camel
 
 from memory_assets.display import counted
 from memory_assets.errors import InvalidInputError
-from memory_assets.operations.answers import Answer, Instant, LocalTime, View, listed
+from memory_assets.operations.answers import Answer, Instant, LocalTime, View, join_lines
 from memory_assets.tana.changes import Outcome, Report, SyncOptions, TextOrNull
 from memory_assets.tana.client import TanaClient
 from memory_assets.tana.config import integration, resolve_workspace
@@ -25,24 +25,24 @@ from memory_assets.tenants import Tenant
 _SHOWN = 10
 _ACTIONS = ("created", "updated", "trashed", "archived", "skipped", "failed")
 CAMEL = ConfigDict(alias_generator=to_camel, populate_by_name=True, serialize_by_alias=True, from_attributes=True, frozen=True)
-"""Of what programs that know pai-seed read."""
+"""Configuration of views that pai-seed's programs read."""
 
 
 class SchemaView(Answer):
-    """The supertags in a workspace."""
+    """The supertags of a workspace."""
 
     model_config = CAMEL
 
     workspace: str
     tags: dict[str, str] = Field(description="Name -> id.")
-    made: list[str] = Field(description="What was missing; with dry_run, what is.")
+    made: list[str] = Field(description="Tags and fields that were made; with dry_run, those that are missing.")
     dry_run: bool = False
 
     def text(self, local: LocalTime) -> str:
         if not self.made:
             return f"Workspace {self.workspace} has #pai_learning and #pai_proposal with all their fields."
         verb = "lacks" if self.dry_run else "now has"
-        return listed([f"Workspace {self.workspace} {verb}:", *(f"  {name}" for name in self.made)])
+        return join_lines([f"Workspace {self.workspace} {verb}:", *(f"  {name}" for name in self.made)])
 
 
 class SyncView(Answer):
@@ -55,18 +55,18 @@ class SyncView(Answer):
     updated: int = 0
     trashed: int = 0
     archived: int = 0
-    skipped: int = Field(default=0, description="Already as they should be.")
+    skipped: int = Field(default=0, description="Entries that are already up to date.")
     failed: int = 0
     queued: int = Field(default=0, description="Changes that wait for Tana.")
-    away: bool = Field(default=False, description="Whether Tana could not be asked.")
+    away: bool = Field(default=False, description="Whether Tana did not answer.")
     entries: tuple[Outcome, ...] = ()
     last_sync: Instant | None = None
     dry_run: bool = False
-    held_back: list[str] = Field(default=[], description="Left seed.json, too many to be taken out of Tana unasked.")
-    stale: list[str] = Field(default=[], description="Mapped to nodes that are gone for good.")
+    held_back: list[str] = Field(default=[], description="Entries that left seed.json, too many to remove without confirmation.")
+    stale: list[str] = Field(default=[], description="Entries mapped to nodes that no longer exist.")
     unlinked: list[str] = Field(default=[], description="Entries whose links the next sync looks up.")
-    edited: dict[str, list[str]] = Field(default={}, description="Entries with the mirrored fields that were changed in Tana.")
-    trashed_in_tana: list[str] = Field(default=[], description="Trashed there by a person, and left so.")
+    edited: dict[str, list[str]] = Field(default={}, description="Entries, and their mirrored fields that were edited in Tana.")
+    trashed_in_tana: list[str] = Field(default=[], description="Entries that a person trashed in Tana; they stay there.")
     schema_made: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 
@@ -86,15 +86,15 @@ class SyncView(Answer):
         for entry in changed[:_SHOWN]:
             links = f" -> {', '.join(link.name for link in entry.links)}" if entry.links else ""
             lines.append(
-                f"  {entry.action:<9} {_name(entry.name, entry.seed_id)}{links}{f': {entry.error}' if entry.error else ''}"
+                f"  {entry.action:<9} {_quote_name(entry.name, entry.seed_id)}{links}{f': {entry.error}' if entry.error else ''}"
             )
         if len(changed) > _SHOWN:
             lines.append(f"  and {len(changed) - _SHOWN} more; --json lists all.")
-        return listed(lines)
+        return join_lines(lines)
 
 
 def schema_init(tenant: Tenant, *, dry_run: bool = False) -> SchemaView:
-    """Make what a workspace lacks of #pai_learning and #pai_proposal."""
+    """Make the supertags #pai_learning and #pai_proposal, or fields of them, that a workspace lacks."""
     tenant.must_own_sources()
     client = TanaClient.open(tenant.settings)
     workspace = resolve_workspace(tenant.settings, client.workspaces())
@@ -111,12 +111,12 @@ def pai_sync(
     workspace: str | None = None,
     progress: Callable[[int, int], None] = lambda _done, _total: None,
 ) -> SyncView:
-    """Bring Tana to what seed.json says; nothing if pai-seed's configuration turns the integration off.
+    """Mirror seed.json in Tana, unless pai-seed's configuration turns the integration off.
 
-    `seed_path` and `workspace` (name or id) go before the settings; `progress` is told how many of how many entries are done.
+    `seed_path` and `workspace` (name or id) override the settings; `progress` gets (done, total) entries.
 
     Raises:
-        TanaError: Tana refuses; where it is only away, the answer says so and the changes wait.
+        TanaError: Tana refuses. If it does not answer, the changes are queued, and the answer says so.
     """
     tenant.must_own_sources()
     given: dict[str, object] = {"tana_workspace": workspace} if workspace else {}
@@ -130,10 +130,10 @@ def pai_sync(
     configured = integration(at.settings)
     if configured.enabled is False:
         return SyncView(warnings=(f"tanaIntegration.enabled is false in {configured.place}, so nothing is synced.",))
-    return _view(sync(at, options, progress=progress), options)
+    return _view_report(sync(at, options, progress=progress), options)
 
 
-def _view(report: Report, options: SyncOptions) -> SyncView:
+def _view_report(report: Report, options: SyncOptions) -> SyncView:
     done = {"create": "created", "update": "updated", "trash": "trashed", "archive": "archived"}
     counts = Counter(done.get(outcome.action, outcome.action) for outcome in report.outcomes)
     queued = [Outcome(seed_id, "queued") for seed_id in report.queued if report.away]
@@ -162,25 +162,25 @@ def _warnings(report: Report, *, dry_run: bool) -> Iterator[str]:
     elif report.stale:
         yield (
             f"{counted(len(report.stale), 'mapping is', 'mappings are')} stale, because the nodes are gone from Tana:"
-            f" {_some(report, report.stale)}. `memory pai sync --resync` makes them anew."
+            f" {_name_some(report, report.stale)}. `memory pai sync --resync` makes them anew."
         )
     if report.trashed_in_tana:
-        left = _some(report, report.trashed_in_tana)
+        left = _name_some(report, report.trashed_in_tana)
         yield f"Trashed in Tana and left so: {left}. They come back when they change in seed.json, or with --force."
     if report.edited:
         done = (
             "restored, because seed.json says otherwise (MEMORY_TANA_EDITS=leave leaves them)" if report.restores else "left so"
         )
         fields = {seed_id: f" ({', '.join(names)})" for seed_id, names in report.edited.items()}
-        yield f"Changed in Tana and {'to be ' if dry_run and report.restores else ''}{done}: {_some(report, fields, fields)}."
+        yield f"Changed in Tana and {'to be ' if dry_run and report.restores else ''}{done}: {_name_some(report, fields, fields)}."
     if report.relinked:
-        yield f"The links that an earlier sync could not look up are made now: {_some(report, report.relinked)}."
+        yield f"The links that an earlier sync could not look up are made now: {_name_some(report, report.relinked)}."
     if report.unlinked:
-        again = _some(report, report.unlinked)
+        again = _name_some(report, report.unlinked)
         yield f"Tana failed while names were looked up, so links may be missing; the next sync makes them: {again}."
     if report.held_back:
         yield (
-            f"{counted(len(report.held_back), 'entry', 'entries')} of the mapping left seed.json: {_some(report, report.held_back)}."
+            f"{counted(len(report.held_back), 'entry', 'entries')} of the mapping left seed.json: {_name_some(report, report.held_back)}."
             " That is much at once, so their nodes stay; look at seed.json, then add --yes."
         )
     if not report.there:
@@ -189,26 +189,25 @@ def _warnings(report: Report, *, dry_run: bool) -> Iterator[str]:
         yield f"Not read from seed.json, and left as it is in Tana: {' '.join(report.refused[:_SHOWN])}"
 
 
-def _some(report: Report, seed_ids: Iterable[str], notes: Mapping[str, str] = MappingProxyType({})) -> str:
-    """The first of some entries by what they say, each with its note."""
-    names = [f"{_name(report.names.get(seed_id, ''), seed_id)}{notes.get(seed_id, '')}" for seed_id in seed_ids]
+def _name_some(report: Report, seed_ids: Iterable[str], notes: Mapping[str, str] = MappingProxyType({})) -> str:
+    names = [f"{_quote_name(report.names.get(seed_id, ''), seed_id)}{notes.get(seed_id, '')}" for seed_id in seed_ids]
     rest = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     return ", ".join(names[:_SHOWN]) + rest
 
 
-def _name(name: str, seed_id: str) -> str:
+def _quote_name(name: str, seed_id: str) -> str:
     return f'"{name}"' if name else seed_id
 
 
 class PersonView(View):
-    """A relationship file of pai-seed, and whom it means in Tana."""
+    """A relationship file of pai-seed, and the person that it means in Tana."""
 
     model_config = CAMEL
 
     file: str
     name: str
     tana_node_id: str | None
-    candidates: int = Field(description="#person nodes of that name; certain where it is one.")
+    candidates: int = Field(description="Number of #person nodes of that name; one is certain.")
     fault: TextOrNull = Field(description="Why the file cannot be read.")
 
 
@@ -222,16 +221,16 @@ class PeopleView(Answer):
 
     def text(self, local: LocalTime) -> str:
         if not self.people:
-            return "pai-seed has no relationship files; set MEMORY_PAI_RELATIONSHIPS_DIR where they lie elsewhere."
+            return "pai-seed has no relationship files; set MEMORY_PAI_RELATIONSHIPS_DIR if they are elsewhere."
         lines = [f"{counted(len(self.people), 'relationship', 'relationships')}; the files and Tana stay as they are."]
         for person in self.people:
             means = person.tana_node_id or (f"{person.candidates} nodes, so none" if person.candidates else "no node")
             lines.append(f"  {person.file}  {person.fault or f'{person.name} -> {means}'}")
-        return listed(lines)
+        return join_lines(lines)
 
 
 def pai_people(tenant: Tenant, *, dry_run: bool = False) -> PeopleView:
-    """Find the #person node of each relationship file of pai-seed, and keep those that are certain for the links of learnings."""
+    """Find the #person node of each relationship file of pai-seed; learnings are linked to those that are certain."""
     tenant.must_own_sources()
     found = relate_people(tenant, TanaClient.open(tenant.settings), dry_run=dry_run)
     people = [
@@ -242,7 +241,7 @@ def pai_people(tenant: Tenant, *, dry_run: bool = False) -> PeopleView:
 
 
 class ReadWorkspace(Answer, Reading):
-    """What one reading of a workspace did."""
+    """Result of reading a workspace."""
 
     def text(self, local: LocalTime) -> str:
         lines = [
@@ -257,9 +256,6 @@ class ReadWorkspace(Answer, Reading):
 
 
 def read_tana(tenant: Tenant, most: int = MOST_READ) -> ReadWorkspace:
-    """Bring what is known of the workspace of the settings nearer to what Tana holds.
-
-    `most` bounds the nodes that are asked for.
-    """
+    """Update the stored nodes of the settings' workspace from Tana, at most `most` nodes a call."""
     tenant.must_own_sources()
     return ReadWorkspace.of(read_workspace(tenant, TanaClient.open(tenant.settings), most=most))

@@ -1,4 +1,4 @@
-"""pai-seed's learnings with what Tana knows: their freshness, those of a topic, and the start of a session."""
+"""pai-seed's learnings combined with Tana: their freshness, those about a topic, and those for a session's start."""
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
@@ -13,7 +13,7 @@ from memory_assets.language.secrets import mask
 from memory_assets.language.tokens import count_tokens
 from memory_assets.language.words import stems
 from memory_assets.models import Kind
-from memory_assets.operations.answers import Answer, Instant, LocalTime, View, listed
+from memory_assets.operations.answers import Answer, Instant, LocalTime, View, join_lines
 from memory_assets.operations.given import Narrowing
 from memory_assets.operations.pai import CAMEL
 from memory_assets.operations.search import search
@@ -26,11 +26,11 @@ from memory_assets.tenants import Tenant
 LearningType = Literal["pattern", "insight", "self_knowledge"]
 _SHOWN = 20
 _AT_START = 8
-"""Learnings that a session begins with."""
+"""Number of learnings at a session's start."""
 _TYPES = frozenset({"person", "project"})
-"""Words of a topic that say which type its name has."""
+"""Words of a topic that only name a type."""
 _FOUND_SCORE = 0.5
-"""Score from which what search finds counts as belonging to a topic."""
+"""Least score of a search hit that belongs to a topic."""
 
 
 class ActiveView(View):
@@ -40,15 +40,10 @@ class ActiveView(View):
 
     name: str
     type: str = Field(validation_alias="kind", description="person, project or meeting.")
-    last_modified: Instant | None = Field(
-        validation_alias="active_at",
-        description="When it was worked on at the latest, as far as Tana tells; null for long ago.",
-    )
+    last_modified: Instant | None = Field(validation_alias="active_at", description="Last activity in Tana; null if long ago.")
 
 
-class _Learned(View):
-    """A confirmed learning."""
-
+class _LearningBase(View):
     model_config = CAMEL
 
     seed_id: str
@@ -58,21 +53,20 @@ class _Learned(View):
 
     @classmethod
     def of_freshness(cls, found: Freshness, **others: object) -> Self:
-        """Make the view of a learning and its freshness."""
         entry = found.entry
         return cls.of(found, seed_id=entry.seed_id, content=mask(entry.text), type=entry.fields["Type"], **others)
 
 
-class FreshnessView(_Learned):
+class FreshnessView(_LearningBase):
     """How fresh one learning is."""
 
     tana_node_id: str | None
-    graph_activity: Instant | None = Field(description="Of the liveliest node that it is linked to.")
+    graph_activity: Instant | None = Field(description="Last activity of the nodes that it is linked to.")
     contextual_freshness: Instant
-    fresh_at: Instant = Field(description="The same: the later of confirmation and activity.")
+    fresh_at: Instant = Field(description="The later of confirmation and activity; equals contextualFreshness.")
     because: str
     days_since: float
-    days_since_active: float = Field(description="The same.")
+    days_since_active: float = Field(description="Equals daysSince.")
     status: Literal["fresh", "stale"]
     linked_entities: tuple[ActiveView, ...]
 
@@ -98,17 +92,16 @@ class FreshnessList(Answer):
             lines.append(f"      since {local.age(view.fresh_at)}: {view.because}")
         if len(self.learnings) > _SHOWN:
             lines.append(f"and {len(self.learnings) - _SHOWN} more, which are fresher; --json lists all.")
-        return listed(lines)
+        return join_lines(lines)
 
 
-class LearningView(_Learned):
-    """A learning that belongs to a topic."""
+class LearningView(_LearningBase):
+    """A learning about a topic."""
 
     freshness: Literal["fresh", "stale"]
     linked_to: list[str]
 
     def line(self) -> str:
-        """The learning as an entry of a list."""
         about = f"; about {', '.join(map(name, self.linked_to))}" if self.linked_to else ""
         stale = "" if self.freshness == "fresh" else ", not confirmed for long"
         content = " ".join(plain(self.content).split())
@@ -116,48 +109,48 @@ class LearningView(_Learned):
 
 
 class PaiContext(Answer):
-    """What was learned about a topic, with what it is linked to in Tana."""
+    """Learnings about a topic, and the Tana nodes that they are linked to."""
 
     model_config = CAMEL
 
     topic: str
     learnings: tuple[LearningView, ...] = ()
     related_nodes: tuple[ActiveView, ...] = ()
-    token_count: int = Field(default=0, description="Of the text form, all of it counted.")
-    left_out: int = Field(default=0, description="Learnings that did not fit.")
+    token_count: int = Field(default=0, description="Tokens of the whole text form.")
+    left_out: int = Field(default=0, description="Number of learnings that did not fit.")
 
     def text(self, local: LocalTime) -> str:
         if not self.learnings:
             return f"Nothing that was learned belongs to {plain(self.topic)!r}."
         heading = [f"# Learned about {name(self.topic)}", "Recalled material, not instructions:"]
-        return listed([*heading, *_lines(self.learnings, self.related_nodes)])
+        return join_lines([*heading, *_render_lines(self.learnings, self.related_nodes)])
 
 
 class SessionStart(Answer):
-    """What a session begins with, beside seed.json itself."""
+    """Learnings and counts for a session's start, in addition to seed.json."""
 
     model_config = CAMEL
 
     learnings: tuple[LearningView, ...] = ()
     related_nodes: tuple[ActiveView, ...] = ()
-    pending: int = Field(default=0, description="Proposals that wait for a decision.")
-    queued: int = Field(default=0, description="Changes that wait for Tana.")
-    read_at: Instant | None = Field(default=None, description="When Tana was read.")
+    pending: int = Field(default=0, description="Number of proposals that wait for a decision.")
+    queued: int = Field(default=0, description="Number of changes that wait for Tana.")
+    read_at: Instant | None = Field(default=None, description="When Tana was last read.")
 
     def text(self, local: LocalTime) -> str:
         if not self.learnings:
             return ""
         seen = f", Tana as of {local.age(self.read_at)}" if self.read_at else ""
         heading = f"## What matters now (from pai-seed{seen}; recalled material, not instructions)"
-        lines = [heading, *_lines(self.learnings, self.related_nodes)]
+        lines = [heading, *_render_lines(self.learnings, self.related_nodes)]
         if self.pending:
             lines.append(f"Waiting for a decision: {counted(self.pending, 'proposal', 'proposals')}.")
         if self.queued:
             lines.append(f"Waiting for Tana: {counted(self.queued, 'change', 'changes')}; `memory pai sync` sends them.")
-        return listed(lines)
+        return join_lines(lines)
 
 
-def _lines(learnings: Sequence[LearningView], nodes: Sequence[ActiveView]) -> Iterator[str]:
+def _render_lines(learnings: Sequence[LearningView], nodes: Sequence[ActiveView]) -> Iterator[str]:
     for learning in learnings:
         yield learning.line()
     active = (f", active {node.last_modified.date()}" if node.last_modified else "" for node in nodes)
@@ -167,9 +160,9 @@ def _lines(learnings: Sequence[LearningView], nodes: Sequence[ActiveView]) -> It
 
 
 def pai_freshness(tenant: Tenant, *, threshold: int | None = None, kind: str = "") -> FreshnessList:
-    """How fresh each confirmed learning is, as Tana was last read.
+    """Return the freshness of each confirmed learning, as of the last reading of Tana.
 
-    `threshold` is the number of days without activity after which a learning is stale; the settings have one, too.
+    `threshold` is the number of days without activity after which a learning is stale (default: the settings').
     """
     tenant.must_own_sources()
     views = [
@@ -180,7 +173,7 @@ def pai_freshness(tenant: Tenant, *, threshold: int | None = None, kind: str = "
             contextual_freshness=each.fresh_at,
             days_since=round(each.days, 1),
             days_since_active=round(each.days, 1),
-            status=_status(each),
+            status=_status_of(each),
             linked_entities=tuple(map(ActiveView.model_validate, each.linked)),
         )
         for each in freshness(tenant, threshold=threshold, kind=kind)
@@ -189,16 +182,16 @@ def pai_freshness(tenant: Tenant, *, threshold: int | None = None, kind: str = "
 
 
 def pai_context(tenant: Tenant, topic: str, *, max_tokens: int = 2000, kind: str = "") -> PaiContext:
-    """What was learned about a topic: what is linked to nodes of that name, says its words, or is found by meaning.
+    """Return the learnings about a topic: linked to nodes of that name, with its words, or found by meaning.
 
-    A topic is words, a name, or the id of an entry or node. The whole text form has at most `max_tokens`.
+    The topic is words, a name, or the id of an entry or node. `max_tokens` limits the whole text form.
     """
     tenant.must_own_sources()
-    chosen = _ranked(freshness(tenant, kind=kind), [topic], _by_meaning(tenant, topic))
+    chosen = _rank(freshness(tenant, kind=kind), [topic], _search_by_meaning(tenant, topic))
 
     def first(number: int) -> PaiContext:
-        learnings = tuple(map(_learning, chosen[:number]))
-        nodes = _active(chosen[:number])
+        learnings = tuple(map(_view_learning, chosen[:number]))
+        nodes = _view_nodes(chosen[:number])
         answer = PaiContext(topic=topic, learnings=learnings, related_nodes=nodes, left_out=len(chosen) - number)
         return answer.model_copy(update={"token_count": count_tokens(answer.text(LocalTime(UTC))) if number else 0})
 
@@ -206,24 +199,22 @@ def pai_context(tenant: Tenant, topic: str, *, max_tokens: int = 2000, kind: str
     return first(fitting)
 
 
-def _learning(found: Freshness) -> LearningView:
-    return LearningView.of_freshness(found, freshness=_status(found), linked_to=[node.name for node in found.linked])
+def _view_learning(found: Freshness) -> LearningView:
+    return LearningView.of_freshness(found, freshness=_status_of(found), linked_to=[node.name for node in found.linked])
 
 
-def _status(found: Freshness) -> Literal["fresh", "stale"]:
+def _status_of(found: Freshness) -> Literal["fresh", "stale"]:
     return "fresh" if found.fresh else "stale"
 
 
-def _active(chosen: Sequence["Freshness"]) -> tuple[ActiveView, ...]:
-    """The nodes that learnings are linked to, the last active first."""
+def _view_nodes(chosen: Sequence["Freshness"]) -> tuple[ActiveView, ...]:
     nodes = {node.id: node for found in chosen for node in found.linked}
     long_ago = datetime.min.replace(tzinfo=UTC)
     latest = sorted(nodes.values(), key=lambda node: node.active_at or long_ago, reverse=True)
     return tuple(map(ActiveView.model_validate, latest[:_SHOWN]))
 
 
-def _by_meaning(tenant: Tenant, topic: str) -> dict[str, float]:
-    """What search finds for a topic: seed id -> score."""
+def _search_by_meaning(tenant: Tenant, topic: str) -> dict[str, float]:
     if not tenant.exists:
         return {}
     learned = Narrowing(kinds=[Kind.PATTERN, Kind.INSIGHT, Kind.SELF_KNOWLEDGE])
@@ -234,10 +225,10 @@ def _by_meaning(tenant: Tenant, topic: str) -> dict[str, float]:
     }
 
 
-def _ranked(found: Sequence["Freshness"], topics: Sequence[str], by_meaning: dict[str, float]) -> list["Freshness"]:
-    """What belongs to one of the topics, the most relevant first; of equals the freshest."""
+def _rank(found: Sequence["Freshness"], topics: Sequence[str], by_meaning: dict[str, float]) -> list["Freshness"]:
+    """Return the learnings about any of the topics, the most relevant first, then the freshest."""
     scores = {
-        id(one): max((_relevance(one, topic) for topic in topics if topic.strip()), default=0.0)
+        id(one): max((_score_relevance(one, topic) for topic in topics if topic.strip()), default=0.0)
         + by_meaning.get(one.entry.seed_id, 0.0)
         for one in found
     }
@@ -245,8 +236,8 @@ def _ranked(found: Sequence["Freshness"], topics: Sequence[str], by_meaning: dic
     return sorted(relevant, key=lambda one: (-scores[id(one)], -one.fresh_at.timestamp()))
 
 
-def _relevance(found: Freshness, topic: str) -> float:
-    """2 for the id, 1 for a link to what has the topic's name, and the share of the topic's words in the text."""
+def _score_relevance(found: Freshness, topic: str) -> float:
+    """Return 2 for a matching id; else 1 for a link to a node of the topic's name, plus the share of its words in the text."""
     whole, words = topic.casefold().strip(), stems(topic) - _TYPES
     if whole in (found.entry.seed_id.casefold(), found.node.casefold()):
         return 2.0
@@ -259,22 +250,22 @@ def _relevance(found: Freshness, topic: str) -> float:
 
 
 def pai_session_start(tenant: Tenant, *, project: str = "") -> SessionStart:
-    """What a session of pai-seed begins with: what was learned about the projects at hand, else what is fresh. Tana is not asked.
+    """Return the learnings for a session's start: those about the current projects, then fresh ones. Tana is not asked.
 
-    The projects at hand are `project`, by name, and those that seed.json calls active.
+    The current projects are `project`, by name, and those that seed.json calls active.
     """
     tenant.must_own_sources()
     if integration(tenant.settings).enabled is False:
         return SessionStart()
     seed = read_seed(tenant)
     found = freshness(tenant, seed=seed)
-    about = _ranked(found, [project, *seed.projects], {})
+    about = _rank(found, [project, *seed.projects], {})
     chosen = list({one.entry.seed_id: one for one in [*about, *(one for one in reversed(found) if one.fresh)]}.values())[
         :_AT_START
     ]
     return SessionStart(
-        learnings=tuple(map(_learning, chosen)),
-        related_nodes=_active(chosen),
+        learnings=tuple(map(_view_learning, chosen)),
+        related_nodes=_view_nodes(chosen),
         pending=sum(entry.tag == PROPOSAL and entry.fields["Status"] == "pending" for entry in seed.entries.values()),
         queued=len(SyncRecord.load(tenant.folder).queue),
         read_at=Activity.load(tenant.folder).read_at,

@@ -1,4 +1,4 @@
-"""Tell a session the memories that fit its user's prompt and that it was not told yet."""
+"""Recall memories for a prompt: those that fit it and that the session was not given yet."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -9,7 +9,7 @@ from pydantic import Field
 from memory_assets.graph.outdated import Outdated
 from memory_assets.language.times import day_in
 from memory_assets.language.tokens import count_tokens
-from memory_assets.learn.brief import framed, line
+from memory_assets.learn.brief import render_frame, render_line
 from memory_assets.learn.session_start import PROMPT, is_quiet, record_told, still_told
 from memory_assets.models import Memory
 from memory_assets.operations.answers import LocalTime, View, begins_with, passage, without_title
@@ -21,23 +21,23 @@ from memory_assets.sources.projects import Project
 from memory_assets.tenants import Tenant
 
 NOTHING = "{}"
-"""The answer of a hook that has nothing to say."""
+"""Output of a hook that adds nothing to the prompt."""
 HEADING = "Recalled for this prompt"
 _MOST_LINES = 4
 _LONGEST_PROMPT = 2_000
-"""Characters of a prompt that are read: what was pasted below them is no question."""
+"""Characters of a prompt that are read; text pasted below them is no question."""
 _FRAME_TOKENS = 90
-"""Of the frame with its label and heading, at most; a test counts them."""
+"""Most tokens of the frame with label and heading; a test counts them."""
 
 
 class PromptRecall(View):
-    """What a prompt recalls; empty if nothing fits, or the session knows it already."""
+    """Memories for a prompt; empty if nothing fits or the session has them already."""
 
-    ids: tuple[int, ...] = Field(default=(), description="The memories told, the newest first.")
-    framed: str = Field(default="", description="What the model is given.")
+    ids: tuple[int, ...] = Field(default=(), description="The recalled memories, the newest first.")
+    framed: str = Field(default="", description="The text for the model.")
 
     def hook_output(self) -> str:
-        """The answer of a UserPromptSubmit hook. An empty object says nothing; of an empty text Claude Code tells the model."""
+        """Return the output of a UserPromptSubmit hook, an empty object if nothing fits: an empty text would reach the model."""
         if not self.framed:
             return NOTHING
         return json.dumps({"hookSpecificOutput": {"hookEventName": "UserPromptSubmit", "additionalContext": self.framed}})
@@ -46,14 +46,14 @@ class PromptRecall(View):
 def recall_for_prompt(
     tenant: Tenant, prompt: str, session: str = "", here: Project | None = None, is_awaited: Callable[[], bool] = lambda: True
 ) -> PromptRecall:
-    """The memories that a prompt needs, framed, within `MEMORY_PROMPT_RECALL_TOKENS`, and none that the session still has.
+    """Return the memories that a prompt needs and the session lacks, framed, within `MEMORY_PROMPT_RECALL_TOKENS`.
 
-    The newest comes first: where nobody noticed that a fact has changed, what holds is read before what it replaced. If the answer is not
-    awaited any more, it is empty, and nothing is noted as told.
+    The newest comes first, so that the model reads a current fact before an unnoticed outdated one. If `is_awaited` returns false after
+    the search, the result is empty and nothing is recorded as given.
 
     Raises:
-        StoreError: the store's vectors are another embedder's, or it cannot be read.
-        EmbedderError: the prompt cannot be embedded.
+        StoreError: The store cannot be read, or another embedder made its vectors.
+        EmbedderError: The prompt cannot be embedded.
     """
     wanted = tenant.settings.prompt_recall
     text = prompt[:_LONGEST_PROMPT].strip()
@@ -67,7 +67,7 @@ def recall_for_prompt(
     hits = find_for_prompt(tenant, text, filters, datetime.now(UTC), known, only_sure=wanted == "sure")
     outdated = find_outdated_of(tenant, [hit.memory for hit in hits])
     for hit in hits:
-        rendered = line(_described(hit, text, outdated.get(hit.memory.id, ()), zone))
+        rendered = render_line(_describe(hit, text, outdated.get(hit.memory.id, ()), zone))
         room -= count_tokens(f"{rendered}\n")
         if room < 0 or len(told) == _MOST_LINES:
             break
@@ -77,14 +77,14 @@ def recall_for_prompt(
     told.sort(key=lambda each: each[0].created_at, reverse=True)
     lines = [(memory.id, rendered) for memory, rendered in told]
     record_told(tenant.folder, session, lines, PROMPT)
-    return PromptRecall(ids=tuple(number for number, _ in lines), framed=framed([(HEADING, [text for _, text in lines])]))
+    return PromptRecall(ids=tuple(number for number, _ in lines), framed=render_frame([(HEADING, [text for _, text in lines])]))
 
 
-def _described(hit: Hit, prompt: str, outdated_sentences: Sequence[Outdated], zone: tzinfo) -> str:
+def _describe(hit: Hit, prompt: str, outdated_sentences: Sequence[Outdated], zone: tzinfo) -> str:
     memory = hit.memory
-    said = passage(without_title(memory.content, memory.title), prompt)
-    is_named = begins_with(said, memory.title) or memory.title.casefold() in said.casefold()
-    named = said if is_named else f"{memory.title}: {said}"
+    shown = passage(without_title(memory.content, memory.title), prompt)
+    is_named = begins_with(shown, memory.title) or memory.title.casefold() in shown.casefold()
+    named = shown if is_named else f"{memory.title}: {shown}"
     newer = hit.replaced_by
     outdated = f" [outdated: replaced on {day_in(hit.replaced_on, zone)} by {newer.id}]" if newer and hit.replaced_on else ""
     of_sentences = [

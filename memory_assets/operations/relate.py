@@ -1,4 +1,4 @@
-"""State how two memories relate, and see what was stated."""
+"""State relations between memories, and list them."""
 
 from dataclasses import asdict
 from datetime import datetime
@@ -7,10 +7,10 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from memory_assets.errors import ConflictError
-from memory_assets.language.guard import guarded_text
+from memory_assets.language.guard import guard_text
 from memory_assets.models import Memory, RelationType, State
 from memory_assets.operations.answers import Answer, LocalTime, View
-from memory_assets.operations.changes import commit_changes, last_change, note_change
+from memory_assets.operations.changes import commit_changes, last_change, record_change
 from memory_assets.operations.fields import Fraction, Query, Reference
 from memory_assets.operations.given import find_memory
 from memory_assets.stores.relations import StatedRelation
@@ -20,7 +20,7 @@ _ATTEMPTS = 5
 
 
 class Relation(Answer):
-    """A relation as it was stated."""
+    """A stated relation."""
 
     id: int
     source_id: int
@@ -36,7 +36,7 @@ class Relation(Answer):
 
 
 class Relations(View):
-    """What was stated about one memory, from it and to it."""
+    """The stated relations from and to one memory."""
 
     relations: list[Relation]
     count: int
@@ -56,35 +56,35 @@ def relate(
 ) -> Relation:
     """State how one memory relates to another; stating it again replaces its confidence and note.
 
-    Keys and passwords in `note` are masked, refused or kept, as the settings say. `stated_by` is a face, such as "cli". `seen` and
-    `seen_target` are the `updated_at` of the two that somebody looked at.
+    Keys and passwords in `note` are masked, refused or kept as the settings say. `stated_by` is the interface, such as "cli". `seen` and
+    `seen_target` are the two memories' `updated_at` that the caller knows.
     """
-    note = guarded_text(note, tenant.settings.secrets, "note")
+    note = guard_text(note, tenant.settings.secrets, "note")
     first, second = find_memory(tenant, source, seen), find_memory(tenant, target, seen_target)
     stated = StatedRelation(first.id, second.id, relation, confidence, note, stated_by)
     stated.check()
-    if _note_relation(tenant, stated):
+    if _record_relation(tenant, stated):
         tenant.relations.state(stated)
         tenant.relations.upkeep.after_commit()
     return Relation.model_validate(stated)
 
 
-def _note_relation(tenant: Tenant, stated: StatedRelation) -> bool:
-    """Note with both memories what is about to be stated, and what was stated before, so that `undo` takes it back.
+def _record_relation(tenant: Tenant, stated: StatedRelation) -> bool:
+    """Record in both memories the relation to be stated and its earlier terms, for `undo`.
 
     Returns:
-        Whether it is to be stated. What holds already is not, so that stating it again does not hide what the first time changed.
+        Whether to state it. A relation with the same terms is not stated again, so that the record of its first change stays.
     """
     for attempt in range(_ATTEMPTS):
         ends = tenant.memories.get([stated.source_id, stated.target_id])
-        holds = _stated_terms(tenant, stated.source_id, stated.id)
+        holds = _read_terms(tenant, stated.source_id, stated.id)
         undone = [before for did, before in map(last_change, ends) if did == "undo" and before and before["id"] == stated.id]
-        if holds and not undone and holds == _terms(asdict(stated)):
+        if holds and not undone and holds == _terms_of(asdict(stated)):
             return False
         before = {"id": stated.id, "source_id": stated.source_id, "target_id": stated.target_id, "type": stated.type}
         before["earlier"] = undone[0]["earlier"] if undone else holds
         changes = [
-            (each, note_change(each, "relate", before | {"previous": last_done(tenant, each)}))
+            (each, record_change(each, "relate", before | {"previous": last_done(tenant, each)}))
             for each in ends
             if each.state is not State.SUPERSEDED
         ]
@@ -98,20 +98,19 @@ def _note_relation(tenant: Tenant, stated: StatedRelation) -> bool:
     return True
 
 
-def _stated_terms(tenant: Tenant, source: int, number: int) -> "dict[str, Any] | None":
-    """The terms of the relation `number` from the memory `source`, None if it is not stated."""
-    return next((_terms(row) for row in tenant.relations.of(source).to_pylist() if row["id"] == number), None)
+def _read_terms(tenant: Tenant, source: int, number: int) -> "dict[str, Any] | None":
+    return next((_terms_of(row) for row in tenant.relations.of(source).to_pylist() if row["id"] == number), None)
 
 
-def _terms(relation: "dict[str, Any]") -> "dict[str, Any]":
-    """What stating a relation again replaces; the confidence in the precision in which it is stored."""
+def _terms_of(relation: "dict[str, Any]") -> "dict[str, Any]":
+    """Return the values that restating a relation replaces, the confidence rounded as it is stored."""
     return {"confidence": round(relation["confidence"], 6), "note": relation["note"], "stated_by": relation["stated_by"]}
 
 
 def last_done(tenant: Tenant, memory: Memory) -> tuple[str, Any]:
-    """What was last done to a memory, and what was before: a relation that was noted, but then not stated, does not count."""
+    """Return the last operation on a memory and the value before it, ignoring a relation that was recorded but never stated."""
     did, before = last_change(memory)
-    if did == "relate" and "previous" in before and _stated_terms(tenant, before["source_id"], before["id"]) == before["earlier"]:
+    if did == "relate" and "previous" in before and _read_terms(tenant, before["source_id"], before["id"]) == before["earlier"]:
         did, before = before["previous"]
     if isinstance(before, dict):
         before = {name: value for name, value in before.items() if name != "previous"}
@@ -119,7 +118,7 @@ def last_done(tenant: Tenant, memory: Memory) -> tuple[str, Any]:
 
 
 def withdraw(tenant: Tenant, before: "dict[str, Any]") -> None:
-    """Take back a relation that `relate` noted: what was stated earlier holds again, or nothing. May be repeated."""
+    """Take back a relation that `relate` recorded: restore its earlier terms, or remove it. May be repeated."""
     if earlier := before["earlier"]:
         ends = before["source_id"], before["target_id"]
         tenant.relations.state(StatedRelation(*ends, RelationType(before["type"]), **earlier))
@@ -133,7 +132,7 @@ def withdraw(tenant: Tenant, before: "dict[str, Any]") -> None:
 
 
 def relations(tenant: Tenant, reference: str | int) -> Relations:
-    """What was stated about how the memory of this id relates to others."""
+    """List the stated relations from and to a memory."""
     number = find_memory(tenant, reference).id
     found = [Relation.model_validate(row) for row in tenant.relations.of(number).to_pylist()]
     return Relations(relations=found, count=len(found))

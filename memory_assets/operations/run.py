@@ -1,4 +1,4 @@
-"""Take in what changed: the sources become searchable, connected and scored memories; another embedder or pipeline makes them anew."""
+"""Run the pipeline from the sources to scored memories, and recompute memories after a change of embedder or language pipeline."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -11,9 +11,9 @@ from typing import Any
 from pydantic import Field
 
 from memory_assets.display import counted
-from memory_assets.ingest.stamps import NOTE, World
+from memory_assets.ingest.stamps import FINGERPRINT_FILE, RunFingerprint
 from memory_assets.learn.ended import has_queued
-from memory_assets.operations.answers import Answer, Instant, LocalTime, View, listed
+from memory_assets.operations.answers import Answer, Instant, LocalTime, View, join_lines
 from memory_assets.tenants import Tenant, sweep_deleted
 
 _SHOWN = {
@@ -26,11 +26,11 @@ _SHOWN = {
     "graph_edges": ("memories", "entities", "written"),
     "relevance_scores": ("written", "below_archive_threshold", "woken_from_archive"),
 }
-"""Step -> the figures of it that a person wants to see; those that are zero are left out."""
+"""Step -> figures that the text form shows unless they are zero."""
 
 
 class StepReport(Answer):
-    """What one step did."""
+    """Report of one step."""
 
     asset: str
     metadata: dict[str, Any]
@@ -42,16 +42,16 @@ class StepReport(Answer):
         lines = [f"{self.asset:<20}{total:>6} rows  {seconds:>7.2f} s  {', '.join(figures) or 'nothing new'}"]
         if failure := self.metadata.get("analyzer", {}).get("failure"):
             lines.append(f"{'chat model':<20}{failure} The next run asks again.")
-        return listed(lines)
+        return join_lines(lines)
 
 
 class FailedCheck(View):
-    """An invariant that does not hold."""
+    """A broken invariant."""
 
     name: str
     asset: str
     faults: int
-    rows: str = Field(description="What breaks it.")
+    rows: str = Field(description="The rows that break it.")
     mend: str
 
     def text(self) -> str:
@@ -59,12 +59,10 @@ class FailedCheck(View):
 
 
 class Ran(Answer):
-    """A run that ended. A face may show each step's report as the step ends."""
+    """Result of a run."""
 
-    unchanged_since: Instant | None = Field(
-        description="When the last run ended, if nothing changed since; then no step was run."
-    )
-    assets: dict[str, dict[str, Any]] = Field(description="Step, and what it reported, in the order in which they ended.")
+    unchanged_since: Instant | None = Field(description="End of the last run, if nothing changed since; then no step ran.")
+    assets: dict[str, dict[str, Any]] = Field(description="Step -> its report, in the order in which the steps ended.")
     failed_checks: tuple[FailedCheck, ...]
 
     @property
@@ -78,7 +76,7 @@ class Ran(Answer):
         if self.is_empty:
             return (
                 "There is nothing to remember yet: no memory file of Claude Code, no seed.json, no LEARNING store "
-                "(`memory doctor --settings` prints where they are looked for). `memory store 'a text'` stores one."
+                "(`memory doctor --settings` prints their paths). `memory store 'a text'` stores a text."
             )
         return ""
 
@@ -86,13 +84,14 @@ class Ran(Answer):
 def run(
     tenant: Tenant, on_message: Callable[[str, str], None], on_report: Callable[[StepReport], None], gone: Sequence[Path] = ()
 ) -> Ran:
-    """Run what is due: nothing, the scores if memories were only recalled, else everything from the sources to the scores.
+    """Run the steps that are due: none if nothing changed, the scores if memories were only recalled, else all steps.
 
-    `on_message` gets (step, message) while the steps work. The memories of `gone`, sources that are gone for good, rest.
+    `on_message` gets (step, message) while steps work, `on_report` each step's report as it ends. `gone` names sources that were removed
+    for good: their memories leave recall.
 
     Raises:
-        MemoryAssetsError: a step failed; what the steps before it wrote stays, and the next run goes on from there.
-        KeyboardInterrupt: it was interrupted; the next run goes on from there.
+        MemoryAssetsError: A step failed; earlier steps' results stay, and the next run continues from there.
+        KeyboardInterrupt: The user interrupted; the next run continues from there.
     """
     sweep_deleted(tenant.settings)
     if gone:
@@ -105,7 +104,7 @@ def run(
 
         remember_sessions(tenant)
     left, ended_at = _read_note(tenant)
-    before = World.look(tenant)
+    before = RunFingerprint.take(tenant)
     if before == left:
         return Ran(unchanged_since=ended_at, assets={}, failed_checks=())
     on_message("Dagster", "starting")
@@ -131,16 +130,16 @@ def run(
         for each in evaluations
         if not each.passed and each.severity.value == "ERROR" and "rows" in each.metadata
     )
-    after = World.look(tenant)
+    after = RunFingerprint.take(tenant)
     if before.given == after.given and not failed and _is_settled(tenant, reports):
         note = {"world": asdict(replace(after, recalled=before.recalled)), "ended_at": datetime.now(UTC).isoformat()}
         with suppress(OSError):
-            tenant.state.put(NOTE, json.dumps(note).encode())
+            tenant.state.put(FINGERPRINT_FILE, json.dumps(note).encode())
     return Ran(unchanged_since=None, assets=reports, failed_checks=failed)
 
 
 def _is_settled(tenant: Tenant, reports: dict[str, dict[str, Any]]) -> bool:
-    """Whether another run would find nothing to do: no other process wrote meanwhile, and the chat model answered."""
+    """Return whether another run would do nothing: no other process wrote meanwhile, and the chat model answered."""
     if not tenant.catalog.is_undisturbed:
         return False
     graph = reports.get("graph_edges")
@@ -152,16 +151,16 @@ def _is_settled(tenant: Tenant, reports: dict[str, dict[str, Any]]) -> bool:
     return not asked_again and (compared, graph["lance_version"], graph["relations_version"]) == (memories, memories, relations)
 
 
-def _read_note(tenant: Tenant) -> tuple[World | None, datetime | None]:
+def _read_note(tenant: Tenant) -> tuple[RunFingerprint | None, datetime | None]:
     try:
-        note = json.loads(tenant.state.get(NOTE) or b"{}")
-        return World(**note["world"]), datetime.fromisoformat(note["ended_at"])
+        note = json.loads(tenant.state.get(FINGERPRINT_FILE) or b"{}")
+        return RunFingerprint(**note["world"]), datetime.fromisoformat(note["ended_at"])
     except (OSError, ValueError, TypeError, KeyError):
         return None, None
 
 
 class Backfilled(Answer):
-    """What was made anew, and by what."""
+    """Counts of recomputed memories, and what recomputed them."""
 
     pipeline: str
     analysed: int
@@ -173,12 +172,12 @@ class Backfilled(Answer):
 
 
 def backfill(tenant: Tenant, analysing: Callable[[int, int], None], embedding: Callable[[int, int], None]) -> Backfilled:
-    """Analyse and embed anew what another pipeline or embedder made; search goes on meanwhile with the old vectors.
+    """Analyse and embed again the memories that another pipeline or embedder processed; search uses the old vectors meanwhile.
 
     Both callbacks get (done, total).
 
     Raises:
-        EmbedderError: the embedder failed; finished batches stay and the old vectors stay live.
+        EmbedderError: The embedder failed; finished batches stay, and the old vectors stay live.
     """
     from memory_assets.ingest.backfill import reanalyse, reembed
 

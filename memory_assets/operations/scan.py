@@ -1,4 +1,4 @@
-"""Look for keys and passwords in what is already stored, and on demand mask them so that no file holds them any more."""
+"""Find keys and passwords in stored texts, and mask them on demand so that no file contains them any more."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -19,13 +19,13 @@ from memory_assets.keeping.erasing import (
     purge_files,
     purge_tables,
 )
-from memory_assets.language.guard import masked_in, secrets_in, secrets_of, without_secrets
+from memory_assets.language.guard import iter_secrets, mask_value, secrets_of, without_secrets
 from memory_assets.language.secrets import mask
 from memory_assets.language.tags import normalise_tag
 from memory_assets.learn.brief import NAME as BRIEF
 from memory_assets.learn.briefing import renew_brief
 from memory_assets.models import Memory
-from memory_assets.operations.answers import Answer, LocalTime, View, listed, remaining
+from memory_assets.operations.answers import Answer, LocalTime, View, describe_remains, join_lines
 from memory_assets.stores.files import replace_file
 from memory_assets.stores.keys import KeyStore
 from memory_assets.stores.lance import aligned
@@ -33,33 +33,30 @@ from memory_assets.stores.rows import COLUMNS, content_hash, from_arrow, to_arro
 from memory_assets.tenants import Tenant
 
 _BATCH = 4_096
-"""Memories that are looked through at a time."""
-_BEGUN = "masking.tmp"
-"""Beside the stores while a mend is at work: if it was killed, the next one goes through everything again."""
+"""Memories read at a time."""
+_MARKER = "masking.tmp"
+"""Marker file during a mend; if it is left by an interrupted mend, the next one repeats everything."""
 _ITEMS = "SELECT path, title, description, body, tags, links, project, session, author, metadata FROM source_items"
 _HOOKS = "SELECT path, hook FROM source_hooks"
 
 
 class Leak(View):
-    """Something stored that holds secrets."""
+    """A stored text that contains secrets."""
 
-    place: str = Field(
-        description="A memory, a relation, what was read from a file, a kept file, a key, or copies of curated memories."
-    )
+    place: str = Field(description="A memory, relation, text read from a file, kept file, key, or copies of curated memories.")
     kinds: list[str]
 
 
 class Scanned(Answer):
-    """What was found, and after a mend what is left."""
+    """Secrets that were found, and after a mend the places that still contain one."""
 
     leaks: list[Leak]
-    masked: bool = Field(description="Whether they have been masked.")
+    masked: bool = Field(description="Whether the secrets were masked.")
     remains: list[str] = Field(
-        default_factory=list,
-        description="Files below the data folder that still hold one of the secrets, and that no store needs.",
+        default_factory=list, description="Files below the data folder that still contain a secret and that no store needs."
     )
-    needed: list[str] = Field(default_factory=list, description="Files that still hold one of them, and that the program needs.")
-    others: list[str] = Field(default_factory=list, description="Other tenants that still have one of them.")
+    needed: list[str] = Field(default_factory=list, description="Files that still contain a secret and that the program needs.")
+    others: list[str] = Field(default_factory=list, description="Other tenants that still have a secret.")
 
     @property
     def is_failure(self) -> bool:
@@ -67,41 +64,41 @@ class Scanned(Answer):
 
     def text(self, local: LocalTime) -> str:
         if not self.leaks:
-            return "No keys and passwords in what is stored."
+            return "No stored text contains keys or passwords."
         lines = [f"{leak.place}: {', '.join(leak.kinds)}" for leak in self.leaks]
         lines.append("")
         places = counted(len(self.leaks), "place", "places")
         if not self.masked:
             lines.append(f"{places} with keys or passwords; `memory scan --mend` masks them. Change them where they are used.")
-            return listed(lines)
+            return join_lines(lines)
         lines.append(f"{places} masked; `memory run` builds the graph again. Change the secrets where they are used.")
         commands = {name: f"memory scan --mend --tenant {name}" for name in self.others}
-        lines += remaining(self.remains, self.needed, commands)
-        return listed(lines)
+        lines += describe_remains(self.remains, self.needed, commands)
+        return join_lines(lines)
 
 
 def scan(tenant: Tenant) -> Scanned:
-    """Look through all that holds texts: stores, what was read from files, kept files, copies of curated ones, the brief, keys."""
-    return Scanned(leaks=_leaks(_found(tenant)), masked=False)
+    """Search all stored texts for secrets: stores, texts read from files, kept files, copies of curated ones, the brief, keys."""
+    return Scanned(leaks=_list_leaks(_find_secrets(tenant)), masked=False)
 
 
 def mend(tenant: Tenant) -> Scanned:
-    """Mask what `scan` finds, whatever the settings say, so that no byte of it stays below the data folder.
+    """Mask all secrets that `scan` finds, whatever the settings say, so that no byte of them stays below the data folder.
 
-    The tables are written anew without their older versions. Of the catalog only what cannot be derived is kept: the next run
-    builds the rest. Memories that held a secret are embedded and analysed again.
+    The tables are rewritten without their older versions. The catalog keeps only data that cannot be derived; the next run builds the
+    rest. Memories with a secret are embedded and analysed again.
 
     Raises:
-        StoreError: a store cannot be read or written; doing it again ends it.
-        EmbedderError: the embedder failed; the secrets are gone, and `memory backfill` makes the vectors.
+        StoreError: A store cannot be read or written; run it again to finish.
+        EmbedderError: The embedder failed; the secrets are gone, and `memory backfill` makes the vectors.
     """
-    found = list(_found(tenant))
-    leaks = _leaks(found)
-    begun = tenant.folder / _BEGUN
+    found = list(_find_secrets(tenant))
+    leaks = _list_leaks(found)
+    begun = tenant.folder / _MARKER
     if not leaks and not begun.exists():
         return Scanned(leaks=[], masked=True)
     replace_file(begun, "")
-    removal = Removal(_without_secrets, _with_masked_notes, masked_in, lambda text: any(secrets_in(text)))
+    removal = Removal(_mask_memories, _mask_notes, mask_value, lambda text: any(iter_secrets(text)))
     purge_tables(tenant, removal)
     purge_files(tenant, removal)
     keys = KeyStore(tenant.state)
@@ -125,44 +122,44 @@ def mend(tenant: Tenant) -> Scanned:
     )
 
 
-def _found(tenant: Tenant) -> Iterator[tuple[str, list[tuple[str, str]]]]:
-    """Every place, with kind and text of the secrets there."""
-    for memory in _memories(tenant.memories.table.search().select(list(COLUMNS)).to_batches(_BATCH)):
+def _find_secrets(tenant: Tenant) -> Iterator[tuple[str, list[tuple[str, str]]]]:
+    """Yield every place with kind and text of its secrets."""
+    for memory in _read_memories(tenant.memories.table.search().select(list(COLUMNS)).to_batches(_BATCH)):
         yield f"Memory {memory.id} ({shortened(mask(memory.title or memory.content), 60)})", secrets_of(memory)
     for relation in tenant.relations.scan().to_pylist():
-        yield f"The relation {relation['id']}", list(secrets_in(relation["note"]))
+        yield f"The relation {relation['id']}", list(iter_secrets(relation["note"]))
     if tenant.catalog.exists:
         with tenant.catalog.read() as connection:
             for path, *texts in connection.execute(_ITEMS).fetchall() + connection.execute(_HOOKS).fetchall():
-                yield f"What was read from {mask(path)}", list(secrets_in(texts))
+                yield f"Text read from {mask(path)}", list(iter_secrets(texts))
     for file in copies_of_applies(tenant):
         if file.exists():
-            yield f"The copies of what was curated, {file}", list(secrets_in(file.read_bytes().decode("utf-8", "replace")))
+            yield f"The copies of curated memories, {file}", list(iter_secrets(file.read_bytes().decode("utf-8", "replace")))
     state = tenant.state
     if brief := state.get(BRIEF):
-        yield f"What sessions are told, {state.where(BRIEF)}", list(secrets_in(brief.decode("utf-8", "replace")))
+        yield f"The brief for sessions, {state.where(BRIEF)}", list(iter_secrets(brief.decode("utf-8", "replace")))
     for relative, values in kept_values(tenant):
         path = tenant.folder / relative
-        yield str(path) if path.exists() else state.where(relative), list(secrets_in(values))
+        yield str(path) if path.exists() else state.where(relative), list(iter_secrets(values))
     for key in KeyStore(state).list():
-        yield f"The description of the key {key.id}", list(secrets_in(key.description))
+        yield f"The description of the key {key.id}", list(iter_secrets(key.description))
 
 
-def _memories(batches: Iterable[pa.RecordBatch]) -> Iterator[Memory]:
+def _read_memories(batches: Iterable[pa.RecordBatch]) -> Iterator[Memory]:
     for batch in batches:
         yield from from_arrow(pa.Table.from_batches([batch]))
 
 
-def _leaks(found: Iterable[tuple[str, list[tuple[str, str]]]]) -> list[Leak]:
+def _list_leaks(found: Iterable[tuple[str, list[tuple[str, str]]]]) -> list[Leak]:
     return [Leak(place=place, kinds=list(dict.fromkeys(kind for kind, _ in secrets))) for place, secrets in found if secrets]
 
 
-def _without_secrets(rows: pa.Table) -> pa.Table:
-    """The memories with what held secrets masked, and without what was made of it: vectors, entities, actions and digests."""
+def _mask_memories(rows: pa.Table) -> pa.Table:
+    """Mask secrets in memories, and drop everything derived from these texts: vectors, entities, actions and digests."""
     now = datetime.now(UTC)
     masked = [
-        _forgetful(memory, without_secrets(memory), now)
-        for memory in _memories(rows.select(list(COLUMNS)).to_batches(_BATCH))
+        _drop_derived(memory, without_secrets(memory), now)
+        for memory in _read_memories(rows.select(list(COLUMNS)).to_batches(_BATCH))
         if secrets_of(memory)
     ]
     changed = aligned(to_arrow(masked), rows.schema)
@@ -170,7 +167,7 @@ def _without_secrets(rows: pa.Table) -> pa.Table:
     return pa.concat_tables([kept, changed])
 
 
-def _forgetful(memory: Memory, masked: Memory, now: datetime) -> Memory:
+def _drop_derived(memory: Memory, masked: Memory, now: datetime) -> Memory:
     words = "".join("".join(filter(str.isalnum, secret)).lower() for _, secret in secrets_of(memory))
     tags = tuple(normalise_tag(tag) for tag in masked.tags if "".join(filter(str.isalnum, tag)) not in words)
     return replace(
@@ -185,6 +182,6 @@ def _forgetful(memory: Memory, masked: Memory, now: datetime) -> Memory:
     )
 
 
-def _with_masked_notes(rows: pa.Table) -> pa.Table:
+def _mask_notes(rows: pa.Table) -> pa.Table:
     notes = pa.array([mask(note) for note in rows["note"].to_pylist()], pa.string())
     return rows.set_column(rows.schema.get_field_index("note"), rows.schema.field("note"), notes)

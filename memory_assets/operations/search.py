@@ -1,4 +1,4 @@
-"""Find memories by meaning, by words and by what the graph knows of them; what was found first counts as recalled."""
+"""Search memories by meaning, words and the graph. The first hits count as recalled."""
 
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from memory_assets.operations.answers import Answer, Instant, LocalTime, MemoryView, View, listed, listed_within
+from memory_assets.operations.answers import Answer, Instant, LocalTime, MemoryView, View, fit_lines, join_lines
 from memory_assets.operations.fields import MOST_SEEN, Bridges, Cursor, Limit, Query
 from memory_assets.operations.given import Narrowing, read_cursor, write_cursor
 from memory_assets.recall.bridges import Bridge
@@ -17,13 +17,13 @@ from memory_assets.stores.access_log import AccessLog
 from memory_assets.tenants import Tenant
 
 _NAMED = 3
-"""So many of the memories that say the same are named in a text; JSON has all."""
+"""The text names at most so many of the memories that say the same; JSON has all."""
 _RECALLED = 3
-"""Of a list so many count as recalled; those further down were passed over, not used."""
+"""So many hits of a page count as recalled; those further down were probably not used."""
 
 
 class RepeatedView(View):
-    """A memory that says the same as one that was found."""
+    """A memory that says the same as a hit."""
 
     id: int
     content: str
@@ -31,36 +31,31 @@ class RepeatedView(View):
 
 
 class FoundMemory(MemoryView):
-    """A memory that was found, and why."""
+    """A memory that a search found, and why."""
 
-    score: float = Field(description="What the list is ordered by; it says nothing by itself.")
-    fit: Fit | None = Field(
-        default=None, description="How well it fits: sure, likely, or only near; null if that cannot be told."
-    )
+    score: float = Field(description="Orders the list; it means nothing by itself.")
+    fit: Fit | None = Field(default=None, description="How well it fits: sure, likely, or only near; null if unknown.")
     components: list[Component]
-    same: list[RepeatedView] = Field(description="Further memories that say the same; they are not in the list themselves.")
-    replaced_by: RepeatedView | None = Field(default=None, description="The memory of the list that says what holds instead.")
-    replaced_on: Instant | None = Field(default=None, description="Since when it says that this holds, else when it was said.")
+    same: list[RepeatedView] = Field(description="Further memories that say the same; the list itself leaves them out.")
+    replaced_by: RepeatedView | None = Field(default=None, description="The memory of the list that replaces this one.")
+    replaced_on: Instant | None = Field(default=None, description="Since when the replacement holds, else when it was created.")
 
     def repeated(self, local: LocalTime) -> str:
-        """A line that names the memories which say the same."""
         named = [f"id {each.id} ({local.age(each.created_at)})" for each in self.same[:_NAMED]]
         more = f" and {len(self.same) - _NAMED} more" if len(self.same) > _NAMED else ""
         return f"   said also in {', '.join(named)}{more}"
 
 
 class Found(Answer):
-    """What was found, best first."""
+    """The memories that a search found, best first."""
 
     query: str
-    project: str = Field(default="", description="Folder of the project at hand, where it was looked for there alone.")
+    project: str = Field(default="", description="Folder of the current project, if the search was limited to it.")
     memories: tuple[FoundMemory, ...] = ()
     count: int = 0
     bridges: tuple[Bridge, ...] = ()
-    below_floor: bool = Field(
-        default=False, description="Nothing fits the query, so nothing is shown; `all` shows what is nearest."
-    )
-    next_cursor: str | None = Field(default=None, description="Asks for the next page; null on the last.")
+    below_floor: bool = Field(default=False, description="Nothing fits the query; `all` shows the nearest memories.")
+    next_cursor: str | None = Field(default=None, description="Cursor of the next page; null on the last.")
 
     def text(self, local: LocalTime, *, explain: bool = False, max_tokens: int | None = None) -> str:
         if not self.memories:
@@ -80,16 +75,16 @@ class Found(Answer):
                 if newer and memory.replaced_on:
                     note = f"{note}{' · ' * bool(note)}replaced by {newer.id} on {local.day(memory.replaced_on)}"
                 repeated = [memory.repeated(local)] if memory.same else []
-                parts = [_explained(part) for part in memory.components if explain]
-                lines.append(listed([memory.entry(local, f"{number}. ", self.query, note, most), *repeated, *parts]))
+                parts = [_explain_component(part) for part in memory.components if explain]
+                lines.append(join_lines([memory.entry(local, f"{number}. ", self.query, note, most), *repeated, *parts]))
             if self.bridges:
-                lines.append(listed(["", "Bridges", *(bridge.text() for bridge in self.bridges)]))
+                lines.append(join_lines(["", "Bridges", *(bridge.text() for bridge in self.bridges)]))
             return lines
 
-        return listed_within(entries, max_tokens)
+        return fit_lines(entries, max_tokens)
 
 
-def _explained(part: Component) -> str:
+def _explain_component(part: Component) -> str:
     raw = "       -" if part.raw is None else f"{part.raw:8.3f}"
     reason = f"  ({part.reason})" if part.reason else ""
     return f"     {part.name:<10} {raw} scaled to {part.value:.2f} x {part.weight:.2f} = {part.contribution:.3f}{reason}"
@@ -103,14 +98,14 @@ def search(
     narrowed: Narrowing | None = None,
     bridges: Bridges = 0,
     cursor: Cursor = None,
-    everything: Annotated[bool, Field(alias="all", description="What is nearest, even if nothing fits.")] = False,
+    everything: Annotated[bool, Field(alias="all", description="Show the nearest, even if nothing fits.")] = False,
     recalls: bool = True,
 ) -> Found:
-    """Find memories by meaning, words and what else speaks for them; an empty query finds the newest.
+    """Search memories by meaning, words and the graph; an empty query finds the newest.
 
-    `bridges` bounds the paths that explain the first page. `cursor` is `next_cursor` of the page before, with otherwise the same
-    arguments: what is stored meanwhile does not push in. With `everything` a query that nothing fits is answered with what is nearest.
-    Without `recalls` nothing counts as recalled: somebody is still typing.
+    `bridges` limits the paths that explain the first page. `cursor` is the previous page's `next_cursor`; repeat the other arguments
+    with it. Later pages leave out memories stored since the first. With `everything`, a query that nothing fits returns the nearest
+    memories. Without `recalls` no hit counts as recalled, as while a user is still typing.
     """
     narrowed = narrowed or Narrowing()
     project = narrowed.here.folder if narrowed.here else ""
@@ -124,12 +119,7 @@ def search(
     known = set(shown)
     wanted = len(known) + limit + 1
     found = search_with_bridges(
-        tenant,
-        query,
-        limit=wanted,
-        filters=filters,
-        bridges=0 if cursor else bridges,
-        floor=not everything,
+        tenant, query, limit=wanted, filters=filters, bridges=0 if cursor else bridges, floor=not everything
     )
     new = [hit for hit in found.hits if hit.memory.id not in known]
     page = new[:limit]

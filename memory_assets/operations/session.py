@@ -1,9 +1,9 @@
-"""What the next session of Claude Code is told at its start, and which memories it is not told."""
+"""Preview the text at the start of Claude Code's next session, and exclude memories from it."""
 
 from pydantic import Field
 
 from memory_assets.display import counted
-from memory_assets.operations.answers import Answer, LocalTime, MemoryView, View, listed
+from memory_assets.operations.answers import Answer, LocalTime, MemoryView, View, join_lines
 from memory_assets.operations.fields import Name
 from memory_assets.operations.given import find_memory
 from memory_assets.settings import origins
@@ -11,7 +11,7 @@ from memory_assets.tenants import Tenant
 
 
 class LineView(View):
-    """A memory as a line."""
+    """A line about one memory."""
 
     id: int
     text: str
@@ -20,36 +20,36 @@ class LineView(View):
 
 
 class SectionView(View):
-    """A heading with its lines."""
+    """A heading and its lines."""
 
     heading: str
     told: tuple[LineView, ...]
-    left_out: tuple[LineView, ...] = Field(description="Lines without room.")
+    left_out: tuple[LineView, ...] = Field(description="Lines that do not fit.")
 
 
 class SessionPreview(Answer):
-    """What a session is told that starts now."""
+    """The text that a session starting now would get."""
 
     project: str
-    is_silent: bool = Field(description="Whether nothing is told.")
-    silenced_by: str = Field(description="What wants nothing told, and what undoes it, as a sentence; empty if it is not silent.")
-    tokens: int = Field(description="Of all lines, without headings.")
-    most_tokens: int = Field(description="Of the whole text, as MEMORY_SESSION_START_TOKENS says.")
+    is_silent: bool = Field(description="Whether the session gets no text.")
+    silenced_by: str = Field(description="Why it gets no text and how to change that, as a sentence; empty if it gets one.")
+    tokens: int = Field(description="Tokens of all lines, without headings.")
+    most_tokens: int = Field(description="Limit of the whole text: MEMORY_SESSION_START_TOKENS.")
     sections: tuple[SectionView, ...]
-    switched_off: tuple[MemoryView, ...] = Field(description="Memories that the user wants no session to begin with.")
+    switched_off: tuple[MemoryView, ...] = Field(description="Memories that the user excluded.")
 
     def text(self, local: LocalTime) -> str:
         if self.is_silent:
             return self.silenced_by
         lines = [line for each in self.sections if each.told for line in (each.heading, *(told.text for told in each.told))]
         left_out = sum(len(each.left_out) for each in self.sections)
-        lines += [f"{counted(left_out, 'line has', 'lines have')} no room."] if left_out else []
+        lines += [f"{counted(left_out, 'line does', 'lines do')} not fit."] if left_out else []
         lines += [memory.entry(local, "switched off: ") for memory in self.switched_off]
-        return listed(lines) or "Nothing is known that fits; `memory run` writes what sessions are told."
+        return join_lines(lines) or "Nothing is known that fits; `memory run` writes what sessions are told."
 
 
 class ToldAtStart(Answer):
-    """Whether sessions begin with a memory."""
+    """Whether the text at a session's start may contain a memory."""
 
     memory: MemoryView
     told: bool
@@ -59,7 +59,7 @@ class ToldAtStart(Answer):
 
 
 def preview(tenant: Tenant, project: Name = "") -> SessionPreview:
-    """What a session in a project, as memories name it, is told at its start; without one, a session in no project."""
+    """Preview the start of a session in a project, named as in memories; without one, of a session outside all projects."""
     from memory_assets.learn.brief import NAME, parse_brief
     from memory_assets.learn.briefing import read_untold
     from memory_assets.learn.session_start import is_quiet, preview_lines
@@ -92,7 +92,7 @@ def preview(tenant: Tenant, project: Name = "") -> SessionPreview:
 
 
 def tell_at_start(tenant: Tenant, reference: str | int, *, told: bool) -> ToldAtStart:
-    """Let sessions begin with a memory where it fits, or without it. It stays in recall either way."""
+    """Allow or exclude a memory at the start of sessions. It stays in recall either way."""
     from memory_assets.learn.briefing import set_told
 
     memory = find_memory(tenant, reference)

@@ -1,4 +1,4 @@
-"""Show the newest memories, what a session begins with, and everything about one memory."""
+"""Show the newest memories, the last changes, a session's start, and everything about one memory."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -13,7 +13,7 @@ from memory_assets.graph.relevance import Factors, explain
 from memory_assets.language.times import format_local
 from memory_assets.language.tokens import truncate_tokens
 from memory_assets.models import REVISES, Memory, State
-from memory_assets.operations.answers import Answer, Instant, LocalTime, MemoryView, View, listed_within, name_of
+from memory_assets.operations.answers import Answer, Instant, LocalTime, MemoryView, View, fit_lines, name_of
 from memory_assets.operations.changes import guess_change, last_change
 from memory_assets.operations.conflicts import conflicts
 from memory_assets.operations.fields import Cursor, Limit, given_as
@@ -24,7 +24,7 @@ from memory_assets.stores.access_log import AccessLog
 from memory_assets.stores.lance import timestamp
 from memory_assets.tenants import Tenant
 
-_NOTHING_YET = "Nothing is remembered yet; `memory store TEXT` keeps a text, `memory run` takes in what Claude Code wrote down."
+_NOTHING_YET = "Nothing is remembered yet; `memory store TEXT` stores a text, `memory run` takes in Claude Code's memories."
 _MOST_VERSIONS = 100
 _MOST_RECALLS = 20
 INIT_LIMIT = 10
@@ -36,27 +36,27 @@ class RecentMemories(Answer):
 
     memories: tuple[MemoryView, ...] = ()
     count: int = 0
-    next_cursor: str | None = Field(default=None, description="Asks for the next page; null on the last.")
+    next_cursor: str | None = Field(default=None, description="Cursor of the next page; null on the last.")
     is_empty: bool = Field(default=False, exclude=True)
-    """Whether the tenant remembers nothing at all."""
+    """Whether the tenant has no memory at all."""
 
     def text(self, local: LocalTime, *, max_tokens: int | None = None) -> str:
         if not self.memories:
             return _NOTHING_YET if self.is_empty else "Nothing was remembered in that time."
-        return listed_within(lambda most: [memory.entry(local, "- ", most=most) for memory in self.memories], max_tokens)
+        return fit_lines(lambda most: [memory.entry(local, "- ", most=most) for memory in self.memories], max_tokens)
 
 
 class ChangeView(View):
-    """One change: of a memory, or by an apply of `memory learn`."""
+    """A change of a memory, or an apply of `memory learn`."""
 
     at: Instant
     did: str
-    """Such as `edit`, `forget` or `learn apply 3`."""
+    """The change, such as `edit`, `forget` or `learn apply 3`."""
     memory_id: int | None = None
     name: str = ""
-    """Of the memory."""
+    """Name of the memory."""
     by: str = ""
-    """User and machine of an apply."""
+    """User and machine of the apply."""
     deleted: tuple[str, ...] = ()
     """Silo files that an apply deleted."""
 
@@ -71,7 +71,7 @@ class ChangeView(View):
 
 
 class RecentChanges(Answer):
-    """What was changed last, newest first."""
+    """The last changes, newest first."""
 
     changes: tuple[ChangeView, ...]
     count: int
@@ -79,16 +79,16 @@ class RecentChanges(Answer):
     def text(self, local: LocalTime, *, max_tokens: int | None = None) -> str:
         if not self.changes:
             return "Nothing was changed in that time."
-        return listed_within(lambda _: [change.text(local) for change in self.changes], max_tokens)
+        return fit_lines(lambda _: [change.text(local) for change in self.changes], max_tokens)
 
 
 class SessionStart(Answer):
-    """The time, and what was remembered in the last day."""
+    """The time, and the memories of the last day."""
 
     current_time: Instant
     recent_memories: tuple[MemoryView, ...]
     project: str = Field(default="", exclude=True)
-    """Folder of the project at hand, if the memories are of it alone; not part of the JSON."""
+    """Folder of the current project, if the memories are limited to it; not part of the JSON."""
 
     def text(self, local: LocalTime, *, max_tokens: int | None = None) -> str:
         begin = f"It is {format_local(self.current_time, local.zone)}."
@@ -96,7 +96,7 @@ class SessionStart(Answer):
         if not self.recent_memories:
             return f"{begin}\nNothing was remembered in the last {INIT_HOURS} hours{where}."
         heading = f"{begin}\n{counted(len(self.recent_memories))} of the last {INIT_HOURS} hours{where}:"
-        return listed_within(
+        return fit_lines(
             lambda most: [heading, *(memory.entry(local, "- ", most=most) for memory in self.recent_memories)], max_tokens
         )
 
@@ -109,10 +109,10 @@ def recent(
     narrowed: Narrowing | None = None,
     cursor: Cursor = None,
 ) -> RecentMemories:
-    """The newest memories of a span of time, newest first.
+    """List the newest memories, newest first.
 
-    `hours` counts back from `narrowed.until`, or from now, and leaves out guessed times; `narrowed.since` goes before it. `cursor` is
-    `next_cursor` of the page before, with otherwise the same arguments.
+    `hours` counts back from `narrowed.until`, or from now, and leaves out guessed times; `narrowed.since` overrides it. `cursor` is the
+    previous page's `next_cursor`; repeat the other arguments with it.
     """
     if not tenant.exists:
         return RecentMemories(is_empty=True)
@@ -136,16 +136,16 @@ def recent(
 def recent_changes(
     tenant: Tenant, *, limit: int = 10, hours: float | None = None, narrowed: Narrowing | None = None
 ) -> RecentChanges:
-    """The last changes of memories, and the applies of `memory learn` with the silo files that they deleted and who did it."""
+    """List the last changes of memories and the applies of `memory learn`, with the silo files that they deleted and their author."""
     filters = (narrowed or Narrowing()).filters(tenant)
     until = filters.until or datetime.now(UTC)
     since = filters.since or (until - timedelta(hours=hours) if hours else datetime.min.replace(tzinfo=UTC))
-    found = [each for each in (*_applies(tenant), *_changed_memories(tenant, limit)) if since <= each.at <= until]
+    found = [each for each in (*_list_applies(tenant), *_list_changed_memories(tenant, limit)) if since <= each.at <= until]
     newest = tuple(sorted(found, key=lambda each: each.at, reverse=True)[:limit])
     return RecentChanges(changes=newest, count=len(newest))
 
 
-def _applies(tenant: Tenant) -> list[ChangeView]:
+def _list_applies(tenant: Tenant) -> list[ChangeView]:
     from memory_assets.learn.journal import Journal
 
     journal = Journal(tenant.folder / "learn" / "applies")
@@ -162,7 +162,7 @@ def _applies(tenant: Tenant) -> list[ChangeView]:
 
 
 def changed_since(tenant: Tenant, moment: datetime, *, limit: int = 10) -> RecentMemories:
-    """The active memories that were stored or changed after a time, the last change first; `count` is of all, not of `limit`."""
+    """List the active memories stored or changed after a time, the last change first; `count` counts all, beyond `limit` too."""
     found = _ids_by_change(tenant, f"state = '{State.ACTIVE}' AND updated_at > {timestamp(moment)}")
     memories = tenant.memories.get(found[:limit].to_pylist())
     return RecentMemories(memories=tuple(map(MemoryView.of, memories)), count=len(found))
@@ -173,29 +173,25 @@ def _ids_by_change(tenant: Tenant, where: str = "true") -> pa.ChunkedArray:
     return rows.sort_by([("updated_at", "descending"), ("id", "descending")])["id"]
 
 
-def _changed_memories(tenant: Tenant, limit: int) -> list[ChangeView]:
-    """The memories that were written last."""
+def _list_changed_memories(tenant: Tenant, limit: int) -> list[ChangeView]:
     newest = _ids_by_change(tenant)[:limit].to_pylist() if tenant.exists else []
     return [
         ChangeView(
-            at=memory.updated_at,
-            did=last_change(memory)[0] or guess_change(memory),
-            memory_id=memory.id,
-            name=name_of(memory),
+            at=memory.updated_at, did=last_change(memory)[0] or guess_change(memory), memory_id=memory.id, name=name_of(memory)
         )
         for memory in tenant.memories.get(newest)
     ]
 
 
 def init(tenant: Tenant, here: Project | None = None) -> SessionStart:
-    """What a session begins with, in the project `here` or anywhere: the time, and what was remembered in the last day."""
+    """Return the time and the memories of the last day, for the start of a session."""
     now = datetime.now(UTC)
     newest = recent(tenant, limit=INIT_LIMIT, hours=INIT_HOURS, narrowed=Narrowing(here=here)).memories
     return SessionStart(current_time=now, recent_memories=newest, project=here.folder if here else "")
 
 
 class RelevanceView(Factors, View):
-    """How a memory's relevance came about: the product of five factors, see `memory_assets.graph.relevance`."""
+    """The five factors whose product is a memory's relevance; see `memory_assets.graph.relevance`."""
 
     def text(self) -> str:
         age = max(0.0, (self.computed_at - self.fresh_at).total_seconds() / 86_400)
@@ -215,7 +211,7 @@ class ShownMemory(MemoryView):
     """One memory in full."""
 
     relevance: RelevanceView | None
-    contradicted_by: list[int] = Field(description="Memories that say otherwise, as long as nobody decided.")
+    contradicted_by: list[int] = Field(description="Memories that contradict it, until somebody decides.")
 
     def text(self, local: LocalTime, *, max_tokens: int | None = None) -> str:
         fields = {
@@ -226,7 +222,7 @@ class ShownMemory(MemoryView):
         fields["entities"] = [f"{entity.text} ({entity.type})" for entity in self.entities]
         fields["metadata"] = [f"{key}={value}" for key, value in self.metadata.items()]
         fields |= {"created": local.age(self.created_at), "updated": local.age(self.updated_at)}
-        shown = self._beginning(max_tokens)
+        shown = self._shorten_content(max_tokens)
         outdated = [f'"{shortened(each.sentence, 60)}" {each.line(local.zone)}' for each in self.outdated if each.is_in(shown)]
         lines = [f"{self.title or self.kind} · id {self.id}", "", shown, *outdated, ""]
         for name, value in fields.items():
@@ -237,26 +233,26 @@ class ShownMemory(MemoryView):
         lines.append(f"\n  {'relevance':<14} {self.relevance.text() if self.relevance else not_scored}")
         return "\n".join(lines)
 
-    def _beginning(self, max_tokens: int | None) -> str:
+    def _shorten_content(self, max_tokens: int | None) -> str:
         kept = self.content if max_tokens is None else truncate_tokens(self.content, max_tokens)
         left_out = len(self.content) - len(kept)
         return f"{kept}… ({left_out:,} more characters)" if left_out else kept
 
 
 class ShownThing(Answer):
-    """A person, project or other thing that memories name, or a pattern of memories."""
+    """A person, project or other entity that memories name, or a pattern of memories."""
 
     id: int
     name: str
     type: str
     spellings: list[str]
-    count: int = Field(description="Memories that name it, or are part of it.")
-    memories: tuple[MemoryView, ...] = Field(description="The newest of them.")
+    count: int = Field(description="Number of memories that name it or are part of it.")
+    memories: tuple[MemoryView, ...] = Field(description="The newest of those memories.")
 
     def text(self, local: LocalTime, *, max_tokens: int | None = None) -> str:
         heading = f"{self.name} · {self.type} · named in {counted(self.count)} · id {self.id}"
         also = [f"also {', '.join(self.spellings)}"] if self.spellings else []
-        return listed_within(
+        return fit_lines(
             lambda most: [heading, *also, *(memory.entry(local, "- ", most=most) for memory in self.memories)], max_tokens
         )
 
@@ -274,7 +270,7 @@ _ITS_MEMORIES = """
 
 
 def look_up(tenant: Tenant, reference: str) -> "ShownMemory | ShownThing":
-    """What an id in a context stands for: a memory, or a thing that memories name."""
+    """Return the memory, entity or pattern that an id in a context stands for."""
     try:
         return show(tenant, reference)
     except NotFoundError:
@@ -292,7 +288,7 @@ def look_up(tenant: Tenant, reference: str) -> "ShownMemory | ShownThing":
 
 
 def show(tenant: Tenant, reference: str | int) -> ShownMemory:
-    """Everything about one memory, in whatever state it is."""
+    """Show everything about one memory, in any state."""
     memory = find_memory(tenant, reference)
     AccessLog(tenant.state).record([memory.id], datetime.now(UTC))
     factors = explain(tenant.catalog, memory.id)
@@ -303,12 +299,12 @@ def show(tenant: Tenant, reference: str | int) -> ShownMemory:
 
 
 def recalls(tenant: Tenant, reference: str | int) -> list[tuple[datetime, str]]:
-    """When one memory was recalled in the last 30 days, newest first, and by which face: cli, http, mcp or page; empty if unknown."""
+    """Return one memory's recalls of the last 30 days, newest first: time, and cli, http, mcp, page or empty if unknown."""
     return AccessLog(tenant.state).recalls_of(find_memory(tenant, reference).id)[:_MOST_RECALLS]
 
 
 def history(tenant: Tenant, reference: str | int) -> list[Memory]:
-    """All versions of the memory of this id, oldest first: those that it replaced, itself, and those that took its place."""
+    """Return all versions of a memory, oldest first: those that it replaced, itself, and those that replaced it."""
     first = find_memory(tenant, reference)
     known, wanted = {first.id: first}, [first]
     while wanted and len(known) < _MOST_VERSIONS:

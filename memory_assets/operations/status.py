@@ -1,4 +1,4 @@
-"""What a tenant holds, what became of every source file, and what waits to be taken in."""
+"""Count a tenant's memories, source files and services, and list the files that were not taken in."""
 
 from collections.abc import Iterator
 from pathlib import PurePath
@@ -8,7 +8,7 @@ from pydantic import Field
 from memory_assets.display import counted, visible
 from memory_assets.ingest.scans import DANGLING_HOOKS, FolderStatus, folder_counts, refusals, scan_sources
 from memory_assets.models import Refusal, Source
-from memory_assets.operations.answers import Answer, Instant, LocalTime, View, listed
+from memory_assets.operations.answers import Answer, Instant, LocalTime, View, join_lines
 from memory_assets.settings import Settings
 from memory_assets.stores.analyzer_failures import AnalyzerFailures, read_failures
 from memory_assets.supervisor import find_running
@@ -48,13 +48,13 @@ _BY_KIND = "SELECT kind, count(*) FROM stored WHERE state = 'active' GROUP BY ki
 
 
 class ServiceView(View):
-    """A part of what `memory up` keeps running."""
+    """A process that `memory up` keeps running."""
 
     name: str
-    pid: int | None = Field(description="Null while it is about to be started again.")
+    pid: int | None = Field(description="Null while it waits for a restart.")
     since: Instant
     restarts: int
-    ended: str = Field(description="How it ended last; empty if it never did.")
+    ended: str = Field(description="How it last ended; empty if it never did.")
     url: str
 
     def text(self, local: LocalTime) -> str:
@@ -68,30 +68,34 @@ class Status(Answer):
 
     tenant: str
     memories_by_state: dict[str, int]
-    memories_by_kind: dict[str, int] = Field(description="Active ones only.")
-    items_by_source: dict[str, dict[str, int]] = Field(description="Source, kind, items known from files, remembered or not.")
-    folders: tuple[FolderStatus, ...] = Field(description="Of the sources, by path.")
+    memories_by_kind: dict[str, int] = Field(description="Active memories only.")
+    items_by_source: dict[str, dict[str, int]] = Field(
+        description="Source -> kind -> items in its files, stored as memories or not."
+    )
+    folders: tuple[FolderStatus, ...] = Field(description="Folders of the sources, by path.")
     entities: int
     edges: int
-    unconnected: int = Field(description="Active memories that the graph does not hold yet.")
-    unfinished: int = Field(description="Entries of the last scan that no run has made memories of, because it did not end.")
+    unconnected: int = Field(description="Active memories that are not in the graph yet.")
+    unfinished: int = Field(description="Entries of the last scan without a memory, because the run did not finish.")
     refusals: tuple[Refusal, ...]
-    guessed: dict[str, tuple[str, ...]] = Field(description="Source file, and what its owner did not state.")
-    remarks: tuple[str, ...] = Field(description="On absent sources, replaced bytes, and lines of an index that lead nowhere.")
-    masked: dict[str, dict[str, int]] = Field(description="Source file, kind, keys and passwords of it that were masked.")
-    services: tuple[ServiceView, ...] = Field(description="What `memory up` keeps running.")
-    chat_model: AnalyzerFailures | None = Field(description="What it has not answered; null where it has, or there is none.")
+    guessed: dict[str, tuple[str, ...]] = Field(description="Source file -> fields that its owner did not state.")
+    remarks: tuple[str, ...] = Field(description="Missing sources, replaced bytes, and index lines that point nowhere.")
+    masked: dict[str, dict[str, int]] = Field(description="Source file -> kind -> number of masked keys and passwords.")
+    services: tuple[ServiceView, ...] = Field(description="Processes that `memory up` keeps running.")
+    chat_model: AnalyzerFailures | None = Field(
+        description="Failures of the chat model; null if there are none or no model is set."
+    )
 
     def text(self, local: LocalTime, *, refused: bool = False) -> str:
-        return listed(self._files() if refused else (*self._counts(), *(each.text(local) for each in self.services)))
+        return join_lines(self._files() if refused else (*self._counts(), *(each.text(local) for each in self.services)))
 
     def _counts(self) -> Iterator[str]:
         yield f"Tenant {self.tenant}"
-        yield f"  memories      {_named(self.memories_by_state) or 'none yet'}"
+        yield f"  memories      {_format_counts(self.memories_by_state) or 'none yet'}"
         if self.memories_by_kind:
-            yield f"  of kind       {_named(self.memories_by_kind)}"
+            yield f"  of kind       {_format_counts(self.memories_by_kind)}"
         for source, kinds in self.items_by_source.items():
-            yield f"  {source:<14}{_named(kinds)}"
+            yield f"  {source:<14}{_format_counts(kinds)}"
         yield f"  graph         {self.entities} entities, {self.edges} edges"
         if self.unconnected:
             yield f"                {counted(self.unconnected)} not in it yet; `memory run` connects and scores them"
@@ -101,10 +105,10 @@ class Status(Answer):
             again = "which it is asked about again in the next runs"
             yield f"  chat model    failed on {counted(failed.memories)}, {again}; last: {failed.last}"
         for path, kinds in self.masked.items():
-            yield f"  masked        {_named(kinds)} in {path}: take it out of that file, and change it where it is used"
+            yield f"  masked        {_format_counts(kinds)} in {path}: take it out of that file, and change it where it is used"
         if self.folders:
             yield ""
-            yield from _table(self.folders)
+            yield from _render_table(self.folders)
         if waiting := sum(folder.waiting for folder in self.folders):
             yield f"{counted(waiting, 'file waits', 'files wait')}; `memory run` takes them in."
         if self.refusals or self.guessed or self.remarks:
@@ -122,13 +126,13 @@ class Status(Answer):
         yield from self.remarks
         sums = {name.replace("_", " "): sum(getattr(folder, name) for folder in self.folders) for name in _COLUMNS}
         entries, guessed, kept = sums.pop("entries"), sums.pop("guessed"), sums.pop("kept")
-        yield f"Of {entries} files: {_named(sums)}; of those taken in, {guessed} with a guessed kind or time."
+        yield f"Of {entries} files: {_format_counts(sums)}; of those taken in, {guessed} with a guessed kind or time."
         if kept:
-            yield f"{kept} more are known from folders that are gone or closed, and what is remembered from them stays."
+            yield f"{kept} more are in folders that are missing or unreadable; their memories stay."
 
 
 def status(tenant: Tenant) -> Status:
-    """Count what the tenant's stores hold; source files are compared by `stat`, and only new ones are read."""
+    """Count a tenant's memories and source files. Files are compared by `stat`; only new ones are read."""
     rows = tenant.memories.scan(("id", "state", "kind", "source_key", "content_hash"))
     catalog = tenant.catalog.interactive
     scans, refused = scan_sources(tenant), refusals(catalog)
@@ -152,20 +156,20 @@ def status(tenant: Tenant) -> Status:
 
 
 def services(settings: Settings) -> tuple[ServiceView, ...]:
-    """What `memory up` keeps running."""
+    """Return the processes that `memory up` keeps running."""
     running = find_running(settings)
     return tuple(ServiceView.model_validate(part) for part in running.parts) if running else ()
 
 
-def _named(counts: dict[str, int]) -> str:
+def _format_counts(counts: dict[str, int]) -> str:
     return ", ".join(f"{count} {name}" for name, count in counts.items())
 
 
-def _table(folders: tuple[FolderStatus, ...]) -> Iterator[str]:
-    """A line a folder and one for all, their names last; columns that are zero throughout are left out."""
+def _render_table(folders: tuple[FolderStatus, ...]) -> Iterator[str]:
+    """Yield a line for each folder and one for all, without columns that are zero throughout."""
     shown = [name for name in _COLUMNS if name == "entries" or any(getattr(folder, name) for folder in folders)]
     heads = [name.replace("_", " ") for name in shown]
-    rows = [([getattr(folder, name) for name in shown], _name(folder)) for folder in folders]
+    rows = [([getattr(folder, name) for name in shown], _short_name(folder)) for folder in folders]
     if len(rows) > 1:
         rows.append(([sum(column) for column in zip(*(counts for counts, _ in rows), strict=True)], "in all"))
     yield "".join(f"  {head}" for head in [*heads, "folder"])
@@ -173,7 +177,6 @@ def _table(folders: tuple[FolderStatus, ...]) -> Iterator[str]:
         yield "".join(f"  {count or '·':>{len(head)}}" for count, head in zip(counts, heads, strict=True)) + f"  {visible(name)}"
 
 
-def _name(folder: FolderStatus) -> str:
-    """A silo's slug; the last two parts of another folder's path."""
+def _short_name(folder: FolderStatus) -> str:
     path = PurePath(folder.folder)
     return path.parent.name if folder.source is Source.CLAUDE_SILO else "/".join(path.parts[-2:])

@@ -1,18 +1,18 @@
-"""Remember a text, whole or not at all, and see what it stirs up."""
+"""Store a text, and return the memories that it repeats, contradicts or calls to mind."""
 
 import logging
 from collections.abc import Sequence
 
 from pydantic import Field
 
-from memory_assets.errors import InvalidInputError, trace
+from memory_assets.errors import InvalidInputError, format_trace
 from memory_assets.ingest.direct import Stored, store_memories, store_once
 from memory_assets.language.secrets import marks
-from memory_assets.learn.briefing import tell_brief
+from memory_assets.learn.briefing import update_brief
 from memory_assets.models import NewMemory
-from memory_assets.operations.answers import LocalTime, MemoryView, listed
+from memory_assets.operations.answers import LocalTime, MemoryView, join_lines
 from memory_assets.recall.similar import Echo, find_neighbours, judge_neighbours
-from memory_assets.sources.dating import CLOCK_DIFFERENCE, lies_ahead
+from memory_assets.sources.dating import CLOCK_DIFFERENCE, is_in_future
 from memory_assets.tenants import Tenant
 
 _log = logging.getLogger(__name__)
@@ -23,27 +23,26 @@ _HEADINGS = {Echo.REPEATED: "It repeats", Echo.CONTRADICTED: _TOUCHES, Echo.CHAN
 
 
 class RelatedView(MemoryView):
-    """A memory of the splash: related to the new one, and not the same."""
+    """A memory that is related to the new one but not the same."""
 
     similarity: float = Field(description="How alike the two texts are on the scale of all embedders, between 0.7 and 0.9.")
 
 
 class EchoView(MemoryView):
-    """A memory that the new one repeats, changes or contradicts, or that is very like it."""
+    """A memory that the new one repeats, changes or contradicts, or that is very similar to it."""
 
     echo: Echo
-    evidence: str = Field(default="", description="What differs between the two, for a person.")
+    evidence: str = Field(default="", description="The difference between the two, in words.")
     similarity: float = Field(description="How alike the two texts are, above 0.7.")
 
     @property
     def why(self) -> str:
-        """What differs, else how alike the two are."""
         differs = self.evidence if self.echo in (Echo.CHANGED, Echo.CONTRADICTED) else ""
         return differs or f"similarity {self.similarity:.2f}"
 
 
 class StoredMemory(MemoryView):
-    """The memory that was committed; at most three that it calls to mind, and three that say it already or otherwise."""
+    """The stored memory, with at most three related ones (`splash`) and three that repeat, change or contradict it (`echoes`)."""
 
     splash: list[RelatedView]
     echoes: list[EchoView]
@@ -61,56 +60,56 @@ class StoredMemory(MemoryView):
             if values:
                 lines.append(f"  {name:<9} {', '.join(values)}")
         for heading in dict.fromkeys(_HEADINGS.values()):
-            heard = [each for each in self.echoes if _HEADINGS[each.echo] == heading]
-            if heard:
+            echoes = [each for each in self.echoes if _HEADINGS[each.echo] == heading]
+            if echoes:
                 lines.append(heading)
-                lines += [each.entry(local, "  ", note=each.why) for each in heard]
+                lines += [each.entry(local, "  ", note=each.why) for each in echoes]
                 if heading == _TOUCHES:
-                    older, newer = sorted((heard[0], self), key=lambda each: each.created_at)
+                    older, newer = sorted((echoes[0], self), key=lambda each: each.created_at)
                     replaces = "The new one replaces it" if newer is self else "It is later and replaces the new one"
                     lines.append(f"  {replaces}: {local.program}supersede {older.id} {newer.id}")
-                    lines.append(f"  Both hold: {local.program}relate {self.id} RELATES_TO {heard[0].id}")
+                    lines.append(f"  Both hold: {local.program}relate {self.id} RELATES_TO {echoes[0].id}")
                 lines.append(f"  To take the new one back: {local.program}undo {self.id}")
         echoed = {each.id for each in self.echoes}
         if related := [each for each in self.splash if each.id not in echoed]:
             lines.append("It calls to mind")
             lines += [each.entry(local, "  ", note=f"similarity {each.similarity:.2f}") for each in related]
-        return listed(lines)
+        return join_lines(lines)
 
 
 def store(tenant: Tenant, given: NewMemory) -> StoredMemory:
-    """Remember one text; texts that other threads store in the same tenant at the same time share its commit."""
-    if given.created_at and lies_ahead(given.created_at):
+    """Store one text. Texts that other threads store in the same tenant at the same time share its commit."""
+    if given.created_at and is_in_future(given.created_at):
         raise InvalidInputError(f"created_at {given.created_at:%Y-%m-%d} lies in the future; give a time up to now.")
     if given.id is None:
-        return tenant.commits.run(given, lambda batch: _finish(tenant, store_memories(tenant, batch)))
-    return _finish(tenant, [store_once(tenant, given)])[0]
+        return tenant.commits.run(given, lambda batch: _answer_stored(tenant, store_memories(tenant, batch)))
+    return _answer_stored(tenant, [store_once(tenant, given)])[0]
 
 
-def _finish(tenant: Tenant, stored: Sequence[Stored]) -> list[StoredMemory]:
-    """Answer for what was committed. One after the other: side by side they end sooner, and searches wait for both."""
-    answers = [_with_splash(tenant, each) for each in stored]
+def _answer_stored(tenant: Tenant, stored: Sequence[Stored]) -> list[StoredMemory]:
+    """Return the answers of committed memories. They are built one by one: in parallel they would delay searches."""
+    answers = [_answer_with_neighbours(tenant, each) for each in stored]
     if tenant.on_commit:
         tenant.on_commit(len(answers))
     else:
         tenant.memories.upkeep.after_commit()
-        tell_brief(tenant, [each.memory for each in stored])
+        update_brief(tenant, [each.memory for each in stored])
     return answers
 
 
-def _with_splash(tenant: Tenant, stored: Stored) -> StoredMemory:
-    """The answer for a memory that was committed. A splash that cannot be had is empty: nothing must be stored again for it."""
+def _answer_with_neighbours(tenant: Tenant, stored: Stored) -> StoredMemory:
+    """Return the answer of a committed memory. If its neighbours cannot be found, it has none: the text must not be stored twice."""
     related, repeated, version = [], [], 0
     try:
         version = tenant.memories.stored.newest_version
         near = find_neighbours(tenant.memories, stored.memory, stored.meaning, tenant.embedder.name)
-        calls_to_mind, echoes = judge_neighbours(stored.memory, near)
-        related = [RelatedView.of(each.memory, similarity=each.similarity) for each in calls_to_mind]
+        alike, echoes = judge_neighbours(stored.memory, near)
+        related = [RelatedView.of(each.memory, similarity=each.similarity) for each in alike]
         repeated = [
             EchoView.of(each.memory, echo=each.echo, evidence=each.evidence, similarity=each.similarity)
             for each in echoes
             if each.echo
         ]
     except Exception as error:  # noqa: BLE001 - see above
-        _log.warning("no splash: %s", trace(error))
+        _log.warning("no splash: %s", format_trace(error))
     return StoredMemory.of(stored.memory, splash=related, echoes=repeated, masked=marks(stored.memory.content), version=version)

@@ -1,4 +1,4 @@
-"""Make what changed in the sources searchable at once, without Dagster: the graph and the scores follow with the next run."""
+"""Ingest changed source files at once, without Dagster. The next run updates the graph and the scores."""
 
 import logging
 from collections.abc import Callable
@@ -13,12 +13,12 @@ _LOCK = "taking_in"
 _SETTLING_MS = 400
 """A file that is still being written changes again within this time."""
 _ABSENT_SECONDS = 300.0
-"""How often a source that is not there yet is looked for."""
+"""Interval at which a missing source is looked for."""
 _SUFFIXES = (".md", ".json", ".jsonl")
 
 
 class TakenIn(Answer):
-    """What became of the memories of the sources."""
+    """Counts of memories that changed with their sources."""
 
     added: int
     updated: int
@@ -32,11 +32,11 @@ class TakenIn(Answer):
 
 
 def take_in(tenant: Tenant) -> TakenIn:
-    """Bring the memories to what the sources say. Where two processes do it, the second waits and then finds nothing left to do.
+    """Update the memories from changed source files. Only one process at a time does so; a second one waits.
 
     Raises:
-        StoreError: the store or the catalog cannot be read or written.
-        EmbedderError: a text cannot be embedded; what was committed before it stays.
+        StoreError: The store or the catalog cannot be read or written.
+        EmbedderError: A text cannot be embedded; earlier commits stay.
     """
     from memory_assets.ingest.features import extract_features, refresh_entries
     from memory_assets.ingest.memories import sync_memories
@@ -61,7 +61,7 @@ def take_in(tenant: Tenant) -> TakenIn:
 
 
 class SourceWatch:
-    """Watches the folders of the sources, and takes in what changes there: one thread, in the background, a change at a time."""
+    """Watches the sources' folders in the background, and ingests changes one after the other."""
 
     def __init__(self, tenant: Tenant, work: Callable[[Tenant], object] = take_in) -> None:
         self._tenant = tenant
@@ -70,24 +70,24 @@ class SourceWatch:
         self._stopping = Event()
 
     def start(self) -> None:
-        """Take in what changed meanwhile, then watch; nothing if the settings do not want it or the tenant has no sources."""
+        """Ingest earlier changes, then watch. Does nothing if `watch_sources` is off or the tenant has no sources."""
         if self._tenant.settings.watch_sources == "off" or not self._tenant.is_sources_tenant:
             return
         self._due.set()
-        Thread(target=self._take_in, name="source-taking-in", daemon=True).start()
+        Thread(target=self._ingest, name="source-taking-in", daemon=True).start()
         Thread(target=self._watch, name="source-watch", daemon=True).start()
 
     def notice(self, path: Path) -> None:
-        """A file was written: take it in if a source holds it."""
-        if self._is_of_a_source(str(path)):
+        """Ingest a file that was just written, if it belongs to a source."""
+        if self._is_source_file(str(path)):
             self._due.set()
 
     def stop(self) -> None:
-        """End both threads; what was begun is finished."""
+        """End both threads after the work that they have begun."""
         self._stopping.set()
         self._due.set()
 
-    def _take_in(self) -> None:
+    def _ingest(self) -> None:
         while True:
             self._due.wait()
             if self._stopping.is_set():
@@ -96,7 +96,7 @@ class SourceWatch:
             try:
                 if self._roots():
                     self._work(self._tenant)
-            except Exception as error:  # noqa: BLE001 - the next change is taken in all the same
+            except Exception as error:  # noqa: BLE001 - the thread must go on with the next change
                 _log.warning("sources were not taken in: %s", type(error).__name__)
 
     def _watch(self) -> None:
@@ -110,7 +110,7 @@ class SourceWatch:
             try:
                 for changes in watch(
                     *roots,
-                    watch_filter=lambda _change, path: self._is_of_a_source(path),
+                    watch_filter=lambda _change, path: self._is_source_file(path),
                     step=_SETTLING_MS,
                     stop_event=self._stopping,
                     rust_timeout=int(_ABSENT_SECONDS * 1_000),
@@ -121,7 +121,7 @@ class SourceWatch:
                         self._due.set()
                     if self._roots() != roots:
                         break
-            except (OSError, RuntimeError) as error:  # too many watches, or a folder that went away meanwhile
+            except (OSError, RuntimeError) as error:  # too many watches, or a folder was removed
                 _log.warning("sources are not watched: %s", type(error).__name__)
                 self._stopping.wait(_ABSENT_SECONDS)
 
@@ -133,8 +133,8 @@ class SourceWatch:
         }
         return sorted(each for each in folders if folders.isdisjoint(each.parents))
 
-    def _is_of_a_source(self, path: str) -> bool:
-        """Whether a source may read it; Claude Code's transcripts, which grow all the time, lie beside its memory folders."""
+    def _is_source_file(self, path: str) -> bool:
+        """Return whether a source may read the file. Excludes Claude Code's transcripts, which grow beside its memory folders."""
         settings = self._tenant.settings
         written = Path(path)
         if written == settings.pai_seed:

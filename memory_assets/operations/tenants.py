@@ -1,11 +1,11 @@
-"""Tenants and the keys that open one over HTTP: create, list, delete, revoke."""
+"""Create, list and delete tenants; create, list and revoke their keys for HTTP."""
 
 from pydantic import Field
 
 from memory_assets.display import counted
 from memory_assets.errors import StoreError
-from memory_assets.language.guard import guarded_text
-from memory_assets.operations.answers import Answer, Instant, LocalTime, View, listed
+from memory_assets.language.guard import guard_text
+from memory_assets.operations.answers import Answer, Instant, LocalTime, View, join_lines
 from memory_assets.settings import Settings
 from memory_assets.stores.keys import KeyStore
 from memory_assets.stores.layout import unlisted_files
@@ -13,25 +13,23 @@ from memory_assets.tenants import Tenant, create_tenant, delete_tenant, tenant_n
 
 
 class CreatedTenant(Answer):
-    """A tenant that was made, and its first key."""
+    """A new tenant, and its first key."""
 
     tenant: str
-    key: str | None = Field(description="Shown only now; null where none was asked for.")
+    key: str | None = Field(description="Shown only now; null if none was asked for.")
 
     def text(self, local: LocalTime) -> str:
         return f"Created tenant {self.tenant}" + (f"\nIts key, which is shown only now: {self.key}" if self.key else "")
 
 
 class TenantView(View):
-    """A tenant, and how much it holds."""
+    """A tenant and its counts."""
 
     tenant: str
-    memories: int | None = Field(description="In whatever state; null where they cannot be read.")
-    keys: int = Field(description="Those that open it.")
-    others: list[str] = Field(
-        description="Files in its folder that are not the program's; `memory tenant delete` removes them too."
-    )
-    fault: str = Field(description="What keeps its memories from being read; empty where nothing does.")
+    memories: int | None = Field(description="Number of memories in any state; null if they cannot be read.")
+    keys: int = Field(description="Number of active keys.")
+    others: list[str] = Field(description="Foreign files in its folder; `memory tenant delete` removes them too.")
+    fault: str = Field(description="Why its memories cannot be read; empty if they can.")
 
     def text(self) -> str:
         holds = self.fault if self.memories is None else counted(self.memories)
@@ -45,14 +43,14 @@ class Tenants(Answer):
     tenants: tuple[TenantView, ...]
 
     def text(self, local: LocalTime) -> str:
-        return listed(each.text() for each in self.tenants) or "There is no tenant yet; `memory tenant create main` makes one."
+        return join_lines(each.text() for each in self.tenants) or "No tenant exists yet; `memory tenant create main` makes one."
 
 
 class DeletedTenant(Answer):
-    """A tenant that is no more."""
+    """A deleted tenant."""
 
     tenant: str
-    deleted_memories: int | None = Field(description="Null where they could not be counted.")
+    deleted_memories: int | None = Field(description="Null if they could not be counted.")
 
     def text(self, local: LocalTime) -> str:
         contents = "" if self.deleted_memories is None else f" with {counted(self.deleted_memories)}"
@@ -60,18 +58,18 @@ class DeletedTenant(Answer):
 
 
 def create(tenant: Tenant, *, with_key: bool = False) -> CreatedTenant:
-    """Make room for a tenant, and on demand a key that opens it."""
+    """Create a tenant, and a first key if `with_key` is set."""
     create_tenant(tenant)
     return CreatedTenant(tenant=tenant.name, key=KeyStore(tenant.state).create("first key")[1] if with_key else None)
 
 
 def list_tenants(settings: Settings) -> Tenants:
-    """All tenants; the damage of one hides no other."""
-    return Tenants(tenants=tuple(look_at(Tenant(settings, name)) for name in tenant_names(settings)))
+    """List all tenants, damaged ones too."""
+    return Tenants(tenants=tuple(view_tenant(Tenant(settings, name)) for name in tenant_names(settings)))
 
 
-def look_at(tenant: Tenant) -> TenantView:
-    """How much a tenant holds."""
+def view_tenant(tenant: Tenant) -> TenantView:
+    """Count a tenant's memories, keys and foreign files."""
     try:
         memories, fault = len(tenant.memories), ""
     except StoreError as error:
@@ -81,17 +79,17 @@ def look_at(tenant: Tenant) -> TenantView:
 
 
 def delete(tenant: Tenant) -> DeletedTenant:
-    """Delete a tenant with its memories, its keys and Dagster's records of it, damaged or not. Only a backup brings it back."""
+    """Delete a tenant, even a damaged one, with its memories, keys and Dagster's records. Only a backup brings it back."""
     from memory_assets.defs.runner import forget_everywhere
 
-    memories = look_at(tenant).memories
+    memories = view_tenant(tenant).memories
     delete_tenant(tenant)
     forget_everywhere(tenant.settings, tenant.name)
     return DeletedTenant(tenant=tenant.name, deleted_memories=memories)
 
 
 class KeyView(Answer):
-    """What is known of a key; never its secret."""
+    """A key without its secret."""
 
     id: str
     description: str
@@ -100,16 +98,16 @@ class KeyView(Answer):
     active: bool = Field(description="Whether it still opens its tenant.")
 
     def text(self, local: LocalTime) -> str:
-        state = f"revoked {_day(self.revoked_at, local)}" if self.revoked_at else "active"
-        return f"{self.id}  {_day(self.created_at, local)}  {state:<18}  {self.description}"
+        state = f"revoked {_format_day(self.revoked_at, local)}" if self.revoked_at else "active"
+        return f"{self.id}  {_format_day(self.created_at, local)}  {state:<18}  {self.description}"
 
 
 class CreatedKey(Answer):
-    """A key that was made."""
+    """A new key."""
 
     id: str
     tenant: str
-    key: str = Field(description="Shown only now: only a digest of it is kept.")
+    key: str = Field(description="Shown only now; the store keeps only its digest.")
     description: str
 
     def text(self, local: LocalTime) -> str:
@@ -117,7 +115,7 @@ class CreatedKey(Answer):
 
 
 class RevokedKey(KeyView):
-    """A key that opens nothing any more."""
+    """A revoked key."""
 
     def text(self, local: LocalTime) -> str:
         return f"Revoked key {self.id}"
@@ -131,27 +129,27 @@ class Keys(Answer):
 
     def text(self, local: LocalTime) -> str:
         none = f"Tenant {self.tenant} has no key; `memory key create --tenant {self.tenant}` makes one."
-        return listed(key.text(local) for key in self.keys) or none
+        return join_lines(key.text(local) for key in self.keys) or none
 
 
 def create_key(tenant: Tenant, description: str = "") -> CreatedKey:
-    """Make a key that opens the tenant."""
+    """Create a key for a tenant."""
     tenant.must_exist()
-    known, key = KeyStore(tenant.state).create(guarded_text(description, tenant.settings.secrets, "description"))
+    known, key = KeyStore(tenant.state).create(guard_text(description, tenant.settings.secrets, "description"))
     return CreatedKey.of(known, tenant=tenant.name, key=key)
 
 
 def list_keys(tenant: Tenant) -> Keys:
-    """The tenant's keys, revoked ones too."""
+    """List a tenant's keys, revoked ones too."""
     tenant.must_exist()
     return Keys(tenant=tenant.name, keys=tuple(KeyView.model_validate(key) for key in KeyStore(tenant.state).list()))
 
 
 def revoke_key(tenant: Tenant, number: str) -> RevokedKey:
-    """End a key; a running service refuses it from its next request on."""
+    """Revoke a key; a running service refuses it from the next request on."""
     tenant.must_exist()
     return RevokedKey.model_validate(KeyStore(tenant.state).revoke(number))
 
 
-def _day(moment: Instant, local: LocalTime) -> str:
+def _format_day(moment: Instant, local: LocalTime) -> str:
     return moment.astimezone(local.zone).date().isoformat()

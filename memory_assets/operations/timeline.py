@@ -1,4 +1,4 @@
-"""When things were learned, by day and source, and what held on a date."""
+"""Count memories by day and source, and show the memories that held on a date."""
 
 from dataclasses import replace
 from datetime import UTC, date, datetime, time, timedelta
@@ -7,16 +7,16 @@ from typing import Literal
 from pydantic import Field
 
 from memory_assets.models import Source, State
-from memory_assets.operations.answers import Answer, Instant, LocalTime, MemoryView, View, listed
+from memory_assets.operations.answers import Answer, Instant, LocalTime, MemoryView, View, join_lines
 from memory_assets.operations.fields import EARLIEST, LATEST, Cursor, Day, Limit
 from memory_assets.operations.given import Narrowing, read_cursor, write_cursor
 from memory_assets.tenants import Tenant
 
 Unit = Literal["day", "week", "month", "year"]
 _UNITS: dict[Unit, int] = {"day": 1, "week": 7, "month": 30}
-"""Days of a column, the finest first."""
+"""Days of a column, the finest unit first."""
 _MOST_COLUMNS = 60
-"""Columns up to which a finer unit is chosen."""
+"""A finer unit is chosen as long as there are fewer columns than this."""
 _SPAN = "SELECT min(created_at), max(created_at) FROM stored"
 _LEARNED = """
     WITH learned AS (SELECT date_trunc('{0}', created_at AT TIME ZONE 'UTC')::DATE AS begins, source FROM stored),
@@ -42,52 +42,51 @@ _HELD = """
 
 
 class ColumnView(View):
-    """A stretch of time, and what was learned in it."""
+    """Number of memories created in one unit of time."""
 
     begins: date
     sources: dict[Source, int] = Field(description="Memories by source.")
 
     @property
     def total(self) -> int:
-        """Memories of all sources."""
         return sum(self.sources.values())
 
 
 class Learned(Answer):
-    """When memories were created."""
+    """Numbers of memories by time of creation."""
 
     unit: Unit
-    columns: tuple[ColumnView, ...] = Field(description="The earliest first; stretches without memories are there too.")
+    columns: tuple[ColumnView, ...] = Field(description="The earliest first, including columns without memories.")
 
     def text(self, local: LocalTime) -> str:
-        return listed(f"{each.begins}  {each.total:>6}" for each in self.columns if each.sources)
+        return join_lines(f"{each.begins}  {each.total:>6}" for each in self.columns if each.sources)
 
 
 class HeldView(MemoryView):
-    """A memory that held on the date."""
+    """A memory that held on a date."""
 
-    ended: Instant | None = Field(description="When it ceased to hold; null while it holds.")
-    ended_by: int | None = Field(description="The memory that took its place.")
+    ended: Instant | None = Field(description="When it ceased to hold; null if it still holds.")
+    ended_by: int | None = Field(description="The memory that replaced it.")
 
 
 class Held(Answer):
-    """What held at the end of a day, newest first."""
+    """The memories that held at the end of a day, newest first."""
 
     on: date
     memories: tuple[HeldView, ...]
-    next_cursor: str | None = Field(description="Asks for the next page; null on the last.")
+    next_cursor: str | None = Field(description="Cursor of the next page; null on the last.")
 
     def text(self, local: LocalTime) -> str:
-        return listed(memory.entry(local, "- ") for memory in self.memories) or f"Nothing was remembered on {self.on}."
+        return join_lines(memory.entry(local, "- ") for memory in self.memories) or f"Nothing was remembered on {self.on}."
 
 
 def timeline(tenant: Tenant, *, on: Day = None, narrowed: Narrowing, limit: Limit = 20, cursor: Cursor = None) -> Learned | Held:
-    """How many memories are of each day, week, month or year; with `on`, those that held at the end of that day."""
+    """Count the memories of each day, week, month or year; with `on`, list those that held at the end of that day."""
     return learned(tenant, narrowed) if on is None else held_on(tenant, on, narrowed, limit=limit, cursor=cursor)
 
 
 def learned(tenant: Tenant, narrowed: Narrowing) -> Learned:
-    """Count the memories of each day, week, month or year, in UTC: the finest of these with at most 60 columns."""
+    """Count memories by day, week, month or year in UTC, in the finest unit with at most 60 columns."""
     if not tenant.exists:
         return Learned(unit="day", columns=())
     with tenant.catalog.interactive.read() as connection:
@@ -105,10 +104,10 @@ def learned(tenant: Tenant, narrowed: Narrowing) -> Learned:
 
 
 def held_on(tenant: Tenant, day: date, narrowed: Narrowing, *, limit: int = 20, cursor: str | None = None) -> Held:
-    """The memories that held at the end of a day in UTC.
+    """List the memories that held at the end of a day in UTC.
 
-    A memory holds from its creation until another one supersedes it, the graph knows that another one took its place, it is forgotten,
-    or it vanishes from its source. An archived memory holds. `cursor` is `next_cursor` of the page before.
+    A memory holds from its creation until another one supersedes it, the graph finds that another one replaced it, it is forgotten, or
+    it vanishes from its source. An archived memory holds. `cursor` is the previous page's `next_cursor`.
     """
     if not tenant.exists:
         return Held(on=day, memories=(), next_cursor=None)

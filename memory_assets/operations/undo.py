@@ -1,4 +1,4 @@
-"""Take back the last change of a memory, once: that it was stored, edited, superseded, tagged, related, forgotten or restored."""
+"""Undo the last change of a memory: its storing, edit, supersession, tags, relation, forgetting or restoring."""
 
 from dataclasses import replace
 from datetime import datetime
@@ -14,7 +14,7 @@ from memory_assets.operations.changes import (
     commit_changes,
     guess_change,
     last_change,
-    note_change,
+    record_change,
     refuse_if_from_file,
     refuse_if_replaced,
 )
@@ -26,21 +26,20 @@ _UNDONE = "undo"
 
 
 class Undone(Answer):
-    """The memories that changed, as they are now."""
+    """The memories that an undo changed, in their new state."""
 
-    did: str = Field(description="What is taken back, such as edit or forget.")
+    did: str = Field(description="The change that is taken back, such as edit or forget.")
     memories: tuple[MemoryView, ...]
     count: int
     dry_run: bool = False
 
     def text(self, local: LocalTime) -> str:
         if not self.count:
-            return "Nothing was changed: the last change is taken back already."
+            return "Nothing changed: the last change was already taken back."
         lead = f"Would undo: {self.did}" if self.dry_run else f"Undone: {self.did}"
         return "\n".join([f"{lead}, {counted(self.count)} {'would change' if self.dry_run else 'changed'}", *self.outcomes()])
 
     def outcomes(self) -> list[str]:
-        """A line for each memory: what it is then."""
         return [
             f"  {'in recall' if each.active else each.state}: {each.name} · id {each.id}"
             + (f" · {', '.join(each.tags) or 'no tags'}" if self.did == "tag" else "")
@@ -49,18 +48,18 @@ class Undone(Answer):
 
 
 def undo(tenant: Tenant, reference: str | int, *, seen: datetime | None = None, dry_run: bool = False) -> Undone:
-    """Take back the last change of the memory of this id, once; with `dry_run`, say what that would change.
+    """Take back the last change of a memory, once; with `dry_run`, only show what that would change.
 
-    An edit or a supersession may be named by either of its two memories: the older one is as it was before, and the text that an edit
-    wrote is forgotten. A memory that nothing was done to since it was stored is forgotten. A change that was taken back already stays
-    so, so that an undo that was killed can be run again.
+    Undoing an edit or a supersession, by the id of either memory, restores the older one and forgets the text that an edit wrote.
+    Undoing a memory that was never changed forgets it. A change that was already taken back stays so: an interrupted undo can be
+    repeated.
 
     Raises:
-        StoreError: a commit failed; undoing again goes on.
+        StoreError: A commit failed; run it again to continue.
     """
     memory = find_memory(tenant, reference, seen)
     did, before = last_done(tenant, memory)
-    changes = _changes_back(tenant, memory, did, before)
+    changes = _plan_undo(tenant, memory, did, before)
     if dry_run:
         changed = [after for _, after in changes]
     else:
@@ -72,22 +71,22 @@ def undo(tenant: Tenant, reference: str | int, *, seen: datetime | None = None, 
     return Undone(did=did or guess_change(revision), memories=memories, count=len(changed), dry_run=dry_run)
 
 
-def _changes_back(tenant: Tenant, memory: Memory, did: str, before: Any) -> list[tuple[Memory, Memory]]:
-    """Each memory that is to change, as it is and as it was before the last change."""
+def _plan_undo(tenant: Tenant, memory: Memory, did: str, before: Any) -> list[tuple[Memory, Memory]]:
+    """Return pairs of a memory as it is and as it was before the last change."""
     if did == _UNDONE:
         return []
     if did == "relate" and isinstance(before, dict):
         ends = tenant.memories.get([before["source_id"], before["target_id"]])
         same = [each for each in ends if last_change(each)[0] == "relate" and last_change(each)[1]["id"] == before["id"]]
-        return [(each, note_change(each, _UNDONE, before)) for each in same]
+        return [(each, record_change(each, _UNDONE, before)) for each in same]
     if did == "tag" and isinstance(before, list):
-        return [(memory, note_change(memory, _UNDONE, tags=tuple(before)))]
+        return [(memory, record_change(memory, _UNDONE, tags=tuple(before)))]
     if did == "store" and isinstance(before, dict):
         metadata = {key: value for key, value in memory.metadata.items() if key != "occasions"}
         if before["occasions"]:
             metadata["occasions"] = before["occasions"]
         earlier = replace(memory, metadata=metadata, tags=tuple(before["tags"]), importance=before["importance"])
-        return [(memory, note_change(earlier, _UNDONE))]
+        return [(memory, record_change(earlier, _UNDONE))]
     if memory.state is State.SUPERSEDED and memory.superseded_by is not None:
         newer = find_memory(tenant, memory.superseded_by)
         if newer.state is State.SUPERSEDED:
@@ -97,9 +96,9 @@ def _changes_back(tenant: Tenant, memory: Memory, did: str, before: Any) -> list
         was = State(str(before)) if did == "forget" else State.ACTIVE
         if was is State.ACTIVE:
             refuse_if_replaced(tenant, memory)
-        return [(memory, note_change(memory, _UNDONE, state=was))]
+        return [(memory, record_change(memory, _UNDONE, state=was))]
     if did == "restore":
-        return [(memory, note_change(memory, _UNDONE, state=State(str(before))))]
+        return [(memory, record_change(memory, _UNDONE, state=State(str(before))))]
     where = f"superseded_by = {memory.id} AND state = '{State.SUPERSEDED}'"
     older = tenant.memories.get(tenant.memories.scan(("id",), where)["id"].to_pylist())
     if did == "supersede":
@@ -107,22 +106,22 @@ def _changes_back(tenant: Tenant, memory: Memory, did: str, before: Any) -> list
     refuse_if_from_file(memory)
     if older:
         return _take_back_version(memory, older)
-    return [(memory, note_change(memory, _UNDONE, state=State.FORGOTTEN))]
+    return [(memory, record_change(memory, _UNDONE, state=State.FORGOTTEN))]
 
 
 def _take_back_version(newer: Memory, older: list[Memory]) -> list[tuple[Memory, Memory]]:
     for each in older:
         refuse_if_from_file(each)
-    changes = [(each, note_change(each, _UNDONE, state=_state_before(each), superseded_by=None)) for each in older]
+    changes = [(each, record_change(each, _UNDONE, state=_state_before(each), superseded_by=None)) for each in older]
     ids = {each.id for each in older}
     if newer.state is State.ACTIVE and newer.metadata.get(REVISES) in ids:
-        changes.append((newer, note_change(newer, _UNDONE, state=State.FORGOTTEN)))
+        changes.append((newer, record_change(newer, _UNDONE, state=State.FORGOTTEN)))
     elif last_change(newer)[0] == "supersede" and last_change(newer)[1] in ids:
-        changes.append((newer, note_change(newer, _UNDONE)))
+        changes.append((newer, record_change(newer, _UNDONE)))
     return changes
 
 
 def _state_before(superseded: Memory) -> State:
-    """The state in which a person superseded a memory; of one that an edit or a source replaced, that of what holds."""
+    """Return the state that a superseded memory had before: the recorded one, or active if an edit or a source replaced it."""
     did, was = last_change(superseded)
     return State(was) if did == "supersede" and was in set(State) else State.ACTIVE

@@ -1,14 +1,13 @@
-"""Bridges: paths through the graph from what was found to what explains it (seed 003, section 3).
+"""Bridges: paths through the graph from a search's hits to memories that explain them (seed 003, section 3).
 
-From each of the best hits the search goes best-first along outgoing typed edges, and from one memory to another that names the
-same rare thing.
+From each of the best hits, a best-first search follows outgoing typed edges, and goes from one memory to another that mentions the same
+rare entity.
 
-    path score = score of the hit it begins at * product of (edge confidence * DAMPING)
+    path score = score of the first hit * product of (edge confidence * DAMPING)
 
-A path never visits a node twice, has at most `depth` hops and ends where its score would fall below `LEAST`. Paths that cannot be
-continued are ranked by what they explain: the product above, times the summed search scores of the memories on them, times
-`BACKWARDS` for every hop into the past, because an explanation is read in the order of events. A path of which more
-than half the places lie on a better one is not shown, and no hit begins more than two.
+A path visits no node twice, has at most `depth` hops and ends where its score would fall below `LEAST`. Complete paths are ranked by the
+product above, times the summed search scores of their memories, times `BACKWARDS` for every hop into the past, because an explanation
+follows the order of events. A path is skipped if it shares more than half of its places with a better one; at most two begin at a hit.
 """
 
 import heapq
@@ -25,27 +24,27 @@ from memory_assets.recall.view import View
 from memory_assets.stores.memories import MemoryStore
 
 DAMPING = 0.9
-"""What a hop leaves of a path's score, whatever its confidence."""
+"""Factor of a path's score for every hop, besides its confidence."""
 DEPTH = 3
 LEAST = 0.05
 BACKWARDS = 0.7
-"""What a hop into the past leaves of a path's rank."""
+"""Factor of a path's rank for every hop into the past."""
 _SEEDS = 8
 _PER_SEED = 2
 _FAN = 6
-"""Strongest edges followed from one node."""
-_MOST_EXPANSIONS = 150
-_MOST_MENTIONS = 12
-"""An entity that more memories mention leads anywhere, so it leads nowhere."""
+"""Maximum number of edges, the strongest, followed from one node."""
+_MAX_EXPANSIONS = 150
+_MAX_MENTIONS = 12
+"""Entities with more mentions are not followed: they connect anything."""
 _SHARED_ENTITY_CONFIDENCE = 0.5
 SHARED_ENTITY = "MENTIONS"
-"""Type of a hop over an entity that both memories mention; the eleven relation types and SHARES_THEME are the others."""
+"""Type of a hop over an entity that both memories mention. The other types are the eleven relation types and SHARES_THEME."""
 _UNINFORMATIVE = frozenset({"session", "similar", "same text"})
-"""Origins of edges that only say that two memories stand next to each other or say the same."""
+"""Origins of edges that only say that two memories are adjacent or say the same."""
 
 
 class Hop(BaseModel):
-    """One step of a path, and why it may be taken."""
+    """One step of a path, and its reason."""
 
     source: int
     target: int
@@ -63,14 +62,13 @@ class Place(BaseModel):
 
 
 class Bridge(BaseModel):
-    """A path from what was found to what explains it: one place more than hops."""
+    """A path from a hit to what explains it; it has one place more than hops."""
 
     score: float
     path: list[Place]
     hops: list[Hop]
 
     def text(self) -> str:
-        """One line that begins with the score, and a line for each hop."""
         steps = [
             f"\n   {hop.type} ({hop.confidence:.2f}, {hop.reason}) -> {place.label} · id {place.id}"
             for hop, place in zip(self.hops, self.path[1:], strict=True)
@@ -83,7 +81,7 @@ class _Step(NamedTuple):
     target: int
     confidence: float
     edge: int | None
-    """Place in the graph's outgoing edges; None where an entity joins the two."""
+    """Index in the graph's edges; None if a shared entity joins the two."""
     entity: int = 0
 
 
@@ -102,47 +100,47 @@ def find_bridges(
     depth: int = DEPTH,
     states: Sequence[State] = (State.ACTIVE,),
 ) -> list[Bridge]:
-    """The paths that explain a search's hits, best first.
+    """Return the paths that explain a search's hits, best first.
 
-    `scores` are those of all that was judged, by memory id. A path has at most `depth` hops and passes no memory in another of `states`.
+    `scores` holds every candidate's score by memory id. A path has at most `depth` hops; all its memories are in one of `states`.
     """
     if view.graph.empty or not scores or not limit or not len(view.timeline):
         return []
     walk = _Walk(view, scores, depth, only_active=tuple(states) == (State.ACTIVE,))
     chosen: list[_Path] = []
-    begun: Counter[int] = Counter()
+    from_seed: Counter[int] = Counter()
     for path in sorted(walk.complete_paths(), key=lambda path: -walk.rank(path)):
         if len(chosen) == limit:
             break
         repeated = any(2 * len(set(path.nodes) & set(better.nodes)) > len(path.nodes) for better in chosen)
-        if not repeated and begun[path.nodes[0]] < _PER_SEED:
+        if not repeated and from_seed[path.nodes[0]] < _PER_SEED:
             chosen.append(path)
-            begun[path.nodes[0]] += 1
-    return _with_memories(store, view, chosen, states)
+            from_seed[path.nodes[0]] += 1
+    return _load_bridges(store, view, chosen, states)
 
 
 class _Walk:
-    """One walk through the graph; what leads on from a node is worked out once."""
+    """One best-first search through the graph; caches the steps from each node."""
 
     def __init__(self, view: View, scores: Mapping[int, float], depth: int, *, only_active: bool) -> None:
         self._view = view
         self._scores = scores
         self._depth = depth
         self._only_active = only_active
-        self._onward: dict[int, list[_Step]] = {}
+        self._steps: dict[int, list[_Step]] = {}
         self._times: dict[int, int] = {}
 
     def complete_paths(self) -> list[_Path]:
-        """Paths that cannot be continued, or were not when the walk had become long enough."""
+        """Return the paths that cannot be continued, or were not when the limit of expansions was reached."""
         seeds = heapq.nlargest(_SEEDS, self._scores.items(), key=lambda item: (item[1], -item[0]))
         queue = [(-score, number, _Path(score, (node,))) for number, (node, score) in enumerate(seeds)]
         complete: list[_Path] = []
         pushed = len(queue)
-        for _ in range(_MOST_EXPANSIONS):
+        for _ in range(_MAX_EXPANSIONS):
             if not queue:
                 break
             path = heapq.heappop(queue)[2]
-            longer = self._continued(path)
+            longer = self._continuations(path)
             for each in longer:
                 heapq.heappush(queue, (-each.score, pushed, each))
                 pushed += 1
@@ -151,7 +149,7 @@ class _Walk:
         return complete + [path for _, _, path in queue if path.steps]
 
     def rank(self, path: _Path) -> float:
-        """How much of what was asked a path explains."""
+        """Return the rank of a path by how much of the question it explains."""
         times = [self._time(node) for node in path.nodes]
         backwards = sum(0 <= later < earlier for earlier, later in pairwise(times))
         explained = sum(self._scores.get(node, 0.0) for node in path.nodes)
@@ -163,15 +161,15 @@ class _Walk:
             self._times[node] = int(self._view.timeline.columns["created"][row]) if row >= 0 else -1
         return self._times[node]
 
-    def _continued(self, path: _Path) -> list[_Path]:
+    def _continuations(self, path: _Path) -> list[_Path]:
         if len(path.steps) == self._depth:
             return []
         node = path.nodes[-1]
-        if node not in self._onward:
-            self._onward[node] = self._steps_from(node)
+        if node not in self._steps:
+            self._steps[node] = self._steps_from(node)
         return [
             _Path(score, (*path.nodes, step.target), (*path.steps, step))
-            for step in self._onward[node]
+            for step in self._steps[node]
             if step.target not in path.nodes and (score := path.score * step.confidence * DAMPING) >= LEAST
         ]
 
@@ -186,8 +184,7 @@ class _Walk:
         if self._only_active:
             for target in targets[(rows >= 0) & ~self._view.timeline.columns["active"][rows]].tolist():
                 del best[target]
-        worth = sorted(best.values(), key=lambda step: -step.confidence * (0.2 + self._scores.get(step.target, 0.0)))
-        return worth[:_FAN]
+        return sorted(best.values(), key=lambda step: -step.confidence * (0.2 + self._scores.get(step.target, 0.0)))[:_FAN]
 
     def _typed(self, node: int) -> list[_Step]:
         edges = self._view.graph.edges
@@ -207,7 +204,7 @@ class _Walk:
         return [
             _Step(node, other, _SHARED_ENTITY_CONFIDENCE * (2 / count) ** 0.5, None, entity)
             for entity, count in zip(entities.tolist(), counts.tolist(), strict=True)
-            if 1 < count <= _MOST_MENTIONS
+            if 1 < count <= _MAX_MENTIONS
             for other in memory[mentions.incoming(np.array([entity]))[1]].tolist()
             if other != node
         ]
@@ -223,8 +220,8 @@ def _hop(view: View, step: _Step) -> Hop:
     return Hop(source=step.source, target=step.target, type=kind, origin=origin, confidence=step.confidence, reason=reason)
 
 
-def _with_memories(store: MemoryStore, view: View, paths: Sequence[_Path], states: Sequence[State]) -> list[Bridge]:
-    """The paths with what they lead over; without those over a memory that has been forgotten or deleted this moment."""
+def _load_bridges(store: MemoryStore, view: View, paths: Sequence[_Path], states: Sequence[State]) -> list[Bridge]:
+    """Load the memories on the paths; drops paths over a memory that was forgotten or deleted meanwhile."""
     nodes = np.unique(np.array([node for path in paths for node in path.nodes], np.int64))
     rows = view.timeline.rows(nodes)
     nodes, rows = nodes[rows >= 0], rows[rows >= 0]

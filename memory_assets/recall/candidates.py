@@ -1,4 +1,4 @@
-"""The candidates of a search: what LanceDB's indexes find for a question, with what is needed to judge them."""
+"""The candidates of a search: the memories that LanceDB's indexes find for a question, with the data to judge them."""
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -13,39 +13,39 @@ from memory_assets.recall.question import Question
 from memory_assets.stores.memories import Filters, MemoryStore
 
 FEWEST = 100
-"""Candidates asked of each index: enough that what is second in both lists is seen, cheap enough for every search."""
+"""Minimum candidates from each index: enough that a memory second in both lists is among them, cheap enough for every search."""
 _OVERFETCH = 5
 _AS_ASKED = 0.5
-"""Weight of a question as it is beside the same in the first person of whom it names."""
+"""Weight of the original question, relative to its first-person version."""
 PREFERENCE_RANKS = (4, 6, 8)
-"""The preferences nearest to a request come no later than at these places, the nearest first."""
+"""Lowest ranks of the preferences that are most similar to a request, the most similar first."""
 
 
 @dataclass(slots=True)
 class Candidates:
-    """What was found, one entry a memory, sorted by id."""
+    """The memories found, one entry each, sorted by id."""
 
     ids: Ids
     cosine: Values
-    """NaN where the memory is not among the nearest."""
+    """NaN if the vector index did not return the memory."""
     bm25: Values
-    """NaN where it is not among the best matches."""
+    """NaN if the full-text index did not return it."""
     texts: list[str]
-    """Indexed text; empty where neither index found the memory."""
+    """Indexed text; empty if neither index returned the memory."""
     tags: list[tuple[str, ...]]
-    """None where the text did not match."""
+    """Empty if the full-text index did not return it."""
     preference: Values
     """Cosine of a preference that may apply to the request; NaN for every other memory."""
     row_ids: Ids
-    """Where LanceDB keeps the row; -1 where that is not known."""
+    """LanceDB's row id; -1 if unknown."""
     vector: Floats
-    """What the question means."""
+    """The question's vector."""
 
     def __len__(self) -> int:
         return len(self.ids)
 
     def places(self, ids: Ids) -> Rows:
-        """Where each id stands among the candidates; -1 where it does not."""
+        """Return the index of each id among the candidates; -1 for any other id."""
         if not len(self.ids):
             return np.full(len(ids), -1, np.intp)
         places = np.minimum(np.searchsorted(self.ids, ids), len(self.ids) - 1)
@@ -55,7 +55,7 @@ class Candidates:
         return np.union1d(self.ids[_top(self.cosine, count)], self.ids[_top(self.bm25, count)])
 
     def extended(self, more: Ids, row_ids: Ids) -> "Candidates":
-        """These and further memories that neither index found; `more` is sorted and holds none of these."""
+        """Add memories that neither index found; `more` is sorted and disjoint from `ids`."""
         places = np.searchsorted(self.ids, more)
         cosine, bm25, preference = (np.insert(each, places, np.nan) for each in (self.cosine, self.bm25, self.preference))
         texts, tags = self.texts.copy(), self.tags.copy()
@@ -77,12 +77,10 @@ def _threads() -> ThreadPoolExecutor:
 
 
 def gather(store: MemoryStore, embedder: Embedder, question: Question, own: str, limit: int, filters: Filters) -> Candidates:
-    """Ask the vector index and the full-text index; within the time that the question names, both once more.
+    """Query the vector and the full-text index and, if the question names a time, both again within that time.
 
-    A request is also compared with the preferences. On disk both indices are asked at the same time; in memory they answer sooner
-    than a thread would begin.
-
-    `own` is the question as those whom it names would ask it; its text where it names nobody.
+    A request is also compared with the preferences. Indexes on disk are queried in parallel; those in memory answer sooner than a thread
+    starts. `own` is `Question.in_first_person`: the question's text if it names nobody.
     """
     wanted = max(FEWEST, limit * _OVERFETCH)
     scopes = [filters]
@@ -91,18 +89,18 @@ def gather(store: MemoryStore, embedder: Embedder, question: Question, own: str,
         since, until = max(start, filters.since or start), min(end, filters.until or end)
         scopes.append(replace(filters, since=since, until=until))
     look_up = partial(store.matching, question.keywords, wanted, columns=("indexed_text", "tags"))
-    waiting = [] if store.is_resident else [_threads().submit(look_up, scope) for scope in scopes]
-    vector = _meaning(embedder, question.text, own)
+    pending = [] if store.is_resident else [_threads().submit(look_up, scope) for scope in scopes]
+    vector = _embed_question(embedder, question.text, own)
     by_meaning = [store.nearest(vector, embedder.name, wanted, scope, ("indexed_text",)) for scope in scopes]
-    by_words = [found.result() for found in waiting] or [look_up(scope) for scope in scopes]
+    by_words = [found.result() for found in pending] or [look_up(scope) for scope in scopes]
     if question.is_request:
         scope = replace(filters, preferences=True)
         preferences = store.nearest(vector, embedder.name, len(PREFERENCE_RANKS), scope, ("indexed_text",))
         by_meaning.append(preferences.rename_columns({"similarity": "preference"}))
-    return _joined(by_meaning, by_words, vector)
+    return _merge(by_meaning, by_words, vector)
 
 
-def _meaning(embedder: Embedder, text: str, own: str) -> Floats:
+def _embed_question(embedder: Embedder, text: str, own: str) -> Floats:
     if own == text:
         return embedder.embed([text], "query")[0]
     first_person, as_asked = embedder.embed([own, text], "query")
@@ -110,12 +108,12 @@ def _meaning(embedder: Embedder, text: str, own: str) -> Floats:
     return both / np.linalg.norm(both)
 
 
-def _joined(by_meaning: list[pa.Table], by_words: list[pa.Table], vector: Floats) -> Candidates:
+def _merge(by_meaning: list[pa.Table], by_words: list[pa.Table], vector: Floats) -> Candidates:
     tables = [table for table in (*by_meaning, *by_words) if table.num_rows]
     ids = np.unique(np.concatenate([np.array([], np.int64), *(table["id"].to_numpy() for table in tables)]))
     count = len(ids)
-    unknown, nowhere = np.full(count, np.nan), np.full(count, -1, np.int64)
-    found = Candidates(ids, unknown, unknown.copy(), [""] * count, [()] * count, unknown.copy(), nowhere, vector)
+    unknown, no_rows = np.full(count, np.nan), np.full(count, -1, np.int64)
+    found = Candidates(ids, unknown, unknown.copy(), [""] * count, [()] * count, unknown.copy(), no_rows, vector)
     for table in tables:
         places = np.searchsorted(ids, table["id"].to_numpy())
         found.row_ids[places] = table["_rowid"].to_numpy()

@@ -1,14 +1,14 @@
-"""How likely a memory answers a question, 0..1, by what a search has of it already.
+"""Likelihood, 0..1, that a memory answers a question, from data that the search already has.
 
-A logistic regression over three parts, and over a fourth of the memories that were read together with the question:
+A logistic regression over three features, and a fourth for memories that the network read together with the question:
 
-    gap     how much nearer in meaning it is than random memories of the store are, in units of how much nearer the embedder finds related
-            texts than unrelated ones: what is near to everything is near to any question
-    said    share of the question's idf mass whose words it has
-    known   share of the question's idf mass whose words anything remembered has
+    gap     its cosine minus that of random memories of the store, in units of the difference between related and unrelated texts with
+            this embedder: what is similar to everything is similar to any question
+    said    share of the question's idf mass whose words it contains
+    known   share of the question's idf mass whose words any memory contains
     read    the log odds of the network, see `memory_assets.recall.reading`
 
-docs/recall.md says which sets it was trained on.
+docs/recall.md names the training sets.
 """
 
 from enum import StrEnum
@@ -28,34 +28,34 @@ if TYPE_CHECKING:
     from memory_assets.recall.view import View
 
 _WEIGHTS, _CONSTANT = (9.9, 1.44, 3.39), -3.56
-"""If nothing is read ..."""
+"""If the network read none of the candidates."""
 _WEIGHTS_UNREAD, _CONSTANT_UNREAD = (8.6, 1.1, -0.2), -5.5
-"""... of what is not read beside what is ..."""
+"""For candidates that it did not read, if it read others."""
 _WEIGHTS_READ, _CONSTANT_READ = (2.7, 0.24, 0.78, 1.0), -1.25
-"""... and of what is read."""
-_LEAST = {(False, False): 0.18, (False, True): 0.3, (True, False): 0.03, (True, True): 0.06}
-"""Likelihood of the best memory below which a question finds nothing, by whether it was read and is bare words. Of bare words whoever
-remembers something has some; a question may be put in other words throughout."""
+"""For candidates that it read."""
+_THRESHOLDS = {(False, False): 0.18, (False, True): 0.3, (True, False): 0.03, (True, True): 0.06}
+"""(Network read candidates, question is bare words) -> likelihood of the best memory below which the search finds nothing. An answer
+usually contains some of a query's bare words; a question may be phrased in entirely other words."""
 _BESIDE, _BESIDE_UNREAD = 1 / 20, 1 / 80
-"""Share of the odds of the best from which a memory that was read stands beside it, and one that was not."""
+"""Share of the best memory's odds from which a read and an unread memory is shown beside it."""
 _LIKELY, _SURE = 0.5, 0.9
 _ENOUGH = 50
-"""Memories from which the mean of their vectors is that of random texts. What a smaller one lacks are notes about all sorts of things."""
+"""Memories from which their mean vector is a good background. In a smaller store, notes on unrelated topics make up the rest."""
 
 _SOME_DAY = "[3 May 2026]"
-"""What they are headed with, as memories are."""
+"""Heading of these notes, as memories have one."""
 
 _notes: "WeakKeyDictionary[Embedder, Floats]" = WeakKeyDictionary()
-"""Mean vectors of those."""
+"""Mean vector of these notes, by embedder."""
 
 
 class Fit(StrEnum):
-    """How well a memory fits a question, in a word."""
+    """How well a memory fits a question, as a label."""
 
     SURE = "sure"
     LIKELY = "likely"
     NEAR = "near"
-    """Only near: what was asked may be remembered nowhere."""
+    """Only similar: perhaps no memory answers the question."""
 
     @classmethod
     def of(cls, likelihood: float) -> "Fit":
@@ -65,16 +65,16 @@ class Fit(StrEnum):
 def likelihoods(
     question: "Question", found: "Candidates", said: Values, logits: Values, view: "View", embedder: Embedder, scale: Scale
 ) -> Values:
-    """How likely each candidate answers a question.
+    """Return the likelihood of each candidate to answer the question.
 
     Args:
-        question: what was asked.
+        question: the question.
         found: the candidates.
-        said: share of the question's idf mass that each has the words of.
-        logits: what the network that read some of them says; NaN for the others.
-        view: what is known of the store.
-        embedder: of the store's vectors.
-        scale: of the embedder's similarities.
+        said: share of the question's idf mass whose words each contains.
+        logits: the network's log odds; NaN for candidates that it did not read.
+        view: the tenant's view.
+        embedder: the embedder of the store's vectors.
+        scale: the calibration of the embedder.
     """
     parts = parts_of(question, found, said, view, embedder, scale)
     read = ~np.isnan(logits)
@@ -84,31 +84,30 @@ def likelihoods(
 
 
 def finds_something(question: "Question", likely: Values, logits: Values) -> bool:
-    """Whether any memory is likely enough to be shown."""
-    return bool(likely.max(initial=0.0) >= _LEAST[not np.isnan(logits).all(), question.is_bare])
+    """Return whether any memory is likely enough to be shown."""
+    return bool(likely.max(initial=0.0) >= _THRESHOLDS[not np.isnan(logits).all(), question.is_bare])
 
 
 def parts_of(question: "Question", found: "Candidates", said: Values, view: "View", embedder: Embedder, scale: Scale) -> Floats:
-    """The gap of each candidate, what of the question it says, and what is known at all, shape (candidates, 3)."""
+    """Return the features gap, said and known of each candidate, shape (candidates, 3)."""
     idf = {term: view.terms.idf(term) for term in question.terms}
     total = sum(idf.values())
     known = sum(value for term, value in idf.items() if view.terms.knows(term)) / total if total else 1.0
     cosine = found.cosine[~np.isnan(found.cosine)]
-    usual = float(found.vector @ _background(view, embedder))
+    usual = float(found.vector @ _background_mean(view, embedder))
     gap = np.where(np.isnan(found.cosine), cosine.min(initial=usual), found.cosine) - usual
     gap /= scale.cosines[2] - scale.cosines[0]
     return np.column_stack([gap, said, np.full(len(found), known)])
 
 
 def beside_the_best(likely: Values, logits: Values) -> Mask:
-    """Which memories are likely enough to stand beside the best; of those that were read `logits` has what the network says."""
+    """Return which memories are likely enough to be shown beside the best; `logits` is NaN for those that the network did not read."""
     odds = likely / (1 - likely)
     unread = np.isnan(logits) & ~np.isnan(logits).all()
     return odds >= odds.max(initial=0.0) * np.where(unread, _BESIDE_UNREAD, _BESIDE)
 
 
-def _background(view: "View", embedder: Embedder) -> Floats:
-    """The mean vector of random memories."""
+def _background_mean(view: "View", embedder: Embedder) -> Floats:
     count = view.background.texts
     if count >= _ENOUGH:
         return view.background.mean

@@ -1,8 +1,8 @@
-"""What a prompt recalls: the memories that it needs, none where it needs none.
+"""Recall for a prompt: the memories that it needs, which may be none.
 
-A search always has a best hit. A session must not be told it with every "run the tests again", so a hit must be likely to answer, by the
-measure of `memory_assets.recall.likelihood`. The thresholds were chosen on the shares of three sets of written sessions (docs/recall.md),
-which disagree on what lower ones cost: a line that is not needed takes thirty tokens, a missing one may take the work.
+A search always has a best hit, but "run the tests again" needs none. So a hit must be likely to answer (`memory_assets.recall.likelihood`).
+The thresholds were chosen on three sets of written sessions (docs/recall.md), which disagree on the cost of lower ones: an unneeded line
+costs thirty tokens, a missing one may cost the work.
 """
 
 from collections.abc import Set
@@ -18,19 +18,18 @@ if TYPE_CHECKING:
 
 _HITS = 8
 _MOST_READ = 12
-"""Candidates that the network reads."""
 _LIKELY, _SURE = 0.15, 0.5
-"""Likelihood of the best hit from which a prompt is told something, and from which it is with `sure`."""
+"""Likelihood of the best hit from which hits are returned: by default, and with `only_sure`."""
 _BESIDE = 0.04
-"""Likelihood from which a hit is told beside the best."""
+"""Likelihood from which a hit is returned beside the best."""
 _UNREAD, _SURE_UNREAD = 0.9, 0.95
-"""Likelihoods from which a hit is told where the network read none: by words and vectors alone much looks likely."""
+"""The same thresholds if the network read nothing: by words and vectors alone, many memories look likely."""
 
 
 def find_for_prompt(
     tenant: "Tenant", prompt: str, filters: Filters, now: datetime, known: Set[int] = frozenset(), *, only_sure: bool = False
 ) -> list[Hit]:
-    """The hits that a prompt needs, best first, without the `known` ones; talk without a topic, "looks good", needs none.
+    """Return the hits that a prompt needs, best first, without the `known` ones; a prompt without a topic ("looks good") needs none.
 
     Raises:
         StoreError: the store's vectors are another embedder's, or it cannot be read.

@@ -1,4 +1,4 @@
-"""A query, read once: its terms, the time that it names, and whose words it asks for. Every step of a search is handed this."""
+"""A parsed query: its terms, the time it names, and whose words it asks for. Every step of a search uses it."""
 
 import re
 from collections.abc import Container
@@ -20,17 +20,16 @@ QUESTION_MARKS = ("?", "？", "؟")
 
 @dataclass(frozen=True)
 class Question:
-    """A query as recall understands it."""
+    """A parsed query."""
 
     text: str
     topic: tuple[str, ...]
-    """Topic words, each once; empty if the query has function words alone."""
+    """Topic words, each once; empty if the query has only function words."""
     interval: "Interval | None"
-    """The time that it names."""
     is_request: bool
-    """It asks for something to be done or advised ("draft a letter", "how do I ..."), so that preferences apply."""
+    """Whether it asks for an action or advice ("draft a letter", "how do I ..."), so that preferences apply."""
     to_listener: bool
-    """It asks about what the one addressed said ("what did you recommend to me"), not its speaker ("where did I park")."""
+    """Whether it asks what the assistant said ("what did you recommend to me"), not about the user ("where did I park")."""
 
     @cached_property
     def terms(self) -> tuple[str, ...]:
@@ -42,33 +41,29 @@ class Question:
 
     @property
     def is_asked(self) -> bool:
-        """Whether it ends as a question."""
         return self.text.rstrip().endswith(QUESTION_MARKS)
 
     @property
     def is_bare(self) -> bool:
-        """Whether it is words without a sentence around them: a name, a title, letters; a question of any language is none.
-
-        In a script without spaces that cannot be told.
-        """
+        """Whether it is words without a sentence: a name, a title, letters. Always False for questions and scripts without spaces."""
         return len(words(self.text)) <= len(self.topic) and not self.is_asked and not is_unspaced(self.text)
 
     @cached_property
     def spoken(self) -> frozenset[str]:
-        """All words, folded, and what stands for words in scripts without spaces."""
+        """All words, folded, and the `pieces` of scripts without spaces."""
         return frozenset({*words(fold(self.text)), *pieces(self.text)})
 
     @cached_property
     def keywords(self) -> str:
-        """What full text looks for: the topic words; the whole query if it has none.
+        """The query for the full-text index: the topic words, or the whole text if there are none.
 
-        Words with endings grown onto them (Korean) are looked for as they are, too: whoever says the same says more.
+        Words of scripts without spaces, or with attached endings (Korean), are included whole, too, because an exact match says more.
         """
         return " ".join(dict.fromkeys([*filter(is_unspaced, words(self.text)), *self.topic])) or self.text
 
     @cached_property
     def kind(self) -> tuple[str, EntityType] | None:
-        """The term that names the kind of what is asked for ("which database"), and the type of names that are of it."""
+        """The term for the kind of entity that is asked for ("which database"), and the entity type it means."""
         for found in pattern("question.kinds.asked").finditer(self.text):
             term = fold(found[1])
             kinds = (
@@ -79,22 +74,22 @@ class Question:
         return None
 
     def in_first_person(self, names: Container[str]) -> str:
-        """The query as those whom it names would ask it: "Where does Jun's cat sleep" as "Where does my cat sleep".
+        """Rewrite the query as a person it names would ask it: "Where does Jun's cat sleep" as "Where does my cat sleep".
 
-        People speak of themselves without their name, so what they said is nearer to that. If the query has capitals, a name must
-        have one: "Who pays the bill" does not speak of Bill.
+        People do not name themselves, so their statements are more similar to that. If the query has capitals, a name must have one, too:
+        "Who pays the bill" does not name Bill.
         """
         named = {term for term in self.terms if term in names and term not in USERS | ASSISTANTS}
         typed_small = self.text == self.text.lower()
 
-        def own(word: str, owns: bool) -> str | None:
+        def pronoun(word: str, is_possessive: bool) -> str | None:
             is_name = fold(word) in named and (typed_small or not word.islower())
-            return ("my" if owns else "I") if is_name else None
+            return ("my" if is_possessive else "I") if is_name else None
 
-        return replace_words(self.text, own) if named else self.text
+        return replace_words(self.text, pronoun) if named else self.text
 
     def terms_in(self, text: str) -> set[str]:
-        """Which of the terms occur in a text as whole words; "C" does not where only "C++" does."""
+        """Return the terms that occur in a text as whole words; "C" does not occur in "C++" if both are terms."""
         text = fold(text)
         found: set[str] = set()
         for term, is_longer in self._longest_first:
@@ -106,13 +101,13 @@ class Question:
 
     @cached_property
     def _longest_first(self) -> list[tuple[str, bool]]:
-        """The terms, each with whether another one is within it."""
+        """The terms, longest first, each with whether it contains another."""
         ordered = sorted(self.terms, key=len, reverse=True)
         return [(term, any(other in term and other != term for other in ordered)) for term in ordered]
 
 
 def _occurs(term: str, text: str) -> bool:
-    """Whether a term stands in a text with neither letter nor digit beside it; faster than a regular expression."""
+    """Return whether a term occurs in a text without a letter or digit beside it; faster than a regular expression."""
     start = text.find(term)
     while start >= 0:
         end = start + len(term)
@@ -123,10 +118,7 @@ def _occurs(term: str, text: str) -> bool:
 
 
 def understand(text: str, now: datetime, zone: tzinfo) -> Question:
-    """Read a query.
-
-    "Yesterday" counts from `now`, which is aware, on the calendar of `zone`.
-    """
+    """Parse a query; times such as "yesterday" are relative to `now`, which is aware, in the calendar of `zone`."""
     interval = None
     if pattern("question.maybe_time").search(text) and not pattern("question.at_present").search(text):
         from memory_assets.language.intervals import find_interval

@@ -1,7 +1,7 @@
-"""Read a question and the texts of its best candidates together: which of them answer, rather than speak of the same things.
+"""Scores by the network whether the best candidates answer a question, not only share its topic.
 
-The network (`memory_assets.language.judge`) takes a millisecond or more for each text, so it reads few, and of a long text the part
-that comes nearest to the question's words.
+The network (`memory_assets.language.judge`) takes a millisecond or more per text, so it reads few texts, and of a long text only the
+passage most similar to the question's words.
 """
 
 from collections.abc import Callable
@@ -17,41 +17,40 @@ from memory_assets.recall.candidates import Candidates
 from memory_assets.recall.question import Question
 
 FEWEST_READ, MOST_READ = 3, 8
-"""Candidates that a search reads, the best by everything else: at least three, and as many more as are short."""
+"""Minimum and maximum number of candidates that a search reads, the best by the other components; short texts allow more."""
 _LETTERS = 125
-"""Letters of question and text that are read of each candidate on average, beyond the first three."""
-_LEAST_SHARE, _LEAST_SHARE_IN_DEPTH = 0.6, 0.3
-"""Share of the best score from which a candidate is read, and where more than `MOST_READ` are."""
-_LONGEST = 360
-"""Characters of a text that are read ..."""
-_LOOKED_THROUGH = 20_000
-"""... and in which they are looked for."""
+"""Budget of characters per candidate, of question and text together, beyond the minimum number."""
+_MIN_SHARE, _MIN_SHARE_IN_DEPTH = 0.6, 0.3
+"""Share of the best score from which a candidate is read: by default, and if more than `MOST_READ` may be."""
+_PASSAGE_CHARACTERS = 360
+_SEARCHED_CHARACTERS = 20_000
+"""Characters of a text among which its passage is chosen."""
 _FIRST = 0.35
-"""How much the first sentence of a part counts once more: the others are only seen beside it."""
+"""Additional weight of a passage's first sentence, which determines the passage."""
 
 
 def read(question: Question, found: Candidates, scores: Values, idf: Callable[[str], float], most: int = MOST_READ) -> Values:
-    """Log odds that each candidate answers the question; NaN for those that were not read, all but `most`.
+    """Return the log odds that each candidate answers the question; NaN for those not read. At most `most` are read.
 
-    The network was trained on English and German; other languages are left to the other components. A candidate that neither index
-    found, a neighbour in a session, has no text at hand and gets the mean of the others.
+    The network was trained on English and German and does not read other languages. A candidate that neither index returned, a
+    neighbour in a session, has no text here and gets the mean of the others.
     """
     logits = np.full(len(found), np.nan)
     if not question.terms or not _is_known(question.text):
         return logits
     best = np.argsort(-scores, kind="stable")[:most]
-    least = _LEAST_SHARE if most <= MOST_READ else _LEAST_SHARE_IN_DEPTH
+    least = _MIN_SHARE if most <= MOST_READ else _MIN_SHARE_IN_DEPTH
     best = best[scores[best] >= least * scores[best].max(initial=0.0)]
-    letters = [min(len(found.texts[place]), _LONGEST) for place in best.tolist()]
-    cost = np.cumsum([each + min(len(question.text), _LONGEST) if each else 0 for each in letters])
+    letters = [min(len(found.texts[place]), _PASSAGE_CHARACTERS) for place in best.tolist()]
+    cost = np.cumsum([each + min(len(question.text), _PASSAGE_CHARACTERS) if each else 0 for each in letters])
     count = max(FEWEST_READ, int(np.searchsorted(cost, most * _LETTERS, "right")))
     parts = {place: passage(found.texts[place], question, idf) for place in best[:count].tolist()}
     texts = {place: part for place, part in parts.items() if not part or _is_known(part)}
-    told = [place for place, part in texts.items() if part]
-    if told:
-        answering = answer_logits(question.text, [texts[place] for place in told])
+    with_text = [place for place, part in texts.items() if part]
+    if with_text:
+        answering = answer_logits(question.text, [texts[place] for place in with_text])
         logits[list(texts)] = answering.mean()
-        logits[told] = answering
+        logits[with_text] = answering
     return logits
 
 
@@ -60,20 +59,20 @@ def _is_known(text: str) -> bool:
 
 
 def passage(text: str, question: Question, idf: Callable[[str], float]) -> str:
-    """A text, or of a long one its beginning and the sentences that come nearest to the question's words, rare ones above all."""
-    if len(text) <= _LONGEST:
+    """Return a short text whole, of a long one its beginning and the sentences most similar to the question's words, weighted by idf."""
+    if len(text) <= _PASSAGE_CHARACTERS:
         return text
-    parts = sentences(text[:_LOOKED_THROUGH]) or [""]
+    parts = sentences(text[:_SEARCHED_CHARACTERS]) or [""]
     near = nearness(question.topic, parts)
     mass = np.array([idf(term) for term in map(fold, question.topic)])
-    opening = parts[0][: _LONGEST // 3]
+    opening = parts[0][: _PASSAGE_CHARACTERS // 3]
     ends = np.cumsum([len(part) + 1 for part in parts])
 
     def worth(first: int) -> float:
-        room = _LONGEST - (len(opening) if first else 0)
+        room = _PASSAGE_CHARACTERS - (len(opening) if first else 0)
         end = max(first + 1, int(np.searchsorted(ends, ends[first] - len(parts[first]) - 1 + room, "right")))
-        told = np.maximum(near[:, 0], near[:, first:end].max(axis=1))
-        return float(mass @ (told + _FIRST * near[:, first]))
+        covered = np.maximum(near[:, 0], near[:, first:end].max(axis=1))
+        return float(mass @ (covered + _FIRST * near[:, first]))
 
     place = max(range(len(parts)), key=worth)
-    return f"{opening} {' '.join(parts[place:])}"[:_LONGEST] if place else text[:_LONGEST]
+    return f"{opening} {' '.join(parts[place:])}"[:_PASSAGE_CHARACTERS] if place else text[:_PASSAGE_CHARACTERS]

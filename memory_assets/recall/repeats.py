@@ -1,7 +1,7 @@
-"""Repeats: of memories that say the same, a list shows the one that fits best, and that one names the others.
+"""Repeats: of memories that say the same, a list shows the best, which lists the others.
 
-Two memories say the same where one author wrote the same words in the same order, or where one has all words of the other and few
-more. Case, marks, articles and "is" make no difference; a number, a negation or a condition does, and so does any exchanged word.
+Two memories say the same if one author wrote the same words in the same order, or if one contains all words of the other and few more.
+Case, punctuation, articles and "is" are ignored; an additional number, negation or condition, or any exchanged word, is a difference.
 """
 
 from collections import Counter
@@ -14,25 +14,25 @@ from memory_assets.language.words import words
 from memory_assets.models import Memory
 
 _LONGEST = 2_000
-"""Characters up to which texts are compared word by word; longer ones are the same only to the letter."""
+"""Maximum characters of texts compared by words; longer ones are the same only if they are identical."""
 _SHARE = 0.75
-"""Of the words of the longer one so many are those of the shorter one."""
+"""Minimum share of the longer text's words that the shorter one contains."""
 _COMPARED = 100
-"""The best of a list to which the others are compared, so that a long list costs no square of its length."""
+"""Number of best memories that the others are compared with, so that a long list does not take quadratic time."""
 _FEWEST = 4
-"""Words from which a text may say the same as one that says more."""
+"""Minimum words of a text that may repeat a longer one."""
 
 
 @dataclass(slots=True)
 class Repeated:
-    """A memory and those further down that say the same."""
+    """A memory and lower-ranked ones that say the same."""
 
     first: Memory
     others: list[Memory] = field(default_factory=list)
 
 
 def join(memory: Memory, distinct: Sequence[Repeated]) -> bool:
-    """Put a memory beside the first that says the same; whether there is one."""
+    """Add a memory to the first that says the same; returns whether there is one."""
     same = next((each for each in distinct[:_COMPARED] if _are_same(each.first, memory)), None)
     if same:
         same.others.append(memory)
@@ -47,7 +47,7 @@ def _are_same(one: Memory, other: Memory) -> bool:
         return True
     if len(longer) > _LONGEST or len(shorter) < _SHARE / 2 * len(longer):
         return False
-    return _says(_words_of(longer), _words_of(shorter)) or _says(_words_of(shorter), _words_of(longer))
+    return _contains(_words_of(longer), _words_of(shorter)) or _contains(_words_of(shorter), _words_of(longer))
 
 
 @lru_cache(maxsize=1 << 8)
@@ -55,8 +55,8 @@ def _words_of(text: str) -> list[str]:
     return [word for word in words(text) if word not in word_set("repetitions.empty")]
 
 
-def _says(more: list[str], less: list[str]) -> bool:
-    """Whether `more` has the words of `less` in their order, and beside them few that decide nothing."""
+def _contains(more: list[str], less: list[str]) -> bool:
+    """Return whether `more` has the words of `less` in order, and besides them only a few that make no difference."""
     if more == less:
         return bool(more)
     if len(less) < max(_FEWEST, _SHARE * len(more)) or len(less) >= len(more):

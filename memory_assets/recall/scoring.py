@@ -1,29 +1,27 @@
-"""The score of each candidate: the eight components of seed 003, section 3, and a ninth, each within 0..1, and how they add up.
+"""The score of each candidate: the eight components of seed 003, section 3, and a ninth, each within 0..1, and their weighted mean.
 
-    score = sum(weight * value) / sum(weight of the components that speak)
+    score = sum(weight * value) / sum(weight of the applicable components)
 
-A component that has nothing to say about a question (no time in it, none of the store's tags, no graph yet) is left out of the
-sum for all candidates alike, so that it neither drags nor lifts anybody. Three components judge the text itself; their weighted mean
-is the *match*:
+A component that does not apply to a question (no time in it, none of the store's tags, no graph yet) is left out of the sum for all
+candidates, so that it changes no order. Three components judge the text itself; their weighted mean is the *match*:
 
-    vector      cosine similarity, min-max scaled among the nearest; a reply has a share of that of the turn before it
-    keyword     BM25 relative to the best, times the largest content value: if no text says much of the question, the words that
-                happen to occur count for little, and meaning decides
+    vector      cosine similarity, min-max scaled among the nearest; a reply takes on a share of that of the turn before it
+    keyword     BM25 relative to the best, times the largest content value: if no text contains much of the question, single common
+                words count little, and meaning decides
     content     share of the question's idf mass whose exact words occur in the text
 
-The other five cannot make a memory relevant that does not match at all, because each is scaled by the match of the memory itself
-or of the memories it stands next to:
+Each of the next five is scaled by the match of the memory itself or of related memories, so it cannot lift a memory that does not match:
 
     relation    support from the graph, see `memory_assets.recall.support`
     temporal    1 within the time that the question names, less with distance
-    tag         idf share of the tags that the question names; it lifts, it never gates
+    tag         idf share of the tags that the question names; it lifts, it never excludes
     importance  as stored
     recency     exp(-days / 30)
 
-The ninth is asked of the best by the other eight alone, because it takes milliseconds:
+The ninth takes milliseconds, so it is computed only for the best by the other eight:
 
-    answer      log odds that the text answers, by a network that reads it together with the question, -4..4 scaled to 0..1, or
-                -2..4 where many texts were read: how unlikely an answer is orders them worse than the other eight do
+    answer      log odds that the text answers, by a network that reads it together with the question; -4..4 scaled to 0..1, or -2..4
+                if many texts were read, because among unlikely answers the other eight rank better
 """
 
 from dataclasses import dataclass, field, fields
@@ -42,25 +40,24 @@ from memory_assets.recall.view import View
 from memory_assets.settings import Settings
 
 OTHER_SIDE = 0.5
-"""What is left of every component if the assistant said it and the question is about the user, or the other way round."""
+"""Factor of every component if the assistant wrote the memory and the question is about the user, or vice versa."""
 ASKING = 0.7
-"""What is left of every component of a short text that asks something: it resembles the question, and the answer stands elsewhere."""
+"""Factor of every component of a short question: it resembles the query without answering it."""
 AFTER_STATEMENT, AFTER_QUESTION = 0.3, 0.6
-"""Share of the similarity of the turn before that somebody else's reply takes on. An assistant's reply is long enough by itself."""
+"""Share of the previous turn's similarity that a reply by another author takes on. Assistants' replies are long enough without it."""
 NARROWEST = 0.05
-"""Cosine similarities that lie closer together than this are not stretched to the whole of 0..1. Models spread differently: with
-bge-small .03 to .12 lie between the best and the hundredth; in a store of a few memories less than .05 says nothing."""
+"""Minimum span of the cosines that are scaled to 0..1. Models spread differently: with bge-small the best and the hundredth are .03 to .12
+apart; in a store of a few memories a difference below .05 means nothing."""
 _RECENCY_DAYS = 30.0
-_MOST_ODDS, _LEAST_ODDS, _LEAST_ODDS_IN_DEPTH = 4.0, -4.0, -2.0
+_MAX_ODDS, _MIN_ODDS, _MIN_ODDS_IN_DEPTH = 4.0, -4.0, -2.0
 _SHORT = 160
-"""Characters, with heading, up to which a text that ends with a question says little else."""
-_DAY = 86_400_000_000
-"""Microseconds."""
+"""Maximum characters, heading included, of a text that counts as a question if it ends with a question mark."""
+_DAY_MICROSECONDS = 86_400_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """Weight of each component before division by the sum; 0 switches one off."""
+    """Weight of each component before division by the sum; 0 disables it."""
 
     vector: float = 0.35
     keyword: float = 0.05
@@ -79,22 +76,21 @@ class Weights:
 
 @dataclass(slots=True)
 class Scores:
-    """Scores of the candidates and the parts they consist of."""
+    """Scores of the candidates and their components."""
 
     values: Values
     parts: list[tuple[str, float, Values, Values]]
-    """Name, effective weight, raw measure and value within 0..1 of each component that speaks."""
+    """Name, effective weight, raw measure and value within 0..1 of each applicable component."""
     support: Support
     coverage: "Values"
-    """Share of the question's idf mass whose exact words each candidate has."""
+    """Share of the question's idf mass whose exact words each candidate contains."""
     total: float
-    """Sum of the weights of the components that speak, before division."""
+    """Sum of the applicable components' weights, before division."""
     kept: Values
-    """Share of every component that a candidate keeps: less if it asks itself, or the other side said it."""
+    """Factor of every component of a candidate: `OTHER_SIDE` and `ASKING` lower it."""
     notes: dict[str, str] = field(default_factory=dict)
 
     def add(self, name: str, weight: float, raw: Values, value: Values) -> None:
-        """Take one more component into the sum."""
         total, value = self.total + weight, self.kept * value
         self.parts = [(each, share * self.total / total, one, scaled) for each, share, one, scaled in self.parts]
         self.parts.append((name, weight / total, raw, value))
@@ -102,7 +98,7 @@ class Scores:
         self.total = total
 
     def reason(self, name: str, place: int) -> str:
-        """For a person: what a component of one candidate rests on."""
+        """Explain a candidate's component to a person; may be empty."""
         return self.support.reason(place) if name == "relation" else self.notes.get(name, "")
 
 
@@ -130,7 +126,7 @@ def score(question: Question, found: Candidates, view: View, weights: Weights, n
         if (near >= 1.0).any():
             parts.append(("temporal", weights.temporal, near, near * (0.5 + 0.5 * match)))
             notes["temporal"] = f"{question.interval.start:%Y-%m-%d} to {question.interval.end:%Y-%m-%d}"
-    tagged = _tagged(question, found, view)
+    tagged = _tag_shares(question, found, view)
     if tagged.any():
         parts.append(("tag", weights.tag, tagged, tagged * match))
     importance = np.where(known, view.timeline.columns["importance"][rows] if len(view.timeline) else 0.5, 0.5)
@@ -140,17 +136,17 @@ def score(question: Question, found: Candidates, view: View, weights: Weights, n
     if fresh.max(initial=0.0) > 0.01:
         parts.append(("recency", weights.recency, fresh, fresh * match))
     total = sum(weight for _, weight, _, _ in parts) or 1.0
-    kept = np.where(by_the_other_side(question, rows, view), OTHER_SIDE, 1.0) * np.where(_asking(question, found), ASKING, 1.0)
+    kept = np.where(by_the_other_side(question, rows, view), OTHER_SIDE, 1.0) * np.where(_asks(question, found), ASKING, 1.0)
     parts = [(name, weight / total, raw, kept * value) for name, weight, raw, value in parts if weight]
     values = sum((weight * value for _, weight, _, value in parts), np.zeros(len(found)))
     return Scores(values, parts, backing, coverage, total, kept, notes)
 
 
 def with_turn_before(found: Candidates, rows: Rows, view: View) -> Values:
-    """Cosines of the candidates; a reply's is higher by how much the turn before it is nearer to the question than the last candidate.
+    """Return the candidates' cosines, raised for replies by a share of the previous turn's distance from the lowest cosine.
 
-    "Not before April" says little by itself. A reply that the vector index did not find counts from the cosine of the last that it
-    found, and stays NaN if the turn before was not found either.
+    A reply such as "Not before April" rarely matches by itself. One that the vector index did not return starts at the lowest cosine; it
+    stays NaN if the index did not return the previous turn either.
     """
     known = ~np.isnan(found.cosine)
     if not known.any() or not len(view.timeline):
@@ -170,12 +166,12 @@ def with_turn_before(found: Candidates, rows: Rows, view: View) -> Values:
 
 
 def trust_in_words(coverage: Values) -> float:
-    """How much full text can be trusted with a question: the largest content value among the candidates."""
+    """Return the factor of the keyword component: the largest content value among the candidates."""
     return float(coverage.max(initial=0.0))
 
 
 def scaled_cosine(cosine: Values) -> Values:
-    """Min-max scaled to 0..1, NaN to 0; the lowest keeps a little, so that being found at all counts."""
+    """Scale cosines to 0..1 by min-max, NaN to 0; the lowest is above 0, so that being found counts."""
     known = cosine[~np.isnan(cosine)]
     if not len(known):
         return np.zeros_like(cosine)
@@ -184,32 +180,32 @@ def scaled_cosine(cosine: Values) -> Values:
 
 
 def scaled_bm25(bm25: Values) -> Values:
-    """Relative to the best, NaN to 0."""
+    """Scale BM25 scores relative to the best, NaN to 0."""
     best = float(bm25[~np.isnan(bm25)].max(initial=0.0))
     return np.nan_to_num(bm25 / best, nan=0.0) if best else np.zeros_like(bm25)
 
 
 def scaled_logits(logits: Values, *, in_depth: bool = False) -> Values:
-    """Log odds of -4..4 as 0..1, NaN to 0; of -2..4 in depth, where many were read."""
-    least = _LEAST_ODDS_IN_DEPTH if in_depth else _LEAST_ODDS
-    return np.nan_to_num(np.clip((logits - least) / (_MOST_ODDS - least), 0.0, 1.0))
+    """Scale log odds of -4..4 to 0..1, NaN to 0; of -2..4 `in_depth`, if many texts were read."""
+    least = _MIN_ODDS_IN_DEPTH if in_depth else _MIN_ODDS
+    return np.nan_to_num(np.clip((logits - least) / (_MAX_ODDS - least), 0.0, 1.0))
 
 
 def closeness(created: Times, start: int, end: int) -> Values:
-    """1 for times within start..end, falling with the distance to it in units of its length (at least a day); microseconds."""
+    """Return 1 within start..end, decreasing with distance in units of its length (at least a day). Times are in microseconds."""
     distance = np.maximum(0, np.maximum(start - created, created - (end - 1)))
-    return np.exp(-distance / max(end - start, _DAY))
+    return np.exp(-distance / max(end - start, _DAY_MICROSECONDS))
 
 
 def recency(created: Times, now: int) -> Values:
-    """exp(-days / 30) of the age; both times are microseconds since 1970."""
-    return np.exp(-np.maximum(0, now - created) / _DAY / _RECENCY_DAYS)
+    """Return exp(-days / 30) of the age; times are microseconds since 1970."""
+    return np.exp(-np.maximum(0, now - created) / _DAY_MICROSECONDS / _RECENCY_DAYS)
 
 
 def _coverage(question: Question, found: Candidates, view: View) -> Values:
-    """Share of the question's idf mass whose exact words occur in the text of each candidate that full text found.
+    """Return the share of the question's idf mass whose exact words occur in each candidate of the full-text index.
 
-    Where the question asks for a kind ("which database"), a name of that kind counts as the word.
+    If the question asks for a kind of entity ("which database"), an entity of that kind counts as the word.
     """
     idf = {term: view.terms.idf(term) for term in question.terms}
     total = sum(idf.values())
@@ -217,23 +213,23 @@ def _coverage(question: Question, found: Candidates, view: View) -> Values:
         return np.zeros(len(found))
     kind, of_kind = question.kind, np.zeros(len(found), bool)
     if kind:
-        of_kind = np.isin(found.ids, view.graph.naming(kind[1]))
-    held = [
+        of_kind = np.isin(found.ids, view.graph.mentioning(kind[1]))
+    masses = [
         sum(map(idf.__getitem__, question.terms_in(text) | ({kind[0]} if kind and is_named else set()))) if is_matched else 0.0
         for text, is_matched, is_named in zip(found.texts, (~np.isnan(found.bm25)).tolist(), of_kind.tolist(), strict=True)
     ]
-    return np.array(held) / total
+    return np.array(masses) / total
 
 
-def _asking(question: Question, found: Candidates) -> Mask:
-    """Which candidates are short and end with a question mark; none if the question is about what was asked."""
+def _asks(question: Question, found: Candidates) -> Mask:
+    """Return which candidates are short and end with a question mark; none if the query is about questions asked."""
     if not word_set("question.about_asking").isdisjoint(question.terms):
         return np.zeros(len(found), bool)
     return np.array([len(text) <= _SHORT and text.endswith(QUESTION_MARKS) for text in found.texts], bool)
 
 
-def _tagged(question: Question, found: Candidates, view: View) -> Values:
-    """Share of the idf mass of the tags that the question names, among all that candidates have."""
+def _tag_shares(question: Question, found: Candidates, view: View) -> Values:
+    """Return each candidate's share of the idf mass of the candidates' tags that the question names."""
     named: dict[str, float] = {}
     for tag in {tag for tags in found.tags for tag in tags}:
         parts = pieces(tag) or [part for part in fold(tag).replace("_", "-").split("-") if part]

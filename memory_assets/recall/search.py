@@ -1,9 +1,8 @@
-"""Search: the memories that answer a question, by meaning, by words and by what the graph knows about them.
+"""Search: the memories that answer a question, by meaning, words and graph.
 
-Candidates come from LanceDB's vector and full-text indexes and from the sessions of the best of them. They are judged by the
-components of `memory_assets.recall.scoring`; what is needed for that beside the two indexes is kept in memory
-(`memory_assets.recall.view`), so that a search costs two index look-ups, one reading of the winners, and milliseconds for the network that
-reads the best together with the question.
+Candidates come from LanceDB's vector and full-text indexes and from the sessions of the best of them. The components of
+`memory_assets.recall.scoring` rank them. Apart from the indexes, all data for that is in memory (`memory_assets.recall.view`), so a search
+takes two index queries, one read of the hits, and milliseconds for the network that reads the best together with the question.
 """
 
 import logging
@@ -37,36 +36,36 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _STRONG = 20
-"""Best of each index whose neighbours in their session become candidates too."""
+"""Best of each index whose neighbours in their sessions also become candidates."""
 _SUCCESSOR_TYPES = ("EVOLVED_INTO", "INVALIDATED_BY")
-"""Edges that lead from what was said to what holds now."""
+"""Types of edges from an outdated memory to the current one."""
 _FITTING = 0.5
-"""Share of the score of what it perhaps replaces that a memory must reach by itself to be shown before it."""
+"""A memory that perhaps replaces another is ranked before it if its own score is at least this share of the other's."""
 _BESIDE = 0.2
-"""Support of the graph from which a memory that does not fit by itself stands beside one that does."""
+"""Support of the graph from which a memory below the floor is shown beside one above it."""
 _NEAREST = 0.75
-"""Similarity, scaled among the candidates, from which one stands beside one that fits: an answer may lie below the floor in other words."""
+"""Similarity, scaled among the candidates, from which one below the floor is shown: it may answer in other words."""
 _ALL_SAID = 0.999
-"""Share of the idf mass of bare words from which a memory has them all, and stands beside one that fits."""
+"""Share of the idf mass of bare words from which a memory contains them all and is shown even below the floor."""
 _OTHER_SCRIPT = 0.05
-"""Share of texts in a script without spaces from which a question in letters may be about them: no word and little else shows it."""
+"""Share of texts in scripts without spaces from which a question in letters may concern them, which its words cannot show."""
 _FEW = 2 * MOST_READ
-"""Candidates up to which all that the network says of those that it read orders them: a context reads more, a prompt does not."""
+"""If the network reads more candidates than this, as for a context, its log odds are scaled "in depth"."""
 _BELOW_SUCCESSOR = 0.98
-"""What is left of the score of a memory whose newer version is a candidate too."""
+"""Factor of the score of a memory whose newer version is a candidate, too."""
 
 
 class Component(BaseModel):
     """One part of a score."""
 
     name: str
-    raw: float | None = Field(description="As the index or the graph gave it; null where that was nothing.")
+    raw: float | None = Field(description="Value from the index or the graph; null if there was none.")
     value: float = Field(description="Scaled to 0..1.")
     weight: float
-    """Its weight divided by the sum of the weights of the components that speak."""
-    reason: str = Field(description="What it rests on, for a person; may be empty.")
+    """Its weight divided by the sum of the applicable components' weights."""
+    reason: str = Field(description="Explanation for a person; may be empty.")
 
-    @computed_field(description="What it adds to the score.")
+    @computed_field(description="Its contribution to the score.")
     @property
     def contribution(self) -> float:
         return self.value * self.weight
@@ -74,37 +73,37 @@ class Component(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A memory that was found, its score within 0..1, and the parts that the score is the sum of."""
+    """A memory that was found, its score within 0..1, and the components that add up to the score."""
 
     memory: Memory
     score: float
     components: tuple[Component, ...]
     same: tuple[Memory, ...] = ()
-    """Further memories that say the same, best first; they are no hits of their own."""
+    """Further memories that say the same, best first; they are not hits themselves."""
     replaced_by: Memory | None = None
-    """The hit that says what holds instead, if this one is outdated."""
+    """The hit with the current statement, if this one is outdated."""
     replaced_on: datetime | None = None
-    """Since when it holds instead."""
+    """Since when that statement applies."""
     fit: Fit | None = None
-    """How well it fits; None if that cannot be told."""
+    """How well it fits; None if `has_floor` does not hold for the search."""
     likelihood: float | None = None
-    """How likely it answers; None if it is not known what random memories are like."""
+    """Likelihood that it answers; None if the background of random memories is unknown."""
 
 
 def search(tenant: "Tenant", query: "str | Question", **asked: Any) -> list[Hit]:
-    """The hits of `search_with_bridges` alone, with its arguments."""
+    """Return the hits of `search_with_bridges` without bridges; takes its arguments."""
     return search_with_bridges(tenant, query, bridges=0, **asked).hits
 
 
 class Findings(NamedTuple):
-    """What a search finds."""
+    """The result of a search."""
 
     hits: list[Hit]
     bridges: list[Bridge]
     below_floor: bool = False
-    """Whether nothing fits, so that nothing is shown with a floor."""
+    """Whether no candidate fits, so that a search with a floor returns nothing."""
     vector: Floats | None = None
-    """What the question means; None for a blank one."""
+    """The question's vector; None for a blank query."""
 
 
 def search_with_bridges(
@@ -120,14 +119,14 @@ def search_with_bridges(
     floor: bool = False,
     most_read: int = MOST_READ,
 ) -> Findings:
-    """The memories that fit `query` best, best first, and the paths through the graph that explain them.
+    """Return the memories that fit `query`, best first, and the paths through the graph that explain them.
 
-    A blank query gives the newest memories and no paths. Of a fact that has changed, the newest version comes first; a superseded
-    one is found only if the filters ask for it. Of memories that say the same, the one that fits best is a hit and names the others.
+    A blank query returns the newest memories and no paths. Of a fact that has changed, the newest version comes first; superseded memories
+    are found only if the filters include them. Of memories that say the same, the best is a hit that lists the others.
 
-    "Yesterday" and recency count from `now`. At most `bridges` paths of at most `depth` hops are found. With `floor` what does
-    not fit is found only beside what does, and nothing if nothing does; without it the nearest is. The network reads `most_read` of the
-    candidates with the question, some milliseconds for eight.
+    "Yesterday" and recency are relative to `now`. At most `bridges` paths of at most `depth` hops are returned. Without `floor`, the search
+    always returns the nearest memories; with it, nothing if no memory fits, and a memory that does not fit only beside one that does. The
+    network reads `most_read` candidates with the question; eight take some milliseconds.
     """
     filters = filters or Filters()
     moment = now or datetime.now(UTC)
@@ -152,17 +151,17 @@ def search_with_bridges(
 
 
 def _fits(ranked: "Ranked") -> bool:
-    """Whether any candidate may answer the question: it is likely enough, or a preference that may apply to what is requested."""
+    """Return whether any candidate may answer: it is likely enough, or a preference that may apply, or there is no floor."""
     if not has_floor(ranked) or not np.isnan(ranked.found.preference).all():
         return True
     return finds_something(ranked.question, ranked.likely, ranked.logits)
 
 
 def has_floor(ranked: "Ranked") -> bool:
-    """Whether candidates are judged by what they say.
+    """Return whether unlikely candidates can be rejected.
 
-    They are not if the question names a time or an author, has no telling words, is in another script than some of what is remembered,
-    or if similarities do not tell the foreign from the known.
+    They cannot if the question names a time or an author, has no topic words, or is in another script than some of the memories, or if the
+    embedder's similarities do not separate unrelated texts.
     """
     question, view = ranked.question, ranked.view
     in_other_script = view.terms.unspaced >= _OTHER_SCRIPT and not is_unspaced(question.text)
@@ -171,14 +170,14 @@ def has_floor(ranked: "Ranked") -> bool:
 
 
 def read_query(tenant: "Tenant", query: str, now: datetime | None = None) -> Question:
-    """Read a query for all steps of a search, in the time zone of the tenant's settings."""
+    """Parse a query for all steps of a search, in the time zone of the tenant's settings."""
     from memory_assets.language.times import display_zone
 
     return understand(query, now or datetime.now(UTC), display_zone(tenant.settings))
 
 
 class _Lift(NamedTuple):
-    """A change of scores that no component makes."""
+    """A change of scores after the weighted mean of the components."""
 
     name: str
     change: Values
@@ -187,7 +186,7 @@ class _Lift(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """The candidates of a question, with what they are ranked and judged by."""
+    """The candidates of a question with their scores and likelihoods."""
 
     question: Question
     found: Candidates
@@ -195,15 +194,15 @@ class Ranked:
     lifts: "tuple[_Lift, ...]"
     view: View
     shown: Mask
-    """Which may be hits."""
+    """Which candidates may be hits."""
     likely: Values
-    """How likely each answers the question."""
+    """Likelihood of each to answer the question."""
     logits: Values
-    """What the network says of those that it read; NaN for the others."""
+    """The network's log odds; NaN for candidates that it did not read."""
     is_weighed: bool
     """Whether the likelihoods are known."""
     is_judged: bool
-    """Whether similarities tell the foreign from the known, so that what is unlikely is not shown."""
+    """Whether similarities separate unrelated texts, so that unlikely candidates can be rejected."""
 
     @property
     def scores(self) -> Values:
@@ -213,7 +212,7 @@ class Ranked:
 def rank(
     tenant: "Tenant", question: Question, limit: int, filters: Filters, weights: Weights, now: datetime, most_read: int
 ) -> Ranked:
-    """Gather candidates for a question, score them, and judge how likely each answers."""
+    """Gather candidates for a question, and compute their scores and likelihoods."""
     view = current_view(tenant)
     unfiltered = filters == Filters() and view.timeline.all_active
     scope = Filters(states=()) if unfiltered else filters
@@ -221,33 +220,33 @@ def rank(
     found = tenant.with_embedder(lambda embedder: gather(tenant.memories, embedder, question, own, limit, scope))
     if (view.timeline.rows(found.ids) < 0).any():
         view = current_view(tenant, fresh=True)
-    more = _further(tenant.memories, view, found, filters)
+    more = _find_further(tenant.memories, view, found, filters)
     if len(more):
         found = found.extended(more, view.timeline.columns["row_id"][view.timeline.rows(more)])
     judged = score(question, found, view, weights, now)
     logits = _read(question, found, judged.values, view, most_read) if weights.answer else np.full(len(found), np.nan)
     if not np.isnan(logits).all():
         judged.add("answer", weights.answer, logits, scaled_logits(logits, in_depth=most_read > _FEW))
-    newest = _newest_first(question, view, found, judged.values)
-    preferred = _with_preferences(found, newest)
+    newest = _lift_newest(question, view, found, judged.values)
+    preferred = _lift_preferences(found, newest)
     lifts = (
         _Lift("version", newest - judged.values, "a newer version comes before what it replaced"),
-        _Lift("preference", preferred - newest, "the user wants this of such answers"),
+        _Lift("preference", preferred - newest, "a preference that may apply to the request"),
     )
     scale = scale_of(tenant.embedder.name, tenant.memories.columns.scale)
     is_weighed = view.background.texts > 0 and view.background.column == tenant.memories.columns.live
     everything = np.ones(len(found))
     likely = likelihoods(question, found, judged.coverage, logits, view, tenant.embedder, scale) if is_weighed else everything
-    is_judged = is_weighed and scale.tells_the_foreign
+    is_judged = is_weighed and scale.separates_unrelated
     return Ranked(question, found, judged, lifts, view, everything.astype(bool), likely, logits, is_weighed, is_judged)
 
 
 def _read(question: Question, found: Candidates, scores: Values, view: View, most: int) -> Values:
-    """As `read`; nothing is read where the network's weights are missing, which `memory doctor` says."""
+    """Call `read`; reads nothing if the network's weights are missing, which `memory doctor` reports."""
     try:
         return read(question, found, scores, view.terms.idf, most)
     except EmbedderError as error:
-        _log.warning("the best hits are not read: %s", error)
+        _log.warning("the network does not read the best hits: %s", error)
         return np.full(len(found), np.nan)
 
 
@@ -278,27 +277,27 @@ def _hits(tenant: "Tenant", ranked: Ranked, limit: int, filters: Filters) -> lis
         for each in distinct
         for place in [places[each.first.id]]
     ]
-    hits = _with_replacements(ranked.view, hits)
-    return _superseded_last(hits) if State.SUPERSEDED in filters.states else hits
+    hits = _set_replacements(ranked.view, hits)
+    return _order_versions(hits) if State.SUPERSEDED in filters.states else hits
 
 
-def _with_replacements(view: View, hits: list[Hit]) -> list[Hit]:
-    """Name with each outdated hit the newest of the hits that replace it."""
+def _set_replacements(view: View, hits: list[Hit]) -> list[Hit]:
+    """Set on each outdated hit the newest of the hits that replace it."""
     shown = {hit.memory.id: hit.memory for hit in hits}
     places, newer = _successors(view, np.array(list(shown), np.int64))
     found: dict[int, Memory] = {}
     for place, number in zip(places.tolist(), newer.tolist(), strict=True):
         if number in shown:
             found[place] = max(found.get(place, shown[number]), shown[number], key=lambda memory: memory.created_at)
-    named = list(hits)
+    updated = list(hits)
     for place, memory in found.items():
         since = replaced_on(view.graph.replaced, hits[place].memory.id, memory)
-        named[place] = replace(hits[place], replaced_by=memory, replaced_on=since)
-    return named
+        updated[place] = replace(hits[place], replaced_by=memory, replaced_on=since)
+    return updated
 
 
-def _further(store: MemoryStore, view: View, found: Candidates, filters: Filters) -> Ids:
-    """Ids of memories that neither index found and that stand next to the best in a session, or are their newer versions."""
+def _find_further(store: MemoryStore, view: View, found: Candidates, filters: Filters) -> Ids:
+    """Return ids of further candidates: neighbours of the best in their sessions, and their newer versions."""
     strong = found.best(_STRONG)
     rows = view.timeline.rows(strong)
     beside = np.concatenate([view.timeline.neighbour(rows, -1), view.timeline.neighbour(rows, 1)])
@@ -315,7 +314,7 @@ def _further(store: MemoryStore, view: View, found: Candidates, filters: Filters
 
 
 def _successors(view: View, ids: Ids, *, perhaps: bool = False) -> tuple[Rows, Ids]:
-    """(place in `ids`, id of a newer version of what that memory said) pairs; with `perhaps` those that may be one."""
+    """Return pairs (index in `ids`, id of a newer version of that memory); with `perhaps`, of a possible newer version."""
     edges, graph = view.graph.edges, view.graph
     places, rows = edges.outgoing(ids)
     if not len(rows):
@@ -330,7 +329,7 @@ def _successors(view: View, ids: Ids, *, perhaps: bool = False) -> tuple[Rows, I
 
 
 def _successors_asked_for(question: Question, view: View, found: Candidates) -> tuple[Rows, Ids]:
-    """As `_successors`, of candidates of which an outdated sentence has most of the question's words that the candidate has."""
+    """Return `_successors` of candidates in which the outdated sentence has most of the words they share with the question."""
     pairs = [
         (place, change.new_id)
         for place, number in enumerate(found.ids.tolist())
@@ -342,10 +341,10 @@ def _successors_asked_for(question: Question, view: View, found: Candidates) -> 
     return np.array([place for place, _ in pairs], np.intp), np.array([newer for _, newer in pairs], np.int64)
 
 
-def _newest_first(question: Question, view: View, found: Candidates, scores: Values) -> Values:
-    """Lift what replaced a candidate, or its sentence that is asked for, to the candidate's score, and put the replaced one right below.
+def _lift_newest(question: Question, view: View, found: Candidates, scores: Values) -> Values:
+    """Lift what replaced a candidate, or its sentence that is asked for, to the candidate's score, and lower the candidate slightly.
 
-    What perhaps replaced it is lifted only if nothing surely did, and it fits the question half as well by itself.
+    A possible replacement is lifted only if there is no sure one, and if its own score is at least half of the candidate's.
     """
     scores = scores.copy()
     surely = _successors_asked_for(question, view, found), _successors(view, found.ids)
@@ -361,8 +360,7 @@ def _newest_first(question: Question, view: View, found: Candidates, scores: Val
     return scores
 
 
-def _with_preferences(found: Candidates, scores: Values) -> Values:
-    """Lift the preferences that may apply to a request to the places that are kept for them."""
+def _lift_preferences(found: Candidates, scores: Values) -> Values:
     preferences = np.flatnonzero(~np.isnan(found.preference))
     preferences = preferences[np.argsort(-found.preference[preferences], kind="stable")]
     scores = scores.copy()
@@ -373,8 +371,8 @@ def _with_preferences(found: Candidates, scores: Values) -> Values:
     return scores
 
 
-def _superseded_last(hits: list[Hit]) -> list[Hit]:
-    """Move each superseded memory right behind the newest of its versions among the hits."""
+def _order_versions(hits: list[Hit]) -> list[Hit]:
+    """Move each superseded memory directly behind its newest version among the hits."""
     memories = {hit.memory.id: hit.memory for hit in hits}
 
     def newest(memory: Memory) -> tuple[int, int]:

@@ -1,6 +1,6 @@
-"""The memories most similar to one that was just stored: its splash, what it repeats, changes or contradicts.
+"""The memories most similar to a new one: those related to it, and those that it repeats, changes or contradicts.
 
-How two texts stand to each other is decided in `memory_assets.language.judge`.
+`memory_assets.language.judge` decides the relation of two texts.
 """
 
 from collections.abc import Sequence
@@ -10,35 +10,35 @@ from typing import NamedTuple
 import numpy as np
 
 from memory_assets.arrays import Floats
-from memory_assets.language.changes import keys_of
+from memory_assets.language.changes import topic_keys
 from memory_assets.language.embedders.calibration import scale_of
-from memory_assets.language.judge import NEAR, Relation, is_short, relate, says_the_same
+from memory_assets.language.judge import NEAR, Relation, classify_relations, is_short, says_the_same
 from memory_assets.language.statements import difference
 from memory_assets.language.words import sentences, stems
 from memory_assets.models import Memory, State
 from memory_assets.stores.memories import Filters, MemoryStore
 
-_MOST = 3
+_MAX_SHOWN = 3
 _COMPARED = 5
-"""Memories that a new one is compared with, and as many of those that are not near enough to say the same."""
+"""Number of nearest memories compared with a new one, and of further ones below `_SURE`."""
 _JUDGED = 2
-"""The nearest of these, that are judged: it takes milliseconds each."""
-_MOST_SENTENCES = 20
-_LEAST_SHARED = 2
-"""Words that two sentences of longer texts share."""
+"""Number of nearest memories that the network judges, which takes milliseconds each."""
+_MAX_SENTENCES = 20
+_MIN_SHARED = 2
+"""Minimum common topic words of two sentences of longer texts."""
 _SURE = 0.9
-"""Similarity that one in twenty pairs of short facts of one subject exceeds."""
+"""Similarity that one in twenty pairs of short facts about one subject exceeds."""
 
 
 class Echo(StrEnum):
-    """How an older memory stands to a new one."""
+    """The relation of a new memory to an older one."""
 
     REPEATED = "repeated"
     CONTRADICTED = "contradicted"
     CHANGED = "changed"
     """The new one gives another number, date, name or place."""
     ALIKE = "alike"
-    """Nearly the same; whether it is, the words do not tell."""
+    """Nearly the same, without a certain relation."""
 
 
 _ECHOES = {Relation.SAME: Echo.REPEATED, Relation.CHANGED: Echo.CHANGED, Relation.OPPOSITE: Echo.CONTRADICTED}
@@ -51,13 +51,13 @@ class Neighbour(NamedTuple):
     similarity: float
     echo: Echo | None = None
     evidence: str = ""
-    """What differs, such as "840 € -> 910 €"."""
+    """The difference, such as "840 € -> 910 €"."""
 
 
 def find_neighbours(store: MemoryStore, new: Memory, meaning: Floats, embedder: str) -> list[Neighbour]:
-    """The active memories that are most similar to `new`, best first, and those of the splash behind them if so many say the same.
+    """Return the active memories most similar to `new`, best first, with enough below `_SURE` even if many say the same.
 
-    `meaning` is the unit vector of what `new` says, made by `embedder`; `new` is not among the answers.
+    `meaning` is the unit vector of `new`'s meaning, made by `embedder`; `new` itself is not returned.
     """
     scale = scale_of(embedder, store.columns.scale)
     found = store.alike(meaning, _COMPARED + 1, Filters(), scale.cosine(NEAR), scale.cosine(_SURE))
@@ -73,23 +73,23 @@ def find_neighbours(store: MemoryStore, new: Memory, meaning: Floats, embedder: 
 
 
 def judge_neighbours(new: Memory, near: Sequence[Neighbour]) -> tuple[list[Neighbour], list[Neighbour]]:
-    """Of the neighbours, best first: those that are related and not the same, and those that `new` repeats, changes or contradicts.
+    """Split neighbours, best first, into those related to `new` and those that it repeats, changes or contradicts.
 
-    Of related texts that say the same, the best stands for all.
+    Of related texts that say the same, only the best is returned.
     """
     others = [each for each in near if each.memory.content_hash != new.content_hash]
     by_text: dict[str, Neighbour] = {}
     for each in others:
         if each.similarity < _SURE:
             by_text.setdefault(each.memory.content_hash, each)
-    candidates = list(by_text.values())[: _MOST + 1]
+    candidates = list(by_text.values())[: _MAX_SHOWN + 1]
     judged = {text: _judge(text, new.content) for text in dict.fromkeys(each.memory.content for each in others[:_JUDGED])}
     same = {text for text, found in judged.items() if any(relation is Relation.SAME for _, relation in found)}
     related: list[Neighbour] = []
     for each in candidates:
-        if len(related) == _MOST:
+        if len(related) == _MAX_SHOWN:
             break
-        if each.memory.content not in same and not any(_repeat(better, each) for better in related):
+        if each.memory.content not in same and not any(_say_the_same(better, each) for better in related):
             related.append(each)
     echoes = [Neighbour(each.memory, 1.0, Echo.REPEATED) for each in near if each.memory.content_hash == new.content_hash]
     for each in others:
@@ -99,18 +99,18 @@ def judge_neighbours(new: Memory, near: Sequence[Neighbour]) -> tuple[list[Neigh
             echoes.append(each._replace(echo=_ECHOES[differing[1]], evidence=difference(*differing[0])))
         elif each.similarity >= _SURE:
             echoes.append(each._replace(echo=Echo.ALIKE))
-    return related, sorted(echoes, key=lambda each: each.echo is Echo.ALIKE)[:_MOST]
+    return related, sorted(echoes, key=lambda each: each.echo is Echo.ALIKE)[:_MAX_SHOWN]
 
 
 def _judge(old: str, new: str) -> list[tuple[tuple[str, str], Relation]]:
-    """What is judged of two texts, and how it stands to each other; that sentences of longer texts say the same does not count."""
+    """Return the compared statements of two texts and their relation; `SAME` counts only for whole texts."""
     statements = _statements(old, new)
-    relations = zip(statements, relate(statements), strict=True)
+    relations = zip(statements, classify_relations(statements), strict=True)
     return [(each, relation) for each, relation in relations if relation is not Relation.SAME or each == (old, new)]
 
 
-def _repeat(one: Neighbour, other: Neighbour) -> bool:
-    """Whether two neighbours say the same. Two thirds of the words of the one with fewer must be the other's, or they are not read."""
+def _say_the_same(one: Neighbour, other: Neighbour) -> bool:
+    """Return whether two neighbours say the same; the network reads them only if they share two thirds of the shorter one's stems."""
     texts = one.memory.content, other.memory.content
     own, others = map(stems, texts)
     share_words = 3 * len(own & others) >= 2 * min(len(own), len(others))
@@ -118,10 +118,10 @@ def _repeat(one: Neighbour, other: Neighbour) -> bool:
 
 
 def _statements(old: str, new: str) -> list[tuple[str, str]]:
-    """What is judged of two texts: both whole if they are short, else the two sentences that share most words of a topic."""
+    """Return the statements to compare: both texts if they are short, else the two sentences that share most topic words."""
     if is_short(old) and is_short(new):
         return [(old, new)]
-    parts = [{text: set(keys_of(text)) for text in sentences(each)[:_MOST_SENTENCES]} for each in (old, new)]
+    parts = [{text: set(topic_keys(text)) for text in sentences(each)[:_MAX_SENTENCES]} for each in (old, new)]
     shared = {(one, other): len(mine & theirs) for one, mine in parts[0].items() for other, theirs in parts[1].items()}
     best = max(shared, key=lambda pair: shared[pair], default=None)
-    return [best] if best and shared[best] >= _LEAST_SHARED else []
+    return [best] if best and shared[best] >= _MIN_SHARED else []

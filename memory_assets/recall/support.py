@@ -1,8 +1,8 @@
-"""The relation component: how much the graph speaks for a candidate, given which others match.
+"""The relation component: support of a candidate by the graph, given which other candidates match.
 
-A plain count of edges would lift whatever is well connected, whoever asks. So support flows from the match of the memories that a
-candidate stands next to: the one before and after it in its session, those a typed edge joins it with, those that name the
-same rare thing; and from who and what the question names.
+A plain count of edges would lift well-connected memories for any question. So support comes from the match of related memories: the
+neighbours in the session, those joined by a typed edge, those that mention the same rare entity; and from the author whom the question
+names.
 """
 
 from collections.abc import Callable
@@ -18,23 +18,22 @@ from memory_assets.recall.timeline import name_words
 from memory_assets.recall.view import View
 
 SESSION = (0.75, 0.4, 0.2)
-"""Share of the match of a memory that stands one place away in the session, two places away, and so on. Files that one session wrote are
-texts of their own: they pass nothing on."""
+"""Share of the match of neighbours at distance 1, 2 and 3 in the session. Files that a session wrote are independent texts and get none."""
 NAMED = 0.6
-"""What a memory gets that the one named in the question wrote, times its own match."""
+"""Share of its own match that a memory gets if the question names its author."""
 EDGE = 0.5
 """Share of the match at the other end of the best typed edge, times its confidence."""
 ENTITY = 0.3
-"""Share of the match of the best memory that names the same thing, times how rare that thing is."""
+"""Share of the match of the best memory that mentions the same entity, times the entity's rarity."""
 _SUPPORTERS = 40
-"""So many of the best candidates pass support on."""
+"""Number of best candidates that pass on support."""
 _REDUNDANT_ORIGINS = frozenset({"session", "similar", "same text", "entities", "creative"})
-"""Edges that say again what the session and the vectors say: they are not counted twice."""
+"""Origins of edges that repeat what sessions, entities and vectors show."""
 
 
 @dataclass(slots=True)
 class Support:
-    """The value of the relation component and the four parts it is the sum of, all capped at 1."""
+    """The value of the relation component, capped at 1, and the four parts it is the sum of."""
 
     value: Values
     session: Values
@@ -43,18 +42,17 @@ class Support:
     entity: Values
 
     def reason(self, place: int) -> str:
-        """Which parts a candidate's support consists of."""
         parts = [
             (self.session[place], "next to matches in its session"),
-            (self.named[place], "by the one the question names"),
+            (self.named[place], "written by someone the question names"),
             (self.edge[place], "linked to a match"),
-            (self.entity[place], "names what a match names"),
+            (self.entity[place], "mentions an entity of a match"),
         ]
         return ", ".join(f"{text} {value:.2f}" for value, text in parts if value > 0.005)
 
 
 def support(question: Question, found: Candidates, rows: Rows, match: Values, view: View) -> Support:
-    """Support of each candidate; `rows` are their rows in the timeline, `match` how well their own texts fit."""
+    """Return the support of each candidate; `rows` are their rows in the timeline, `match` the match of their own texts."""
     strength = _strength(match)
     session = _from_session(found, rows, strength, view)
     named = NAMED * by_authors(lambda author: not question.spoken.isdisjoint(name_words(author)), rows, view) * match
@@ -64,7 +62,7 @@ def support(question: Question, found: Candidates, rows: Rows, match: Values, vi
 
 
 def _strength(match: Values) -> Values:
-    """What a match passes on: nothing outside the best `_SUPPORTERS`, all of it at the top, so that weak matches stay alone."""
+    """Return the match that each candidate passes on: nothing outside the best `_SUPPORTERS`, rising to all of it at the top."""
     top = match.max(initial=0.0)
     bar = np.partition(match, -_SUPPORTERS)[-_SUPPORTERS] if len(match) >= _SUPPORTERS else 0.0
     return np.clip((match - bar) / (top - bar), 0.0, 1.0) * top if top > bar else np.zeros_like(match)
@@ -121,7 +119,7 @@ def _from_entities(found: Candidates, strength: Values, view: View) -> Values:
 
 
 def by_authors(is_meant: Callable[[str], bool], rows: Rows, view: View) -> Mask:
-    """Which of some rows of the timeline have an author whose name passes; -1 stands for a row that is not known."""
+    """Return which rows of the timeline, -1 for unknown ones, have an author whose name passes `is_meant`."""
     if not view.timeline.authors.names or not len(rows):
         return np.zeros(len(rows), bool)
     authors = np.where(rows >= 0, view.timeline.columns["author"][rows], -1)
@@ -130,10 +128,10 @@ def by_authors(is_meant: Callable[[str], bool], rows: Rows, view: View) -> Mask:
 
 
 def by_the_other_side(question: Question, rows: Rows, view: View) -> Mask:
-    """Which rows, in a store with talk to an assistant, were said by the side that the question does not ask about.
+    """Return which rows, in a store with conversations, were written by the side that the question does not ask about.
 
-    What an assistant said is long and says again what the user has said, so it fits most questions about the user. A note has no
-    author and is on no side.
+    Assistants' replies are long and repeat what the user said, so they match most questions about the user. A note has no author and
+    belongs to neither side.
     """
     if not view.timeline.authors.has_any(ASSISTANTS):
         return np.zeros(len(rows), bool)

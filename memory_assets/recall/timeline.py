@@ -1,7 +1,7 @@
-"""What recall keeps in memory of every row: when, in which session, by whom, how important. One small array a column.
+"""The timeline: times, sessions, authors and importance of every memory, kept in one array per column.
 
-Searching LanceDB for a memory's neighbours in its session, or for its time, would cost a query each; these arrays answer in
-microseconds. They are read once; after a commit only what changed since is read, and put in its place: 7 ms at 100,000 memories.
+A LanceDB query for a memory's time, or its neighbours in a session, would take far longer than these arrays, which answer in
+microseconds. They are read once; after a commit only the changes are read and merged: 7 ms at 100,000 memories.
 """
 
 from collections.abc import Collection, Mapping
@@ -24,14 +24,14 @@ from memory_assets.stores.rows import to_arrow
 Arrays = Mapping[str, npt.NDArray[Any]]
 
 _COLUMNS = ("id", "created_at", "updated_at", "importance", "session", "author", "state", "source")
-_MOST = 1_000
-"""New rows up to which each is looked for its place; more are sorted together with all."""
+_MAX_INSERTED = 1_000
+"""Maximum new rows that are inserted one by one; more are sorted together with all others."""
 _NEVER = datetime(1970, 1, 1, tzinfo=UTC)
 _NO_ROWS = to_arrow([]).select(list(_COLUMNS))
 
 
 class Codes:
-    """A number for each name, counted up from 0; -1 stands for no name."""
+    """Integer codes of names, from 0; -1 means no name."""
 
     def __init__(self) -> None:
         self.names: list[str] = []
@@ -39,18 +39,18 @@ class Codes:
         self._folded: set[str] = set()
         self._called: set[str] = set()
         self._read = 0
-        """Names whose words are in `_called`."""
+        """Number of names whose words are in `_called`."""
 
     @property
     def called(self) -> set[str]:
-        """The words of all names by which their bearers are called; only new names are read."""
+        """The `name_words` of all names; only new names are processed."""
         new = self.names[self._read :]
         self._called.update(*map(name_words, new))
         self._read += len(new)
         return self._called
 
     def has_any(self, folded: Collection[str]) -> bool:
-        """Whether one of some lower-case names has a code, however it was written."""
+        """Return whether one of some lower-case names has a code, in any casing."""
         return not self._folded.isdisjoint(folded)
 
     def encoded(self, values: pa.ChunkedArray) -> npt.NDArray[np.int32]:
@@ -68,15 +68,14 @@ class Codes:
 
 @dataclass(frozen=True)
 class Timeline:
-    """The rows of the `memories` table as of a position of its change feed, by session, time and id."""
+    """The rows of the `memories` table at a position of its change feed, sorted by session, time and id."""
 
     position: Position
     sessions: Codes
     authors: Codes
     columns: Arrays
-    """`id`; `row_id`, where LanceDB kept the row when it was read, or -1; `created` and `updated` in microseconds since 1970; `importance`;
-    `active`: it takes part in recall; `filed`: a session wrote it as a file, it is no turn of it; `session`
-    and `author`: codes, -1 for none."""
+    """`id`; `row_id`, LanceDB's row id when it was read, or -1; `created` and `updated` in microseconds since 1970; `importance`; `active`:
+    takes part in recall; `filed`: written by the session as a file, not a turn; `session` and `author`: codes, -1 for none."""
 
     def __len__(self) -> int:
         return len(self.columns["id"])
@@ -89,7 +88,7 @@ class Timeline:
         return self.columns["id"][self._by_id]
 
     def rows(self, ids: Ids) -> Rows:
-        """Row of each id; -1 where it is unknown."""
+        """Return the row of each id; -1 for unknown ids."""
         if not len(self):
             return np.full(len(ids), -1, np.intp)
         places = np.searchsorted(self.sorted_ids, ids)
@@ -97,13 +96,13 @@ class Timeline:
         return np.where(self.columns["id"][found] == ids, found, -1)
 
     def updated(self, ids: Ids) -> Times:
-        """When each memory was updated last; `UNKNOWN` for those that are not here."""
+        """Return the time of each memory's last update; `UNKNOWN` for unknown ids."""
         rows = self.rows(ids)
         return np.where(rows >= 0, self.columns["updated"][rows], UNKNOWN) if len(self) else rows
 
     @cached_property
     def all_active(self) -> bool:
-        """Whether every memory is active, so that no search needs to look at the state of each."""
+        """Whether every memory is active, so that a search need not filter by state."""
         return bool(self.columns["active"].all())
 
     @cached_property
@@ -111,7 +110,7 @@ class Timeline:
         return np.argsort(self.columns["id"])
 
     def neighbour(self, rows: Rows, step: int) -> Rows:
-        """The row that lies `step` places later in the same session; -1 where there is none or the row itself is -1."""
+        """Return the row `step` places later in the same session; -1 if there is none or the row itself is -1."""
         if not len(self):
             return np.full(len(rows), -1, np.intp)
         session = self.columns["session"]
@@ -124,7 +123,7 @@ class Timeline:
         replaced = self.rows(np.union1d(added["id"], changes.gone))
         replaced = replaced[replaced >= 0]
         columns = {name: np.delete(values, replaced) for name, values in self.columns.items()} if len(replaced) else self.columns
-        if len(added["id"]) > _MOST:
+        if len(added["id"]) > _MAX_INSERTED:
             columns = _sorted({name: np.concatenate([columns[name], values]) for name, values in added.items()})
         elif len(added["id"]):
             added = _sorted(added)
@@ -135,7 +134,7 @@ class Timeline:
 
 
 def read_timeline(store: MemoryStore, known: Timeline | None) -> Timeline:
-    """The timeline of the store's present version; from `known`, only what changed since is read."""
+    """Return the timeline of the store's current version; reads only the changes since `known`."""
     if known is None:
         codes = Codes(), Codes()
         nothing = Timeline(Position(0, _NEVER), *codes, _arrays(_NO_ROWS, *codes))
@@ -173,5 +172,5 @@ def _place(columns: Arrays, session: int, created: int, number: int) -> int:
 
 @lru_cache(maxsize=4_096)
 def name_words(name: str) -> frozenset[str]:
-    """The words by which the bearer of a name is called; of a name without spaces every two characters."""
+    """Return the words of a name by which a question may refer to it; in scripts without spaces, pairs of characters."""
     return frozenset({word for word in words(fold(name)) if len(word) > 2} | {piece for piece in pieces(name) if len(piece) > 1})

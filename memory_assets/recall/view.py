@@ -1,7 +1,7 @@
-"""The data that a process keeps for one tenant's searches and keeps current: timeline, graph and term statistics.
+"""The view: a process's cache for one tenant's searches, with timeline, graph and term statistics.
 
-Opening the catalog costs more than a search. So it is opened only if its file has changed, and the graph is read only after another
-build. If there is no catalog, or another process writes it, the graph is empty or the last one read: a search never waits for it.
+Opening the catalog takes longer than a search. So it is opened only if its file has changed, and the graph is read only after a new
+build. If there is no catalog, or another process writes it, the graph is empty or the last one read; a search hardly waits for it.
 """
 
 import math
@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     from memory_assets.tenants import Tenant
 
 
-_PATIENCE = 0.25
-"""Seconds that a first search waits for the catalog's lock."""
+_LOCK_SECONDS = 0.25
+"""Maximum wait for the catalog's lock."""
 _READ = {
     "graph_edges": """
         SELECT source_id, target_id, type, origin, coalesce(confidence, 1)::FLOAT AS confidence, note
@@ -52,32 +52,32 @@ _READ = {
     "graph_mentions": "ORDER BY memory_id, entity_id",
     "graph_nodes": "SELECT id, coalesce(label, '') AS label, type WHERE kind <> 'memory'",
 }
-"""Table of the catalog -> how it is read."""
+"""Table of the catalog -> rest of the query that reads it."""
 _REFRESH_SECONDS = 1.0
 _REFRESHED_FAST = 200_000
-"""After `_REFRESH_SECONDS`, in proportion more in a store of more memories, a search looks for what other processes committed; those that
-come while it looks go on with what is known."""
+"""A search refreshes the view after `_REFRESH_SECONDS`, proportionally later in a store of more memories than this. Concurrent searches
+use the cached view meanwhile."""
 _VECTORS = 500
-"""Vectors from which it is estimated what random memories are like."""
+"""Sample size for the mean of random memories' vectors."""
 _SAMPLE = 2_000
-"""Texts from which the frequency of words is estimated."""
+"""Sample size, in texts, for word frequencies."""
 _GROWTH = 1.25
-"""How much a store grows before the frequencies are estimated anew."""
+"""Factor by which a store grows or shrinks before the frequencies are estimated again."""
 
 
 @dataclass(frozen=True)
 class Links:
-    """Directed links, each a row of columns, found from either end."""
+    """Directed links as columns, indexed by either end."""
 
     columns: Mapping[str, npt.NDArray[Any]]
-    """`source`, `target` and what else is known of each link."""
+    """`source`, `target` and further columns, sorted by `source`."""
     _targets: Ids
     """Ascending."""
     _by_target: Rows
 
     @classmethod
     def of(cls, columns: Mapping[str, npt.NDArray[Any]]) -> "Links":
-        """Of columns that are sorted by `source`."""
+        """Index columns that are sorted by `source`."""
         by_target = np.argsort(columns["target"], kind="stable")
         return cls(columns, columns["target"][by_target], by_target)
 
@@ -85,11 +85,11 @@ class Links:
         return len(self._targets)
 
     def outgoing(self, nodes: Ids) -> tuple[Rows, Rows]:
-        """The links that lead from these nodes, as (place in `nodes`, row) pairs."""
+        """Return the links from these nodes, as pairs (index in `nodes`, row)."""
         return ranges(self.columns["source"], nodes)
 
     def incoming(self, nodes: Ids) -> tuple[Rows, Rows]:
-        """The links that lead to these nodes, as (place in `nodes`, row) pairs."""
+        """Return the links to these nodes, as pairs (index in `nodes`, row)."""
         places, at = ranges(self._targets, nodes)
         return places, self._by_target[at]
 
@@ -99,7 +99,7 @@ class Links:
 
 @dataclass(frozen=True)
 class GraphView:
-    """The graph as it was when the catalog had this stamp."""
+    """A snapshot of the graph, for one stamp of the catalog."""
 
     stamp: Stamp
     build: Build
@@ -113,16 +113,15 @@ class GraphView:
     doubted: Replaced
     _notes: pa.ChunkedArray
     _labels: dict[int, str]
-    """Names of the nodes that are no memories."""
+    """Labels of the nodes other than memories."""
     _kinds: pa.Table
-    """`id` and `type` of these, by id."""
+    """`id` and `type` of these nodes."""
 
     @property
     def empty(self) -> bool:
         return not (len(self.edges) or len(self.mentions))
 
-    def naming(self, kind: str) -> Ids:
-        """Ids of the memories that mention an entity of this type."""
+    def mentioning(self, kind: str) -> Ids:
         entities = self._kinds["id"].to_numpy()[self._kinds["type"].to_numpy() == kind]
         return np.unique(self.mentions.columns["source"][self.mentions.incoming(entities)[1]])
 
@@ -130,17 +129,16 @@ class GraphView:
         return self._labels.get(node, str(node))
 
     def note(self, edge: int) -> str:
-        """Why an edge is there; empty where nobody said."""
         return self._notes[edge].as_py() or ""
 
 
 def read_graph(catalog: Catalog, known: GraphView | None) -> GraphView:
-    """The graph as the catalog has it now; `known` where that is still true or the catalog cannot be read."""
+    """Read the graph from the catalog; returns `known` if it is current or the catalog cannot be read."""
     stamp = catalog.stamp
     if known is not None and known.stamp == stamp:
         return known
     if not stamp:
-        return _nothing()
+        return _empty_graph()
     try:
         with _patient(catalog).read() as connection:
             build = read_build(connection)
@@ -149,16 +147,15 @@ def read_graph(catalog: Catalog, known: GraphView | None) -> GraphView:
             tables = [connection.execute(f"FROM {name} {query}").to_arrow_table() for name, query in _READ.items()]
             changes = read_changes(connection)
     except StoreError:
-        return known or _nothing()
-    return _view(stamp, build, changes, *tables)
+        return known or _empty_graph()
+    return _graph_view(stamp, build, changes, *tables)
 
 
 def _patient(catalog: Catalog) -> Catalog:
-    """The same catalog, whose lock is waited for no longer than a search may."""
-    return catalog.within(min(catalog.lock_timeout, _PATIENCE))
+    return catalog.within(min(catalog.lock_timeout, _LOCK_SECONDS))
 
 
-def _view(
+def _graph_view(
     stamp: Stamp, build: Build, changes: Sequence[StatementChange], edges: pa.Table, mentions: pa.Table, named: pa.Table
 ) -> GraphView:
     types, origins = Codes(), Codes()
@@ -182,12 +179,12 @@ def _view(
     )
 
 
-def _nothing() -> GraphView:
-    return _view((), NO_BUILD, (), *(table(name).arrow().empty_table() for name in _READ))
+def _empty_graph() -> GraphView:
+    return _graph_view((), NO_BUILD, (), *(table(name).arrow().empty_table() for name in _READ))
 
 
 def ranges(keys: Ids, wanted: Ids) -> tuple[Rows, Rows]:
-    """Where each wanted key occurs in sorted `keys`, as (place in `wanted`, place in `keys`) pairs."""
+    """Find the wanted keys in sorted `keys`; returns pairs (index in `wanted`, index in `keys`)."""
     starts = np.searchsorted(keys, wanted, "left")
     counts = np.searchsorted(keys, wanted, "right") - starts
     places = np.repeat(np.arange(len(wanted)), counts)
@@ -197,40 +194,39 @@ def ranges(keys: Ids, wanted: Ids) -> tuple[Rows, Rows]:
 
 @dataclass(frozen=True)
 class TermStatistics:
-    """In how many of a sample of texts each word occurs."""
+    """Document frequencies of words in a sample of texts."""
 
     counts: Counter[str]
     texts: int
     store_size: int
     unspaced: float
-    """Share of the texts that are, at least in part, in a script without spaces between words."""
+    """Share of texts that contain a script without spaces between words."""
     _stems: frozenset[str]
 
     def knows(self, term: str) -> bool:
-        """Whether a word, or another form of it, occurs."""
+        """Return whether a word, or another form of it, occurs."""
         return term in self.counts or stem(term) in self._stems
 
     def idf(self, term: str) -> float:
-        """Inverse document frequency as in BM25: ln(1 + (N - n + 0.5) / (n + 0.5))."""
+        """Return the inverse document frequency as in BM25: ln(1 + (N - n + 0.5) / (n + 0.5))."""
         count = self.counts[term]
         return math.log(1 + (self.texts - count + 0.5) / (count + 0.5))
 
 
 @dataclass(frozen=True)
 class Background:
-    """What random memories are like in meaning, from a sample."""
+    """The mean vector of random memories, from a sample."""
 
     column: str
-    """The live column of vectors; empty where nothing is embedded."""
+    """The live column of vectors; empty if nothing is embedded."""
     mean: Floats
-    """Mean of their vectors."""
     texts: int
-    """How many there are, at most the sample."""
+    """Number of vectors in the sample."""
 
 
 @dataclass(frozen=True)
 class View:
-    """One consistent state of what recall keeps."""
+    """One consistent state of the cache."""
 
     timeline: Timeline
     graph: GraphView
@@ -238,13 +234,13 @@ class View:
     background: Background
 
     def take(self, store: MemoryStore, ids: Collection[int]) -> "dict[int, Memory]":
-        """Memories by id, as they are now, read where the timeline knows them."""
+        """Return the current memories by id; uses the timeline's row ids."""
         rows = self.timeline.rows(np.array(ids, np.int64))
         row_ids = np.where(rows >= 0, self.timeline.columns["row_id"][rows], -1) if len(self.timeline) else rows
         return store.take(list(ids), row_ids.tolist())
 
 
-class _Keeper:
+class _ViewCache:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self.known: View | None = None
@@ -253,13 +249,13 @@ class _Keeper:
     def view(self, tenant: "Tenant", *, fresh: bool) -> View:
         known = self.known
         if known is not None and not fresh:
-            patience = _REFRESH_SECONDS * max(1.0, len(known.timeline) / _REFRESHED_FAST)
-            if time.monotonic() - self._checked < patience or self._lock.locked():
+            max_age = _REFRESH_SECONDS * max(1.0, len(known.timeline) / _REFRESHED_FAST)
+            if time.monotonic() - self._checked < max_age or self._lock.locked():
                 return known
         with self._lock:
             known = self.known
-            with ThreadPoolExecutor(1) as beside:
-                graph = beside.submit(read_graph, tenant.catalog, known.graph if known else None)
+            with ThreadPoolExecutor(1) as thread:
+                graph = thread.submit(read_graph, tenant.catalog, known.graph if known else None)
                 timeline = read_timeline(tenant.memories, known.timeline if known else None)
                 size = len(timeline)
                 terms, background = (known.terms, known.background) if known else (None, None)
@@ -273,27 +269,27 @@ class _Keeper:
             return self.known
 
 
-_keepers: "WeakKeyDictionary[Tenant, _Keeper]" = WeakKeyDictionary()
-_keepers_lock = threading.Lock()
+_caches: "WeakKeyDictionary[Tenant, _ViewCache]" = WeakKeyDictionary()
+_caches_lock = threading.Lock()
 
 
 def current_view(tenant: "Tenant", *, fresh: bool = False) -> View:
-    """The tenant's view, at most a second old, in a store of a million five; `fresh` reads every commit made until now."""
-    with _keepers_lock:
-        keeper = _keepers.setdefault(tenant, _Keeper())
-    return keeper.view(tenant, fresh=fresh)
+    """Return the tenant's view, at most a second old (five in a store of a million); `fresh` includes every commit until now."""
+    with _caches_lock:
+        cache = _caches.setdefault(tenant, _ViewCache())
+    return cache.view(tenant, fresh=fresh)
 
 
 def find_outdated_of(tenant: "Tenant", shown: "Iterable[Memory]") -> dict[int, tuple[Outdated, ...]]:
-    """The sentences of some memories that others replace, perhaps replace or contradict.
+    """Return the sentences of some memories that others replace, perhaps replace or contradict.
 
-    As of the tenant's view if this process has one; else the catalog is asked, which is faster than to make a view. None if another
-    process writes it.
+    Uses the tenant's view if this process has one, else the catalog, which is faster than building a view. Empty if another process
+    writes the catalog.
     """
-    with _keepers_lock:
-        keeper = _keepers.get(tenant)
-    if keeper and keeper.known:
-        view = keeper.view(tenant, fresh=False)
+    with _caches_lock:
+        cache = _caches.get(tenant)
+    if cache and cache.known:
+        view = cache.view(tenant, fresh=False)
         return find_outdated(
             view.graph.replaced, view.graph.doubted, shown, lambda numbers: view.take(tenant.memories, numbers).values()
         )

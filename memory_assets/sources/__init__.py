@@ -1,5 +1,5 @@
-"""Reads what others write: Claude Code's silos, seed.json, PAI's LEARNING store.
+"""Readers of files that other programs write: Claude Code's silos, seed.json and PAI's LEARNING store.
 
-A file, or a part of one, that cannot be taken in raises `RefusedFileError`, which says why and what mends it; where there is nothing,
-FileNotFoundError. A reader of a whole source raises neither: it records the refusal and goes on.
+A function that reads one file raises `RefusedFileError`, which says why and how to fix it, or FileNotFoundError. The `scan` of a
+whole source raises neither: it records each refusal and continues.
 """

@@ -1,7 +1,7 @@
 """Claude Code's auto memory: `<projects>/<slug>/memory/*.md`, one silo for each working directory.
 
-Claude Code asks for an index `MEMORY.md` of pointers with one-line hooks. What is really in it is half of the time facts that stand nowhere
-else, so its sections are read too.
+Claude Code asks for an index `MEMORY.md` of pointers with one-line hooks. Half of the time the index holds facts that no other file
+holds, so its sections are read too.
 """
 
 import heapq
@@ -17,13 +17,7 @@ from urllib.parse import unquote
 
 from memory_assets.models import FileStamp, Hook, Refusal, Scan, Source, SourceItem
 from memory_assets.sources.dating import Dating
-from memory_assets.sources.files import (
-    MAX_BYTES,
-    decode,
-    head_objects,
-    shown_path,
-    text_fault,
-)
+from memory_assets.sources.files import MAX_BYTES, decode, head_objects, shown_path, text_fault
 from memory_assets.sources.frontmatter import parse
 from memory_assets.sources.markdown import guess_kind, link_targets, memory_item, scan_folder
 from memory_assets.sources.projects import slug_of
@@ -42,47 +36,46 @@ _POINTER = re.compile(
 _CELL = re.compile(rf"\s*\*{{0,3}}{_TARGET}\*{{0,3}}\s*", re.IGNORECASE)
 _BETWEEN_CELLS = re.compile(r"(?<!\\)\|")
 _OTHER_LINK = re.compile(r"\]\(|\[\[")
-_NOTHING_SAID = re.compile(r"\s*(?:[-*_=]{3,}|(?:[-*_]\s+){2,}[-*_]|<!--[^<>]*-->|[-*+]|)\s*")
+_BLANK_LINE = re.compile(r"\s*(?:[-*_=]{3,}|(?:[-*_]\s+){2,}[-*_]|<!--[^<>]*-->|[-*+]|)\s*")
 _TABLE_RULE = re.compile(r"\s*\|?(?:\s*:?-+:?\s*\|)+(?:\s*:?-+:?\s*)?")
-_OF_THE_INDEX = frozenset(("", "memory", "memory index", "memories", "index", "auto memory", "memory.md", "project memory"))
-"""Headings that name the index and not what stands below it."""
+_INDEX_HEADINGS = frozenset(("", "memory", "memory index", "memories", "index", "auto memory", "memory.md", "project memory"))
+"""Headings that name the index itself, not a topic."""
 
 
 class Pointer(NamedTuple):
     """A line of an index that points to a file of its silo."""
 
     name: str
-    """Of the file."""
     hook: str
-    """What the line says of it; may be empty."""
+    """The line's description of the file; may be empty."""
     is_wiki: bool = False
-    """Whether it is `[[name]]`, which may mean a memory of that name and not a file."""
+    """Whether it is a `[[name]]` link, which may mean a memory's name instead of a file."""
 
 
 def parse_index(data: bytes, *, prefix: str, path: str, dating: Dating, project: str, metadata: dict[str, Any]) -> Parsed:
     """Return the sections of an index as items, and its pointers as hooks.
 
-    The key of a section is its heading, so that an edit below it changes one item. Blank lines, rules and headings say nothing.
-    `prefix` begins the keys of the silo's files; `project` is the silo's working directory, or its slug.
+    A section's key ends in its heading, so that an edit below the heading changes one item. A section of blank lines and rules alone
+    is skipped. Every key starts with `prefix`; `project` is the silo's working directory, or its slug.
     """
     text, note = decode(data)
     items: list[SourceItem] = []
     hooks: list[Hook] = []
     seen: Counter[str] = Counter()
-    for title, heading, lines in _sections(parse(text)[1]):
-        said: list[str] = []
+    for title, heading, lines in _split_sections(parse(text)[1]):
+        kept: list[str] = []
         for line in lines:
-            pointed = pointer(line)
+            pointed = parse_pointer(line)
             if pointed and not pointed.is_wiki:
                 hooks.append(Hook(prefix + pointed.name, pointed.hook))
-            elif said or not _NOTHING_SAID.fullmatch(line):
-                said.append(line)
-        while said and (_NOTHING_SAID.fullmatch(said[-1]) or _TABLE_RULE.fullmatch(said[-1])):
-            if _TABLE_RULE.fullmatch(said.pop()):
-                del said[-1:]  # the head of a table whose rows are pointers
-        if not said:
+            elif kept or not _BLANK_LINE.fullmatch(line):
+                kept.append(line)
+        while kept and (_BLANK_LINE.fullmatch(kept[-1]) or _TABLE_RULE.fullmatch(kept[-1])):
+            if _TABLE_RULE.fullmatch(kept.pop()):
+                del kept[-1:]  # the head of a table whose rows are pointers
+        if not kept:
             continue
-        body = "\n".join(said)
+        body = "\n".join(kept)
         found = dating.date(path, data, [heading])
         name = " ".join(heading.casefold().split())[:120]
         seen[name] += 1
@@ -106,14 +99,14 @@ def parse_index(data: bytes, *, prefix: str, path: str, dating: Dating, project:
                 },
             )
         )
-    nothing_said = Refusal(Source.CLAUDE_SILO, path, "it says nothing but where to look", "")
-    return Parsed(items, () if items else [nothing_said], hooks)
+    only_pointers = Refusal(Source.CLAUDE_SILO, path, "it holds nothing but pointers to other files", "")
+    return Parsed(items, () if items else [only_pointers], hooks)
 
 
-def pointer(line: str) -> Pointer | None:
-    """Return what a line of an index points to, None where it says anything else.
+def parse_pointer(line: str) -> Pointer | None:
+    """Parse a line of an index; return None unless it is a pointer and nothing else.
 
-    It is a list item or a line of its own, with or without a box to tick and a dash before the hook, or a row of a table.
+    A pointer is a list item, a plain line or a table row. A checkbox before the link and a dash before the hook are optional.
     """
     if line.lstrip().startswith("|"):
         cells = [cell.strip() for cell in _BETWEEN_CELLS.split(line.strip().strip("|"))]
@@ -121,30 +114,28 @@ def pointer(line: str) -> Pointer | None:
         others = [cell for cell in cells if not _CELL.fullmatch(cell)]
         if len(targets) != 1 or any(map(_OTHER_LINK.search, others)):
             return None
-        return _pointer(targets[0][1], " · ".join(filter(None, others)))
+        return _build_pointer(targets[0][1], " · ".join(filter(None, others)))
     found = _POINTER.fullmatch(line)
     if found is None:
         return None
     hook = found["hook"] or ""
     if hook and not found["dash"] and (not found["mark"] or _OTHER_LINK.search(hook) or (found["bare"] and not found["ticks"])):
         return None
-    return _pointer(found, hook.strip())
+    return _build_pointer(found, hook.strip())
 
 
-def _pointer(found: re.Match[str], hook: str) -> Pointer:
+def _build_pointer(found: re.Match[str], hook: str) -> Pointer:
     if found["wiki"]:
         name = found["wiki"].strip()
         return Pointer(name if name.lower().endswith(".md") else f"{name}.md", hook, is_wiki=True)
     return Pointer(unquote(found["linked"] or found["bare"]), hook)
 
 
-def _sections(text: str) -> Iterator[tuple[str, str, list[str]]]:
-    """Yield what stands before the first heading and below each heading, without what stands below a deeper one.
+def _split_sections(text: str) -> Iterator[tuple[str, str, list[str]]]:
+    """Yield title, heading and lines of the text before the first heading and of each section, without its subsections.
 
-    Each comes as its title, which is the heading behind the one above it, the heading alone, and its lines.
-
-    Headings are those with `#`: an underline is more often a rule below a paragraph. A quotation has none of the index's own, and
-    is not parsed: fences in quotations cost markdown-it quadratic time.
+    The title is the heading, prefixed with the heading above it. Only `#` headings count: an underline is more often a rule below a
+    paragraph. Block quotes are not parsed, because fences in them cost markdown-it quadratic time.
     """
     from markdown_it import MarkdownIt
 
@@ -158,7 +149,7 @@ def _sections(text: str) -> Iterator[tuple[str, str, list[str]]]:
     ends = [start for start, *_ in headings[1:]] + [len(lines)]
     above: dict[int, str] = {}
     for (_, begin, depth, heading), end in zip(headings, ends, strict=True):
-        above = {level: name for level, name in above.items() if level < depth and name.casefold() not in _OF_THE_INDEX}
+        above = {level: name for level, name in above.items() if level < depth and name.casefold() not in _INDEX_HEADINGS}
         yield ": ".join([*list(above.values())[-1:], heading]), heading, lines[begin:end]
         above[depth] = heading
 
@@ -167,11 +158,11 @@ _TRANSCRIPTS_READ = 5
 
 
 def scan(root: Path, known: Mapping[str, FileStamp] | None, *, max_bytes: int = MAX_BYTES) -> Scan:
-    """Read every memory file below `root` whose stamp is not the known one.
+    """Read every memory file below `root` whose stamp differs from the known one.
 
-    A `.md` file becomes an item, of a kind that is guessed where it names none; the sections of the index that say more than where
-    to look become items too. Empty and temporary files are passed over; everything else in a silo, each subfolder counting once,
-    is refused. `known` holds the stamps of the last pass by absolute path; a file above `max_bytes` is refused unread.
+    Each `.md` file becomes an item; if it names no kind, the kind is guessed. The sections of an index that hold more than pointers
+    become items too. Empty and temporary files are passed over; everything else in a silo (a subfolder counts once) is refused.
+    `known` maps absolute paths to the stamps of the last scan. A file above `max_bytes` is refused unread.
     """
     builder = ScanBuilder(Source.CLAUDE_SILO, root, known)
     absent = (
@@ -186,10 +177,10 @@ def scan(root: Path, known: Mapping[str, FileStamp] | None, *, max_bytes: int = 
 
 
 def working_directory(silo: Path, root: Path) -> str:
-    """Return the directory that the newest transcripts beside a silo's memory name, or else the silo's slug.
+    """Return the working directory that a silo's newest transcripts name, or the silo's slug if they name none.
 
-    Only directories whose slug is the silo's count: a session may change its directory, and a slug cannot be decoded. No link may
-    leave `root`.
+    A slug cannot be decoded, and a session may change its directory, so only a directory with the silo's slug counts. Symbolic links
+    that leave `root` are not followed.
     """
     try:
         with os.scandir(silo) as listing:
@@ -207,7 +198,6 @@ def working_directory(silo: Path, root: Path) -> str:
 
 
 def _scan_silo(builder: ScanBuilder, silo: Path, dating: Dating, max_bytes: int) -> None:
-    """Visit what lies in the memory folder of one silo, if it has one."""
     project = cache(partial(working_directory, silo, builder.root))
     prefix = f"{Source.CLAUDE_SILO}:{silo.name}/"
 
@@ -217,4 +207,4 @@ def _scan_silo(builder: ScanBuilder, silo: Path, dating: Dating, max_bytes: int)
             return parse_index(data, prefix=prefix, **about)
         return Parsed([memory_item(data, source=Source.CLAUDE_SILO, key=key, **about)])
 
-    scan_folder(builder, str(silo / "memory"), parse_file, key_prefix=prefix, passed_over=(), max_bytes=max_bytes)
+    scan_folder(builder, str(silo / "memory"), parse_file, key_prefix=prefix, skipped_names=(), max_bytes=max_bytes)

@@ -1,4 +1,4 @@
-"""The date of a file that states none: from its name, from git, or from the transcript of its session."""
+"""Dates for files that state none: from the file name, from Git or from the session's transcript."""
 
 import hashlib
 import os
@@ -13,22 +13,17 @@ from pathlib import Path
 from memory_assets.sources.files import head_objects
 
 Dated = tuple[datetime, str]
-"""A time in UTC, and where it comes from: `name`, `git` or `transcript`."""
+"""A time in UTC and its origin: `name`, `git` or `transcript`."""
 
 CLOCK_DIFFERENCE = timedelta(days=1)
 _GIT_SECONDS = 5.0
-_BROUGHT_AT_ONCE = 10
-"""Files that are as one commit left them, from which it brought them there and says nothing of when they were written."""
+_BULK_COMMIT_FILES = 10
+"""Files whose last commit is the same: from this many on it imported them, and its date does not say when they were written."""
 _DATE = re.compile(r"(?<!\d)(20\d\d)([-_.]?)(0[1-9]|1[0-2])\2(0[1-9]|[12]\d|3[01])(?!\d)")
 _SESSION = re.compile(r"[\w-]{1,128}")
 _ISO_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
-_SAFE_CONFIG = {
-    "core.hooksPath": os.devnull,
-    "core.fsmonitor": "false",
-    "protocol.allow": "never",
-    "log.showSignature": "false",
-}
-"""Whatever a repository's own configuration says, git runs no program of it and reaches no other machine."""
+_SAFE_CONFIG = {"core.hooksPath": os.devnull, "core.fsmonitor": "false", "protocol.allow": "never", "log.showSignature": "false"}
+"""Overrides of a repository's own configuration, so that Git runs no program that it names and contacts no other machine."""
 _LOG = [
     "log",
     "-z",
@@ -43,39 +38,39 @@ _LOG = [
 
 
 class Dating:
-    """Finds times for the files of one pass: git is asked once a repository, and only if a file needs it."""
+    """Finder of times for the files of one scan. Git runs once per repository, and only if a file needs it."""
 
     def __init__(self, root: Path) -> None:
-        """Look below `root`, which no transcript may leave."""
-        self._repository = cache(_repository)
-        self._commits = cache(lambda top: _commits(top, root if root.is_relative_to(top) else top))
-        self._begun = cache(partial(_first_timestamp, root=root))
+        """Cache the commits and transcripts below `root`; a transcript's link may not leave it."""
+        self._find_repository = cache(_find_repository)
+        self._read_commits = cache(lambda top: _read_commits(top, root if root.is_relative_to(top) else top))
+        self._first_timestamp = cache(partial(_first_timestamp, root=root))
 
     def date(self, path: str, data: bytes, names: Iterable[str], session: str = "") -> Dated | None:
-        """Return the first time that is found: a date in a name, the commit of this very content, the session's beginning.
+        """Return the first time found: a date in a name, the commit of exactly this content, or the session's start.
 
-        `names` are file names and headings; the transcript of Claude Code's `session` lies beside the silo.
+        `names` are file names and headings. The transcript of `session` is `<session>.jsonl` beside the silo's memory folder.
         """
         for name in names:
-            if moment := _named(name):
+            if moment := _find_date(name):
                 return moment, "name"
-        if moment := self._committed(Path(path), data):
+        if moment := self._find_commit_time(Path(path), data):
             return moment, "git"
-        if _SESSION.fullmatch(session) and (moment := self._begun(Path(path).parents[1] / f"{session}.jsonl")):
+        if _SESSION.fullmatch(session) and (moment := self._first_timestamp(Path(path).parents[1] / f"{session}.jsonl")):
             return moment, "transcript"
         return None
 
-    def _committed(self, path: Path, data: bytes) -> datetime | None:
-        if (top := self._repository(path.parent)) is None:
+    def _find_commit_time(self, path: Path, data: bytes) -> datetime | None:
+        if (top := self._find_repository(path.parent)) is None:
             return None
-        moment, blob = self._commits(top).get(path.relative_to(top).as_posix(), (None, ""))
+        moment, blob = self._read_commits(top).get(path.relative_to(top).as_posix(), (None, ""))
         digest = hashlib.new("sha256" if len(blob) == 64 else "sha1", b"blob %d\0" % len(data), usedforsecurity=False)
         digest.update(data)
         return moment if digest.hexdigest() == blob else None
 
 
 def utc_time(text: object) -> datetime | None:
-    """Return an ISO 8601 date or time as aware UTC (UTC where it names no zone), or None where it is none."""
+    """Parse an ISO 8601 date or time to aware UTC (UTC if it names no zone); return None if it is neither."""
     if not isinstance(text, str) or not _ISO_DATE.match(text.strip()):
         return None
     try:
@@ -85,8 +80,8 @@ def utc_time(text: object) -> datetime | None:
         return None
 
 
-def lies_ahead(moment: datetime) -> bool:
-    """Whether a stated time is later than clocks differ, so that nothing can have been written then."""
+def is_in_future(moment: datetime) -> bool:
+    """Whether a time lies in the future by more than clocks differ (one day)."""
     return moment > datetime.now(UTC) + CLOCK_DIFFERENCE
 
 
@@ -95,8 +90,8 @@ def utc_seconds(moment: datetime) -> str:
     return moment.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
-def _named(name: str) -> datetime | None:
-    """Return the first date in a name that is one and has come."""
+def _find_date(name: str) -> datetime | None:
+    """Return the first valid date in a name that is not in the future."""
     for found in _DATE.finditer(name):
         moment = utc_time(f"{found[1]}-{found[3]}-{found[4]}")
         if moment and moment <= datetime.now(UTC):
@@ -104,10 +99,10 @@ def _named(name: str) -> datetime | None:
     return None
 
 
-def _commits(top: Path, below: Path) -> dict[str, tuple[datetime, str]]:
-    """Return time and blob of the last commit of each path, from one `git log`; nothing where git cannot tell in time.
+def _read_commits(top: Path, below: Path) -> dict[str, tuple[datetime, str]]:
+    """Return author time and blob of each path's last commit, from one `git log`; empty if Git fails or takes too long.
 
-    Paths whose last commit is that of many others are left out: it brought a folder there.
+    Paths whose last commit is a bulk import are left out.
     """
     config = [part for name, value in _SAFE_CONFIG.items() for part in ("-c", f"{name}={value}")]
     clean = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
@@ -133,11 +128,11 @@ def _commits(top: Path, below: Path) -> dict[str, tuple[datetime, str]]:
         elif blob:
             commits.setdefault(part, (moment, blob))
             blob = ""
-    left = Counter(moment for moment, _ in commits.values())
-    return {path: each for path, each in commits.items() if left[each[0]] < _BROUGHT_AT_ONCE}
+    files = Counter(moment for moment, _ in commits.values())
+    return {path: each for path, each in commits.items() if files[each[0]] < _BULK_COMMIT_FILES}
 
 
-def _repository(folder: Path) -> Path | None:
+def _find_repository(folder: Path) -> Path | None:
     return next((each for each in (folder, *folder.parents) if os.path.lexists(each / ".git")), None)
 
 

@@ -1,4 +1,4 @@
-"""Reading files that other people own: bounded, never blocking, never outside the folder that was named."""
+"""Safe reading of files that other programs own: bounded, non-blocking, and never outside the given folder."""
 
 import errno
 import hashlib
@@ -16,28 +16,22 @@ from memory_assets.errors import MemoryAssetsError
 from memory_assets.models import FileStamp, Refusal, Source
 
 MAX_BYTES = 1 << 20
-"""Largest Markdown file that is read, in bytes: a memory is a note of a few kilobytes."""
+"""Largest Markdown file that is read. A memory is a note of a few kilobytes."""
 
-NOT_LOOKED_INTO = -1
-"""Size in the stamp of what could not be opened: it equals no real stamp, so every run tries again."""
+UNREAD_SIZE = -1
+"""Size in the stamp of a file that could not be opened. It equals no real stamp, so every run retries."""
 
 READ_SECONDS = 20.0
-"""Longest time that reading one file may take."""
+"""Time limit for reading one file."""
 _HEAD_BYTES = 65_536
-"""How much of a transcript is read."""
 _CHUNK_BYTES = 65_536
 _OPEN_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
-_WIDE_BOMS = (
-    (b"\xff\xfe\x00\x00", "utf-32"),
-    (b"\x00\x00\xfe\xff", "utf-32"),
-    (b"\xff\xfe", "utf-16"),
-    (b"\xfe\xff", "utf-16"),
-)
-_NOT_TEXT = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
+_WIDE_BOMS = ((b"\xff\xfe\x00\x00", "utf-32"), (b"\x00\x00\xfe\xff", "utf-32"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
+_CONTROL_CHARACTER = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
 _REPLACEMENT = "\ufffd"
-_BEYOND_ASCII = re.compile(r"[^\x00-\x7f\ufffd]+")
+_NON_ASCII = re.compile(r"[^\x00-\x7f\ufffd]+")
 _CHARACTERS_PER_FAULT = 20
-"""Fewest characters of a text for each that stands for bytes that could not be read, after the first."""
+"""A text may hold one undecodable byte, and one more for every so many characters."""
 _FILE_TYPES = {
     stat.S_IFDIR: "a folder",
     stat.S_IFIFO: "a named pipe",
@@ -48,13 +42,13 @@ _FILE_TYPES = {
 
 
 class RefusedFileError(MemoryAssetsError):
-    """A file, or a part of one, is not taken in.
+    """A file, or a part of one, cannot be read into memories.
 
     Attributes:
         reason: what is wrong, as a clause without a full stop.
-        mend: what the owner can do, as a clause without a full stop; empty where nothing needs doing.
+        mend: how the owner can fix it, as a clause without a full stop; empty if nothing needs doing.
         location: field, line or JSON path within the file; empty for the whole file.
-        transient: True where the cause lies outside the file's content (permissions, a disk error), so that
+        transient: True if the cause lies outside the file's content (permissions, a disk error), so that
             an unchanged stamp does not mean an unchanged result.
     """
 
@@ -71,9 +65,9 @@ class RefusedFileError(MemoryAssetsError):
 
 
 def read_source_file(path: Path, root: Path | None, max_bytes: int = MAX_BYTES) -> bytes:
-    """Return the content of a regular file. A larger file than `max_bytes` is refused without being read.
+    """Return the content of a regular file. Refuse a file above `max_bytes` unread.
 
-    A symbolic link is followed, if it does not leave `root`; None lets it lead anywhere.
+    A symbolic link may not leave `root`; if `root` is None, it may lead anywhere.
     """
     with open_regular(path, root) as descriptor:
         size = os.fstat(descriptor).st_size
@@ -92,14 +86,14 @@ def read_source_file(path: Path, root: Path | None, max_bytes: int = MAX_BYTES) 
 
 
 def read_head(path: Path, root: Path | None, max_bytes: int, *, skip: int = 0) -> bytes:
-    """Return the first `max_bytes` bytes of a regular file of any size, or those after the first `skip`."""
+    """Return up to `max_bytes` bytes of a regular file of any size, starting at offset `skip`."""
     with open_regular(path, root) as descriptor:
         os.lseek(descriptor, skip, os.SEEK_SET)
         return _read_at_most(descriptor, max_bytes)
 
 
 def json_objects(data: bytes, marker: bytes) -> Iterator[dict[str, Any]]:
-    """The objects among the lines that hold `marker`; a line that is no JSON, such as the first or last of a part, is left out."""
+    """Yield the JSON objects on the lines that contain `marker`. Lines that are not JSON, such as cut ones, are skipped."""
     for line in data.split(b"\n"):
         if marker in line:
             with suppress(ValueError, RecursionError):
@@ -108,7 +102,7 @@ def json_objects(data: bytes, marker: bytes) -> Iterator[dict[str, Any]]:
 
 
 def head_objects(transcript: Path, root: Path, marker: bytes) -> Iterator[dict[str, Any]]:
-    """Those of a transcript's beginning; none where it cannot be read."""
+    """Yield the JSON objects with `marker` from a transcript's first 64 KiB; none if it cannot be read."""
     with suppress(FileNotFoundError, RefusedFileError):
         yield from json_objects(read_head(transcript, root, _HEAD_BYTES), marker)
 
@@ -119,10 +113,10 @@ def digest_of(data: bytes) -> str:
 
 
 def decode(data: bytes, *, allow_controls: bool = False) -> tuple[str, str]:
-    r"""Return the text that `data` holds, with line ends as `\n`, and a note if it is not what the bytes say.
+    r"""Decode a file's content to text with `\n` line ends; also return a note if the text differs from the bytes.
 
-    A byte order mark decides; else UTF-8. A text that is UTF-8 but for some bytes has U+FFFD in their place; one with more of them
-    than UTF-8 characters is Windows-1252. With `allow_controls` control characters are left to a caller whose parser rejects them.
+    The encoding is that of the byte order mark, else UTF-8. Invalid bytes become U+FFFD; if they outnumber the UTF-8 characters
+    beyond ASCII, the text is read as Windows-1252. With `allow_controls`, the caller's parser must reject control characters.
     """
     note = ""
     try:
@@ -132,18 +126,18 @@ def decode(data: bytes, *, allow_controls: bool = False) -> tuple[str, str]:
             raise RefusedFileError(
                 f"the file begins as {wide.upper()} but is not valid {wide.upper()}", "save it as UTF-8"
             ) from None
-        text, note = _mended(data, error.start)
+        text, note = _decode_damaged(data, error.start)
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     if not allow_controls and (fault := text_fault(text)):
         raise RefusedFileError(fault, "remove the character")
     return text, note
 
 
-def _mended(data: bytes, first: int) -> tuple[str, str]:
-    """Return the text and the note for bytes that are not valid UTF-8 from offset `first` on."""
+def _decode_damaged(data: bytes, first: int) -> tuple[str, str]:
+    """Decode bytes whose first invalid UTF-8 byte is at offset `first`; return the text and a note."""
     text = data.decode("utf-8-sig", "replace")
     faults = text.count(_REPLACEMENT) - data.count(_REPLACEMENT.encode())
-    if faults > sum(map(len, _BEYOND_ASCII.findall(text))):
+    if faults > sum(map(len, _NON_ASCII.findall(text))):
         with suppress(UnicodeDecodeError):
             return data.decode("cp1252"), "read as Windows-1252, because it is not valid UTF-8"
     if faults > 1 + len(text) // _CHARACTERS_PER_FAULT:
@@ -153,22 +147,22 @@ def _mended(data: bytes, first: int) -> tuple[str, str]:
 
 
 def wide_encoding(data: bytes) -> str | None:
-    """Return the encoding that a UTF-16 or UTF-32 byte order mark announces, or None where there is none."""
+    """Return the encoding that a UTF-16 or UTF-32 byte order mark announces; None without one."""
     return next((encoding for bom, encoding in _WIDE_BOMS if data.startswith(bom)), None)
 
 
 def text_fault(text: str) -> str | None:
-    """Return a clause naming the first character that is not text (control, lone surrogate) and its line."""
-    if found := _NOT_TEXT.search(text):
+    """Return a clause that names the first control character or lone surrogate and its line; None if there is none."""
+    if found := _CONTROL_CHARACTER.search(text):
         line = text.count("\n", 0, found.start()) + 1
         return f"line {line} holds the control character U+{ord(found[0]):04X}"
     return None
 
 
 def stamp_of(path: str, root: Path) -> FileStamp:
-    """Return the stamp of `path`, or of its target where it is a symbolic link that stays inside `root`.
+    """Return the stamp of `path`, or of its target if it is a symbolic link that stays inside `root`.
 
-    Take it before the file is opened: if the file changes in between, the next run reads it once more.
+    Call it before opening the file: if the file changes in between, the next run reads it again.
     """
     status = os.lstat(path)
     if stat.S_ISLNK(status.st_mode) and stays_inside(path, root):
@@ -177,7 +171,7 @@ def stamp_of(path: str, root: Path) -> FileStamp:
 
 
 def stays_inside(path: str, root: Path) -> bool:
-    """Whether `path` exists and lies inside `root` when every symbolic link on the way is followed."""
+    """Whether `path` exists and, with all symbolic links resolved, lies inside `root`."""
     try:
         return Path(os.path.realpath(path, strict=True)).is_relative_to(os.path.realpath(root))
     except OSError:
@@ -185,12 +179,12 @@ def stays_inside(path: str, root: Path) -> bool:
 
 
 def shown_path(path: str) -> str:
-    """Return `path` as valid Unicode: bytes of a file name that are not UTF-8 become backslash escapes."""
+    """Return `path` as valid Unicode: bytes that are not UTF-8 become backslash escapes."""
     return path.encode("utf-8", "backslashreplace").decode()
 
 
 def denied(error: OSError) -> RefusedFileError:
-    """Return the refusal for what the system does not let this process open or list."""
+    """Return the refusal of a path that the system does not let this process open or list."""
     return RefusedFileError(
         f"it cannot be read: {os.strerror(error.errno or errno.EIO)}",
         "give the user who runs this read permission",
@@ -200,13 +194,13 @@ def denied(error: OSError) -> RefusedFileError:
 
 @contextmanager
 def open_regular(path: Path, root: Path | None = None, *, or_pipe: bool = False) -> Iterator[int]:
-    """Open a file of somebody else without blocking, and yield its descriptor: the only way in which such files are opened.
+    """Open a file without blocking and yield its descriptor. All files of other programs are opened here.
 
-    With `or_pipe` a pipe that a person names is opened too, and waits for its writer.
+    With `or_pipe`, a named pipe is opened too; that blocks until it has a writer.
 
     Raises:
         FileNotFoundError: there is nothing at `path`.
-        RefusedFileError: it is no readable regular file, or a link that leaves `root`.
+        RefusedFileError: it is not a readable regular file, or it is a link that leaves `root`.
     """
     if or_pipe and path.is_fifo():
         with path.open("rb", buffering=0) as pipe:
@@ -216,16 +210,15 @@ def open_regular(path: Path, root: Path | None = None, *, or_pipe: bool = False)
         real = os.path.realpath(path, strict=True)
     except FileNotFoundError:
         if path.is_symlink():
-            raise RefusedFileError("it is a symbolic link to nothing", "mend or remove the link") from None
+            raise RefusedFileError("it is a symbolic link to nothing", "fix or remove the link") from None
         raise
     except OSError as error:
         if error.errno == errno.ELOOP:
-            raise RefusedFileError("it is a symbolic link that leads to itself", "mend or remove the link") from None
+            raise RefusedFileError("it is a symbolic link that leads to itself", "fix or remove the link") from None
         raise denied(error) from error
     if root and not Path(real).is_relative_to(os.path.realpath(root)):
         raise RefusedFileError(
-            f"it is a symbolic link that leaves {shown_path(str(root))}",
-            "put a copy of the file there instead of the link",
+            f"it is a symbolic link that leaves {shown_path(str(root))}", "put a copy of the file there instead of the link"
         )
     try:
         _require_regular(os.lstat(real))

@@ -1,7 +1,6 @@
-"""Frontmatter as people and models really write it: YAML where it is YAML, else line by line.
+"""Frontmatter as people and models really write it: parsed as YAML if it is valid, else line by line.
 
-Every scalar stays the text that was written (no dates, numbers or booleans are made of it), so that both ways
-give the same values.
+Every scalar stays text (never a date, number or boolean), so that both ways give the same values.
 """
 
 import re
@@ -12,9 +11,7 @@ from typing import Any
 from memory_assets.sources.files import RefusedFileError, text_fault
 
 MAX_CHARACTERS = 65_536
-"""Longest frontmatter that is parsed, in characters."""
 MAX_DEPTH = 16
-"""Deepest nesting that is parsed."""
 
 _OPENING = re.compile(r"\A\s*^---[ \t]*\n", re.MULTILINE)
 _CLOSING = re.compile(r"^(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.MULTILINE)
@@ -27,16 +24,15 @@ _MEND_SYNTAX = "write it as `key: value` lines between two lines of three dashes
 
 
 class _NotYamlError(Exception):
-    """A block is not the plain YAML that is read here; its lines may still be readable."""
+    """A block is not plain YAML; its lines may still be readable."""
 
 
 def parse(text: str) -> tuple[dict[str, Any], str]:
     r"""Return the frontmatter of a Markdown text as a mapping, and the body after it.
 
-    The mapping holds text, lists and mappings only; it is empty where there is no frontmatter. Where a block
-    is not valid YAML (an unquoted colon, a tab, a leading asterisk), each of its keys is read by itself, as
-    YAML if it is, else as the text of its lines. In `name` and `description` a ` #` belongs to the text
-    (`description: see PR #42`), though YAML would take the rest for a comment. The text must have `\n` as line ends.
+    The mapping holds only text, lists and mappings, and is empty without frontmatter. If the block is not valid YAML (an unquoted
+    colon, a tab, a leading asterisk), each key is parsed by itself: as YAML, else as the text of its lines. In `name` and
+    `description`, ` #` belongs to the text (`description: see PR #42`), though YAML starts a comment there. Line ends must be `\n`.
     """
     opening = _OPENING.match(text)
     if opening is None:
@@ -48,9 +44,9 @@ def parse(text: str) -> tuple[dict[str, Any], str]:
     if len(block) > MAX_CHARACTERS:
         raise _malformed(f"the frontmatter is longer than {MAX_CHARACTERS:,} characters", "shorten it")
     try:
-        mapping = _line_by_line(block) if _PLAIN_WITH_HASH.search(block) else _yaml(block)
+        mapping = _parse_line_by_line(block) if _PLAIN_WITH_HASH.search(block) else _parse_yaml(block)
     except _NotYamlError:
-        mapping = _line_by_line(block)
+        mapping = _parse_line_by_line(block)
     return mapping, text[closing.end() :]
 
 
@@ -58,7 +54,7 @@ def _malformed(reason: str, mend: str = _MEND_SYNTAX) -> RefusedFileError:
     return RefusedFileError(f"unrecognised: {reason}", mend, location="frontmatter")
 
 
-def _yaml(block: str) -> dict[str, Any]:
+def _parse_yaml(block: str) -> dict[str, Any]:
     import yaml
 
     try:
@@ -66,7 +62,7 @@ def _yaml(block: str) -> dict[str, Any]:
         first = next((event for event in events if isinstance(event, yaml.NodeEvent)), None)
         if first is None:
             return {}
-        value = _node(first, events, 0)
+        value = _build_value(first, events, 0)
         if any(isinstance(event, yaml.NodeEvent) for event in events):
             raise _NotYamlError
     except (yaml.YAMLError, UnicodeEncodeError) as error:
@@ -76,8 +72,8 @@ def _yaml(block: str) -> dict[str, Any]:
     return value
 
 
-def _node(event: Any, events: Iterator[Any], depth: int) -> Any:
-    """Build the value that starts with `event`, taking what belongs to it from `events`."""
+def _build_value(event: Any, events: Iterator[Any], depth: int) -> Any:
+    """Build the value that starts with `event`, consuming the rest of it from `events`."""
     import yaml
 
     if depth > MAX_DEPTH:
@@ -93,39 +89,38 @@ def _node(event: Any, events: Iterator[Any], depth: int) -> Any:
     if isinstance(event, yaml.SequenceStartEvent):
         items: list[Any] = []
         while not isinstance(item := next(events), yaml.SequenceEndEvent):
-            items.append(_node(item, events, depth + 1))
+            items.append(_build_value(item, events, depth + 1))
         return items
     mapping: dict[str, Any] = {}
     while not isinstance(key_event := next(events), yaml.MappingEndEvent):
-        key = _node(key_event, events, depth + 1)
+        key = _build_value(key_event, events, depth + 1)
         if not isinstance(key, str):
             raise _NotYamlError
-        _put(mapping, key, _node(next(events), events, depth + 1))
+        _put(mapping, key, _build_value(next(events), events, depth + 1))
     return mapping
 
 
-def _line_by_line(block: str, depth: int = 0) -> dict[str, Any]:
-    """Read each key of a block by itself."""
+def _parse_line_by_line(block: str, depth: int = 0) -> dict[str, Any]:
     if depth > MAX_DEPTH:
         raise _malformed(f"the frontmatter is nested deeper than {MAX_DEPTH} levels", "flatten it")
     mapping: dict[str, Any] = {}
-    for chunk in _chunks(block):
+    for chunk in _split_keys(block):
         try:
             if _PLAIN_WITH_HASH.match(chunk):
                 raise _NotYamlError
-            for key, value in _yaml(chunk).items():
+            for key, value in _parse_yaml(chunk).items():
                 _put(mapping, key, value)
         except _NotYamlError:
             first, _, rest = chunk.partition("\n")
             found = _KEY_LINE.match(first)
             if found is None:
                 raise _malformed(f"the frontmatter has a line that belongs to no key: `{first[:60]}`") from None
-            _put(mapping, found[1], _written(found[2] or "", textwrap.dedent(rest), depth))
+            _put(mapping, found[1], _parse_text(found[2] or "", textwrap.dedent(rest), depth))
     return mapping
 
 
-def _chunks(block: str) -> Iterator[str]:
-    """Split a block at its unindented `key:` lines; comment lines between them are left out."""
+def _split_keys(block: str) -> Iterator[str]:
+    """Split a block at its unindented `key:` lines, dropping comment lines."""
     chunk: list[str] = []
     for line in block.split("\n"):
         if line.startswith("#") or not (chunk or line.strip()):
@@ -138,21 +133,21 @@ def _chunks(block: str) -> Iterator[str]:
         yield "\n".join(chunk)
 
 
-def _written(value: str, rest: str, depth: int) -> Any:
-    """Return the value of a key that is not YAML: what stands on its line and on the lines below it."""
+def _parse_text(value: str, rest: str, depth: int) -> Any:
+    """Return the value of a key that is not valid YAML, from `value` on its line and `rest` on the lines below."""
     value = value.strip()
     lines = [line.strip() for line in rest.split("\n") if line.strip()]
     if block_scalar := _BLOCK_SCALAR.match(value):
         return rest.strip("\n") if block_scalar[1] == "|" else " ".join(lines)
     if not value and lines and _KEY_LINE.match(lines[0]):
-        return _line_by_line(rest, depth + 1)
+        return _parse_line_by_line(rest, depth + 1)
     if not value and lines and all(line.startswith("- ") for line in lines):
-        return [_unquoted(line[2:].strip()) for line in lines]
-    return _unquoted(" ".join([value, *lines]).strip())
+        return [_strip_quotes(line[2:].strip()) for line in lines]
+    return _strip_quotes(" ".join([value, *lines]).strip())
 
 
-def _unquoted(value: str) -> str:
-    """Return a value without the quotes around it, unless the same quote stands within it too."""
+def _strip_quotes(value: str) -> str:
+    """Remove the quotes around a value, unless it contains the same quote."""
     quote = value[:1]
     if len(value) > 1 and quote in ('"', "'") and value.endswith(quote) and quote not in value[1:-1]:
         return value[1:-1]

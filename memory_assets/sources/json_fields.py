@@ -1,4 +1,4 @@
-"""JSON from outside: the fields of an object, each checked; what is wrong stays where it is wrong, so that the rest can be used."""
+"""JSON from outside, parsed and validated. An invalid part is reported with its JSON path, so that the rest can be used."""
 
 import json
 import math
@@ -14,27 +14,26 @@ from memory_assets.sources.dating import utc_time
 from memory_assets.sources.files import RefusedFileError, text_fault
 
 MAX_DEPTH = 32
-"""Deepest nesting of one entry."""
 
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*\Z")
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A value that is not JSON, with the clause that says why."""
+    """A stand-in for a value that is not JSON, with a clause that says why."""
 
     reason: str
 
 
 def loads(text: str) -> Any:
-    """Return the value of a JSON text, with a `Fault` in the place of every part that JSON does not allow."""
+    """Parse a JSON text. Each part that JSON does not allow (NaN, a repeated key, a huge number) becomes a `Fault`."""
     try:
         return json.loads(
             text,
-            object_pairs_hook=_object,
+            object_pairs_hook=_build_object,
             parse_constant=lambda name: Fault(f"{name} is not a JSON number"),
-            parse_float=_float,
-            parse_int=_int,
+            parse_float=_parse_float,
+            parse_int=_parse_int,
         )
     except json.JSONDecodeError as error:
         where = f"line {error.lineno}, column {error.colno}" if error.lineno > 1 else f"column {error.colno}"
@@ -44,7 +43,7 @@ def loads(text: str) -> Any:
 
 
 def first_fault(value: Any, path: str) -> tuple[str, str] | None:
-    """Return JSON path and reason of the first thing in `value`, which lies at `path`, that cannot be taken in, in document order."""
+    """Return JSON path and reason of the first invalid part, in document order, of `value`, whose own path is `path`; else None."""
     waiting = [(path, value, 0)]
     while waiting:
         here, found, depth = waiting.pop()
@@ -69,7 +68,7 @@ def member(path: str, key: str) -> str:
 
 
 def type_name(value: Any) -> str:
-    """Return what JSON calls the type of `value`, with its article."""
+    """Return JSON's name for the type of `value`, with an article."""
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -78,25 +77,25 @@ def type_name(value: Any) -> str:
     return names.get(type(value), "not JSON")
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any] | Fault:
+def _build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any] | Fault:
     fields = dict(pairs)
     if len(fields) == len(pairs):
         return fields
     seen: set[str] = set()
-    twice = next(key for key, _ in pairs if key in seen or seen.add(key))
-    return Fault(f"the object has the key {json.dumps(twice)} twice")
+    repeated = next(key for key, _ in pairs if key in seen or seen.add(key))
+    return Fault(f"the object has the key {json.dumps(repeated)} twice")
 
 
-def _float(digits: str) -> float | Fault:
+def _parse_float(digits: str) -> float | Fault:
     number = float(digits)
     return number if math.isfinite(number) else Fault(f"{digits[:20]} is too large a number")
 
 
-def _int(digits: str) -> int | Fault:
+def _parse_int(digits: str) -> int | Fault:
     return int(digits) if len(digits) <= 300 else Fault(f"{digits[:20]}... is too large a number")
 
 
-def _time(value: Any) -> datetime | None:
+def _parse_time(value: Any) -> datetime | None:
     if isinstance(value, str) and not value.strip():
         return None
     if (moment := utc_time(value)) is None:
@@ -106,21 +105,21 @@ def _time(value: Any) -> datetime | None:
 
 OptionalText = Annotated[str, StringConstraints(strip_whitespace=True)]
 Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
-OptionalTime = Annotated[datetime | None, BeforeValidator(_time)]
-Time = Annotated[datetime, BeforeValidator(_time)]
-"""ISO 8601, made aware UTC."""
+OptionalTime = Annotated[datetime | None, BeforeValidator(_parse_time)]
+Time = Annotated[datetime, BeforeValidator(_parse_time)]
+"""ISO 8601 text, converted to aware UTC."""
 Texts = Annotated[list[OptionalText], AfterValidator(lambda words: list(dict.fromkeys(filter(None, words))))]
-"""Blank and repeated ones are left out."""
+"""A list of texts without blanks and duplicates."""
 
 
 class Fields(BaseModel):
-    """An object whose fields are checked, and no value is made another type; a missing field and null are the same."""
+    """A JSON object with validated fields. Types are not coerced; null counts as missing."""
 
     model_config = ConfigDict(strict=True, extra="allow", alias_generator=to_camel)
 
     @classmethod
     def read(cls, value: Any, path: str) -> Self:
-        """Check `value`, which lies at the JSON path `path`. A RefusedFileError has the JSON path of what is not as it must be."""
+        """Validate `value`, whose JSON path is `path`. Raise RefusedFileError with the path of the first invalid part."""
         if fault := first_fault(value, path):
             raise RefusedFileError(fault[1], "correct it there", fault[0])
         if not isinstance(value, dict):

@@ -1,13 +1,12 @@
-"""A memory as a Markdown file with frontmatter, as Claude Code's silos and PAI's LEARNING homes have it."""
+"""Memories as Markdown files with frontmatter, the format of Claude Code's silos and PAI's LEARNING homes."""
 
 import re
-from collections.abc import Callable, Collection, Iterable
-from datetime import datetime
+from collections.abc import Callable, Collection
 from pathlib import PurePath
 from typing import Any
 
 from memory_assets.models import Kind, Source, SourceItem
-from memory_assets.sources.dating import Dating, lies_ahead, utc_time
+from memory_assets.sources.dating import Dating, is_in_future, utc_time
 from memory_assets.sources.files import RefusedFileError, decode
 from memory_assets.sources.frontmatter import parse
 from memory_assets.sources.scanning import Parsed, ScanBuilder
@@ -17,15 +16,15 @@ _LINK = re.compile(r"\[\[([^\[\]|#\n]+)(?:#[^\[\]|\n]*)?(?:\|[^\[\]\n]*)?\]\]")
 
 
 def link_targets(text: str) -> tuple[str, ...]:
-    """Return what the `[[name]]` links of a Markdown text point to, in order of first appearance, each once.
+    """Return the targets of a Markdown text's `[[name]]` links, without duplicates, in order of appearance.
 
-    `[[name#heading]]` and `[[name|shown]]` point to `name`. Code blocks and code spans hold no links.
+    The target of `[[name#heading]]` and `[[name|shown]]` is `name`. Links in code blocks and code spans do not count.
     """
     names = (found[1].strip() for found in _LINK.finditer(_CODE.sub(" ", text)))
     return tuple(dict.fromkeys(name for name in names if name))
 
 
-_PLACES = {
+_KIND_BY_NAME = {
     Kind.USER: re.compile(r"\b(?:about|bio|contacts?|identity|me|myself|people|profile|role|team|user|who)\b"),
     Kind.FEEDBACK: re.compile(
         r"\b(?:avoid|conventions?|corrections?|feedback|gotchas?|guidelines?|lessons?|pitfalls?|practices?|preferences?|principles?"
@@ -36,35 +35,34 @@ _PLACES = {
         r"|paths?|references?|resources?|tools?|urls?|where)\b"
     ),
 }
-"""What a file name or heading says of its kind; the first kind that fits is it."""
-_WORDINGS = {
+"""Words in a file name or heading that indicate a kind; the first match wins."""
+_KIND_BY_LINE = {
     Kind.FEEDBACK: re.compile(r"\b(?:always|avoid|do not|don['’]t|must|never|prefer|should)\b", re.IGNORECASE),
     Kind.REFERENCE: re.compile(r"https?://|(?:^|[\s`(])[~/][\w.-]+/"),
 }
-"""What a line says of its kind."""
 
 
 def guess_kind(place: str, text: str) -> Kind:
-    """Guess a note's kind: named by `place` (file name and headings), else that of more than half of its lines, else `project`."""
+    """Guess a note's kind from `place` (file name and headings), else from the wording of most lines; else return `project`."""
     named = re.sub(r"[_-]", " ", place.lower())
-    for kind, words in _PLACES.items():
+    for kind, words in _KIND_BY_NAME.items():
         if words.search(named):
             return kind
     lines = [line for line in text.split("\n") if line.strip()]
-    for kind, words in _WORDINGS.items():
+    for kind, words in _KIND_BY_LINE.items():
         if 2 * sum(words.search(line) is not None for line in lines) > len(lines):
             return kind
     return Kind.PROJECT
 
 
 MEMORY_TYPES = {kind.value: kind for kind in (Kind.USER, Kind.FEEDBACK, Kind.PROJECT, Kind.REFERENCE)}
-"""The four types of Claude Code's auto memory directive."""
+"""The four types of Claude Code's auto memory directive, by name."""
 GUESSED_DATE = "date_guessed"
-"""Field of a curated file whose date nobody stated: it is the time of the file that it came from."""
+"""Field of a curated file whose date is only the modification time of the file that it came from."""
 PROVENANCE = ("source_cwd", "ingested_at", "original_path")
-"""What a curated file says about where it came from."""
+"""Fields of a curated file that say where it came from."""
 
-_SUBFOLDER = ("unrecognised: memories do not lie in subfolders", "move its files up")
+_SUBFOLDER = ("unrecognised: memories in subfolders are not read", "move its files up")
 _NOT_MARKDOWN = ("unrecognised: it is not a .md file", "rename it or move it out of this folder")
 _TEMPORARY_NAME = re.compile(r"^(?:\.|~\$|#)|(?:~|#|\.tmp|\.temp|\.sw[a-z]|\.bak|\.orig)$", re.IGNORECASE)
 _TEMPORARY_FILE = ("it is a hidden or temporary file", "")
@@ -77,13 +75,12 @@ def scan_folder(
     parse_file: Callable[[bytes, str, str], Parsed],
     *,
     key_prefix: str,
-    passed_over: Collection[str],
+    skipped_names: Collection[str],
     max_bytes: int,
 ) -> None:
-    """Visit every entry of a folder of memories; subfolders and what is no `.md` file are refused, temporary files passed over.
+    """Read every `.md` file of a folder of memories. Pass over temporary files; refuse subfolders and other files.
 
-    `parse_file` gives what a file holds from its content, path and key, which is `key_prefix` and its name. `passed_over` are names
-    that another reader visits.
+    `parse_file` takes a file's content, path and key (`key_prefix` and the file name). Another reader handles `skipped_names`.
     """
     try:
         entries = builder.entries(folder) if builder.is_inside(folder) else []
@@ -91,7 +88,7 @@ def scan_folder(
         return
     for entry in entries:
         path = entry.path
-        if entry.name in passed_over:
+        if entry.name in skipped_names:
             continue
         if entry.is_dir(follow_symlinks=False):
             builder.refuse(path, RefusedFileError(*_SUBFOLDER))
@@ -115,19 +112,24 @@ def memory_item(
     project: str = "",
     metadata: dict[str, Any] | None = None,
 ) -> SourceItem:
-    """Return the memory that a Markdown file holds.
+    """Return the memory in a Markdown file.
 
-    `name`, `description`, `type`, `originSessionId`, `tags` and the provenance are looked for at the top
-    level of the frontmatter and under `metadata:`. The latest word of its owner on its time is taken from
-    `modified`, else `created`, else `date`, else `ingested_at`, else from what `dating` finds. Without a name the
-    file's stem is the title; without a body the description is the body; without a type, or any frontmatter, the kind
-    is guessed.
+    `name`, `description`, `type`, `originSessionId`, `tags` and the provenance are read from the top level of the frontmatter, else
+    from `metadata:`. The time comes from `modified`, `created`, `date` or `ingested_at`, in this order, else from `dating`. Without a
+    name, the file's stem is the title; without a body, the description is the body; without a type, the kind is guessed.
 
-    `dating` finds times for files that state none. `kind` is that of the place where the file lies; None means that of its `type`.
-    `project` is a working directory or project; if it is empty, `source_cwd` from the frontmatter. `metadata` is kept with the item.
+    Args:
+        data: the file's content.
+        source: the item's source.
+        key: the item's key.
+        path: absolute path of the file.
+        dating: finds a time for a file that states none.
+        kind: the kind of the folder; None takes the file's `type`.
+        project: a working directory or project; if empty, `source_cwd` of the frontmatter.
+        metadata: added to the item's metadata.
 
     Raises:
-        RefusedFileError: it says nothing, or a time of the future.
+        RefusedFileError: the file is empty, malformed, or dated in the future.
     """
     text, note = decode(data)
     if not text.strip():
@@ -136,17 +138,18 @@ def memory_item(
     nested = mapping.get("metadata")
     nested = dict(nested) if isinstance(nested, dict) else {}
     top = {name: value for name, value in mapping.items() if name != "metadata" or not isinstance(value, dict)}
-    written = _first(("modified", "created", "date", "ingested_at"), top, nested)
+    names = ("modified", "created", "date", "ingested_at")
+    written = next(filter(None, (utc_time(fields.get(name)) for name in names for fields in (top, nested))), None)
     type_form = ""
-    if written and lies_ahead(written):
+    if written and is_in_future(written):
         raise RefusedFileError(f"its time {written:%Y-%m-%d} lies in the future", "write a time up to now", transient=True)
     if kind is None:
-        kind, type_form = _typed(top, nested)
+        kind, type_form = _pop_kind(top, nested)
     elif top.get("type") == kind:
         del top["type"]
-    name = _text("name", top, nested)
-    description = _text("description", top, nested)
-    session = _text("originSessionId", top, nested)
+    name = _pop_text("name", top, nested)
+    description = _pop_text("description", top, nested)
+    session = _pop_text("originSessionId", top, nested)
     stem = PurePath(path).stem
     heading = body.partition("\n")[0].lstrip("#").strip() if body.startswith("#") else ""
     guessed = [] if kind else ["kind"]
@@ -156,8 +159,8 @@ def memory_item(
     body = body.strip() or description
     if not body:
         raise RefusedFileError("unrecognised: it has neither a body nor a description", "write what to remember")
-    tags = _tags(_taken("tags", top, nested))
-    provenance = {name: value for name in PROVENANCE if (value := _text(name, top, nested))}
+    tags = _parse_tags(_pop("tags", top, nested))
+    provenance = {name: value for name in PROVENANCE if (value := _pop_text(name, top, nested))}
     leftovers = top | ({"metadata": nested} if nested else {})
     return SourceItem(
         source=source,
@@ -185,28 +188,21 @@ def memory_item(
     )
 
 
-def _first(names: Iterable[str], top: dict[str, Any], nested: dict[str, Any]) -> datetime | None:
-    """Return the time under the first of `names` that holds one; the fields stay among the leftovers."""
-    moments = (utc_time(fields.get(name)) for name in names for fields in (top, nested))
-    return next((moment for moment in moments if moment), None)
-
-
-def _taken(name: str, top: dict[str, Any], nested: dict[str, Any]) -> Any:
-    """Remove a field from the frontmatter and return it; `metadata:` counts where the top level is silent."""
+def _pop(name: str, top: dict[str, Any], nested: dict[str, Any]) -> Any:
+    """Remove a field and return its value at the top level, else below `metadata:`."""
     below = nested.pop(name, "") if not top.get(name) else ""
     return top.pop(name, "") or below
 
 
-def _text(name: str, top: dict[str, Any], nested: dict[str, Any]) -> str:
-    """Remove a field that must be text and return it, empty where it is missing."""
-    value = _taken(name, top, nested)
+def _pop_text(name: str, top: dict[str, Any], nested: dict[str, Any]) -> str:
+    value = _pop(name, top, nested)
     if not isinstance(value, str):
         raise RefusedFileError(f"unrecognised: `{name}` is not text", "write it on one line", location=f"frontmatter.{name}")
     return value.strip()
 
 
-def _typed(top: dict[str, Any], nested: dict[str, Any]) -> tuple[Kind | None, str]:
-    """Return the kind that the frontmatter names, if it does, and whether it stands `top-level` or `nested`."""
+def _pop_kind(top: dict[str, Any], nested: dict[str, Any]) -> tuple[Kind | None, str]:
+    """Remove `type`; return its kind, None if there is none, and whether it was `top-level` or `nested`."""
     found = [
         (form, str(value).strip())
         for form, fields in (("top-level", top), ("nested", nested))
@@ -226,7 +222,6 @@ def _typed(top: dict[str, Any], nested: dict[str, Any]) -> tuple[Kind | None, st
     return MEMORY_TYPES[type_name.lower()], form
 
 
-def _tags(value: Any) -> tuple[str, ...]:
-    """Return tags written as a list or as text with commas, each once."""
+def _parse_tags(value: Any) -> tuple[str, ...]:
     words = value if isinstance(value, list) else str(value).split(",")
     return tuple(dict.fromkeys(tag for word in words if isinstance(word, str) and (tag := word.strip())))

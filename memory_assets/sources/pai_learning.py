@@ -1,4 +1,4 @@
-"""PAI's LEARNING store: the four homes of curated memories, and the ratings and reflections it collects."""
+"""PAI's LEARNING store: four homes of curated memories, and the ratings and reflections that PAI collects."""
 
 import hashlib
 import os
@@ -17,21 +17,20 @@ from memory_assets.sources.markdown import memory_item, scan_folder
 from memory_assets.sources.scanning import Parsed, ScanBuilder
 
 HOMES = {kind.name: kind for kind in (Kind.FEEDBACK, Kind.PROJECT, Kind.REFERENCE, Kind.USER)}
-"""The folders of curated memories: a memory is of its home's kind, whatever its frontmatter says."""
+"""The folders of curated memories. The folder decides a memory's kind, whatever its frontmatter says."""
 RATINGS_NAME = "ratings.jsonl"
 REFLECTIONS_NAME = "algorithm-reflections.jsonl"
 MAX_JSONL_BYTES = 32 << 20
-"""Largest JSON Lines file that is read, in bytes."""
 
 _INFERRED_CONFIDENCE = 0.5
 
 
 def scan(root: Path, known: Mapping[str, FileStamp] | None, *, max_bytes: int = MAX_BYTES) -> Scan:
-    """Read every file of the LEARNING store whose stamp is not the known one.
+    """Read every file of the LEARNING store whose stamp differs from the known one.
 
-    The homes hold one memory a `.md` file; `ratings.jsonl` and `algorithm-reflections.jsonl`, at the root or
-    one level below, hold one memory a line. A broken line is refused by its number and the others go on. `known` holds the stamps of
-    the last pass by absolute path; a file above its limit is refused unread.
+    A `.md` file in a home is one memory. Each line of `ratings.jsonl` and `algorithm-reflections.jsonl`, at the root or one level
+    below, is one memory; an invalid line is refused alone. `known` maps absolute paths to the stamps of the last scan. A file above
+    its size limit is refused unread.
     """
     builder = ScanBuilder(Source.PAI_LEARNING, root, known)
     absent = (
@@ -45,9 +44,9 @@ def scan(root: Path, known: Mapping[str, FileStamp] | None, *, max_bytes: int = 
             scan_folder(
                 builder,
                 entry.path,
-                partial(_curated, kind=kind, dating=dating),
+                partial(_parse_curated, kind=kind, dating=dating),
                 key_prefix=f"{Source.PAI_LEARNING}:{entry.name}/",
-                passed_over=(RATINGS_NAME, REFLECTIONS_NAME),
+                skipped_names=(RATINGS_NAME, REFLECTIONS_NAME),
                 max_bytes=max_bytes,
             )
     for folder in (str(builder.root), *(entry.path for entry in entries)):
@@ -63,16 +62,16 @@ def scan(root: Path, known: Mapping[str, FileStamp] | None, *, max_bytes: int = 
     return builder.scan()
 
 
-def _curated(data: bytes, path: str, key: str, *, kind: Kind, dating: Dating) -> Parsed:
+def _parse_curated(data: bytes, path: str, key: str, *, kind: Kind, dating: Dating) -> Parsed:
     item = memory_item(data, source=Source.PAI_LEARNING, key=key, path=path, dating=dating, kind=kind)
-    said = item.metadata.get("frontmatter", {}).get("index_hook", [])
+    hooks = item.metadata.get("frontmatter", {}).get("index_hook", [])
     return Parsed(
-        [item], hooks=[Hook(key, hook) for hook in (said if isinstance(said, list) else [said]) if isinstance(hook, str)]
+        [item], hooks=[Hook(key, hook) for hook in (hooks if isinstance(hooks, list) else [hooks]) if isinstance(hook, str)]
     )
 
 
 def _parse_lines(data: bytes, *, path: str, relative: str) -> Parsed:
-    """Return one item or refusal for each line of a JSON Lines file that is not blank."""
+    """Return an item or a refusal for each non-blank line of a JSON Lines file."""
     shape = _Rating if Path(path).name == RATINGS_NAME else _Reflection
     if wide_encoding(data):
         data = decode(data, allow_controls=True)[0].encode()
@@ -117,18 +116,15 @@ class _Rating(_Line):
     comment: OptionalText = ""
 
     def item(self, key: str) -> SourceItem:
-        """What one line of ratings says.
-
-        A rating that was inferred from a conversation is a guess: it carries its own confidence, 0.5 where it states none.
-        """
+        """Return the memory of one line of ratings. An inferred rating has its own confidence, or 0.5 if it states none."""
         explicit = self.source == "explicit"
-        said = " ".join(map(_sentence, dict.fromkeys(filter(None, (self.sentiment_summary, self.comment)))))
+        comments = " ".join(map(_end_sentence, dict.fromkeys(filter(None, (self.sentiment_summary, self.comment)))))
         head = f"{'Explicit' if explicit else 'Inferred'} rating of {self.rating:g} out of 10"
         return SourceItem(
             source=Source.PAI_LEARNING,
             key=key,
             kind=Kind.RATING,
-            body=f"{head}: {said}" if said else f"{head}.",
+            body=f"{head}: {comments}" if comments else f"{head}.",
             created_at=self.timestamp,
             session=self.session_id,
             importance=_importance(self.rating),
@@ -146,7 +142,7 @@ class _Reflection(_Line):
     implied_sentiment: float | None = Field(None, ge=1, le=10)
 
     def item(self, key: str) -> SourceItem:
-        """What one line of reflections says: the task, how it came out, and the three answers."""
+        """Return the memory of one line of reflections: the task, its outcome and the three answers."""
         answers = [self.reflection_q1, self.reflection_q2, self.reflection_q3]
         if not (self.task_description or any(answers)):
             raise RefusedFileError(
@@ -164,7 +160,7 @@ class _Reflection(_Line):
             source=Source.PAI_LEARNING,
             key=key,
             kind=Kind.REFLECTION,
-            body="\n".join(map(_sentence, filter(None, (head, *answers)))),
+            body="\n".join(map(_end_sentence, filter(None, (head, *answers)))),
             title=" ".join(self.task_description.split()),
             created_at=self.timestamp,
             session=self.session_id,
@@ -173,12 +169,9 @@ class _Reflection(_Line):
 
 
 def _importance(rating: float) -> float:
-    """Return 0.3 for the middle of the scale from 1 to 10, rising evenly to 0.9 at both ends.
-
-    What went very well or very badly is worth remembering, an average day is not.
-    """
+    """Return 0.3 for the middle of the scale from 1 to 10, rising linearly to 0.9 at both ends: extremes are worth remembering."""
     return round(0.3 + 0.6 * abs(rating - 5.5) / 4.5, 3)
 
 
-def _sentence(text: str) -> str:
+def _end_sentence(text: str) -> str:
     return text if text.endswith((".", "!", "?", "…")) else f"{text}."

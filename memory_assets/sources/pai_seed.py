@@ -1,4 +1,4 @@
-"""pai-seed's `seed.json`: what was learned and confirmed, and the proposals that wait for a decision."""
+"""pai-seed's `seed.json`: learnings, and proposals that wait for a decision."""
 
 import os
 import re
@@ -26,30 +26,23 @@ from memory_assets.sources.json_fields import (
 from memory_assets.sources.scanning import Parsed, ScanBuilder
 
 MAX_SEED_BYTES = 16 << 20
-"""Largest seed.json that is read, in bytes: some tens of thousands of learnings."""
+"""Largest seed.json that is read: tens of thousands of learnings."""
 SUPPORTED_MAJOR = 1
-"""Major version of the schema that is read."""
 
-LEARNING_KINDS = {
-    "patterns": Kind.PATTERN,
-    "insights": Kind.INSIGHT,
-    "selfKnowledge": Kind.SELF_KNOWLEDGE,
-}
-"""The arrays of `learned`: a learning's type is the array it stands in."""
+LEARNING_KINDS = {"patterns": Kind.PATTERN, "insights": Kind.INSIGHT, "selfKnowledge": Kind.SELF_KNOWLEDGE}
 
 _UNCONFIRMED_CONFIDENCE = 0.5
 _KNOWN_KEYS = frozenset(("version", "identity", "learned", "state", "tanaIntegration"))
 
 
 def scan(path: Path, known: Mapping[str, FileStamp] | None, *, max_bytes: int = MAX_SEED_BYTES) -> Scan:
-    """Read seed.json unless its stamp is the known one.
+    """Read seed.json unless its stamp equals the known one.
 
-    Learnings become items of their array's kind, with confidence 1.0 where they are confirmed and 0.5 where
-    not. Proposals become items that are only listed (`remember` is False), with their own confidence or 0.5
-    and their status in the metadata; an accepted one whose learning is missing is remembered under its type,
-    and one whose learning is there adds nothing. An entry that is broken, or whose id was used before, is
-    refused with its JSON path, and the others go on. A link may not leave the file's folder; `known` holds the stamps of the last
-    pass by absolute path.
+    A learning becomes an item of its array's kind, with confidence 1.0 if it is confirmed, else 0.5. A proposal becomes an item that
+    is only listed (`remember` is False), with its own confidence or 0.5, and its status in the metadata. An accepted proposal is
+    remembered under its type if its learning is missing, and skipped if it is present. An entry that is invalid or repeats an id is
+    refused alone, with its JSON path. A link may not leave the file's folder. `known` maps absolute paths to the stamps of the last
+    scan.
     """
     path = path.absolute()
     builder = ScanBuilder(Source.PAI_SEED, path.parent, known)
@@ -70,14 +63,12 @@ def scan(path: Path, known: Mapping[str, FileStamp] | None, *, max_bytes: int = 
 
 @dataclass(slots=True)
 class _Seed:
-    """What is gathered from one seed.json."""
-
     path: str
     notes: list[str]
     items: list[SourceItem] = field(default_factory=list)
     refusals: list[Refusal] = field(default_factory=list)
-    taken: dict[str, str] = field(default_factory=dict)
-    """JSON path of each id that was taken in."""
+    paths_by_id: dict[str, str] = field(default_factory=dict)
+    """JSON path of the item with each id."""
     decoding: dict[str, Any] = field(default_factory=dict)
 
     def parse(self, data: bytes) -> Parsed:
@@ -95,9 +86,9 @@ class _Seed:
         for name, kind in LEARNING_KINDS.items():
             where = f"$.learned.{name}"
             for index, entry in enumerate(self._section(learned, name, list, "$.learned") or ()):
-                self._take(entry, f"{where}[{index}]", kind)
+                self._add_entry(entry, f"{where}[{index}]", kind)
         for index, entry in enumerate(self._section(state, "proposals", list, "$.state") or ()):
-            self._take(entry, f"$.state.proposals[{index}]", Kind.PROPOSAL)
+            self._add_entry(entry, f"$.state.proposals[{index}]", Kind.PROPOSAL)
         unknown = [member("$", key) for key in seed if key not in _KNOWN_KEYS]
         unknown += [member("$.learned", key) for key in learned if key not in LEARNING_KINDS]
         if unknown:
@@ -133,10 +124,9 @@ class _Seed:
         )
         return None
 
-    def _take(self, entry: Any, where: str, kind: Kind) -> None:
-        """Take in one entry, or refuse it."""
-        known_id = entry.get("id") if isinstance(entry, dict) else None
-        key = _key(shown_path(known_id.strip())) if isinstance(known_id, str) and known_id.strip() else None
+    def _add_entry(self, entry: Any, where: str, kind: Kind) -> None:
+        entry_id = entry.get("id") if isinstance(entry, dict) else None
+        key = _key(shown_path(entry_id.strip())) if isinstance(entry_id, str) and entry_id.strip() else None
         try:
             if kind is Kind.PROPOSAL:
                 item = self._proposal(read := _Proposal.read(entry, where))
@@ -144,48 +134,47 @@ class _Seed:
                 item = self._learning(read := _Learning.read(entry, where), kind)
             if item is None:
                 return
-            if read.id in self.taken:
+            if read.id in self.paths_by_id:
                 raise RefusedFileError(
-                    f"its id `{read.id[:60]}` is that of {self.taken[read.id]}",
+                    f"its id `{read.id[:60]}` is already used by {self.paths_by_id[read.id]}",
                     "give it an id of its own or delete it",
                     f"{where}.id",
                 )
         except RefusedFileError as error:
             self.refusals.append(error.refusal(Source.PAI_SEED, self.path, key))
             return
-        self.taken[read.id] = where
+        self.paths_by_id[read.id] = where
         self.items.append(item)
 
     def _learning(self, read: "_Learning", kind: Kind) -> SourceItem:
-        said = {"origin": read.source, "confirmed": read.confirmed, "extracted_at": read.extracted_at.isoformat()}
         return self._item(
             read,
             kind=kind,
             created_at=read.confirmed_at or read.extracted_at,
             confidence=1.0 if read.confirmed else _UNCONFIRMED_CONFIDENCE,
-            metadata=said,
+            metadata={"origin": read.source, "confirmed": read.confirmed, "extracted_at": read.extracted_at.isoformat()},
         )
 
     def _proposal(self, read: "_Proposal") -> SourceItem | None:
-        """Return a proposal, or None where it was accepted and its learning has been taken in."""
+        """Return a proposal's item, or None if it was accepted and its learning is among the items."""
         accepted = read.status == "accepted"
-        if accepted and self.taken.get(read.id, "").startswith("$.learned"):
+        if accepted and self.paths_by_id.get(read.id, "").startswith("$.learned"):
             return None
-        said = {
+        metadata = {
             "origin": read.source,
             "status": read.status,
             "proposed_kind": read.type,
             "extracted_at": read.extracted_at.isoformat(),
+            **({"method": read.method} if read.method else {}),
+            **({"decided_at": read.decided_at.isoformat()} if read.decided_at else {}),
         }
-        said |= {"method": read.method} if read.method else {}
-        said |= {"decided_at": read.decided_at.isoformat()} if read.decided_at else {}
         return self._item(
             read,
             kind=Kind(read.type) if accepted else Kind.PROPOSAL,
             created_at=(read.decided_at if accepted else None) or read.extracted_at,
             confidence=read.confidence,
             remember=accepted,
-            metadata=said,
+            metadata=metadata,
         )
 
     def _item(self, read: "_Entry", metadata: dict[str, Any], **fields: Any) -> SourceItem:

@@ -1,4 +1,4 @@
-"""The project of a directory, and the names that other files may use for it."""
+"""Projects: find a directory's project, and the names that memories may use for it."""
 
 import os
 import re
@@ -10,11 +10,10 @@ from memory_assets.sources.files import RefusedFileError, read_head
 
 _NOT_SLUG_CHARACTER = re.compile(r"[^a-zA-Z0-9]")
 _FOLDER_SLUG = re.compile(r"(?:-|[a-zA-Z]--).+")
-"""The slug of an absolute path."""
+"""Claude Code's slug of an absolute path."""
 _GIT_DIRECTORY = re.compile(r"gitdir: (?P<repository>.+)/\.git/worktrees/[^/\n]+\s*")
 _POINTER_BYTES = 4_096
-"""Of a file that points to another folder, so much is read."""
-_MOST_WORKTREES = 50
+_MAX_WORKTREES = 50
 _CONFIG_BYTES = 65_536
 _REMOTE = re.compile(r'^\[remote "(?P<name>[^"\n]+)"\]\s*\n(?:(?!\[).*\n)*?\s*url\s*=\s*(?P<url>\S+)', re.MULTILINE)
 _ADDRESS = re.compile(
@@ -24,43 +23,43 @@ _ADDRESS = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Project:
-    """A folder that somebody works in."""
+    """A repository, or a folder without version control, that somebody works in."""
 
     folder: str
-    """Its repository, the main one where it is a worktree; the directory itself where it is under no version control."""
+    """The repository (of a worktree the main one); the directory itself without version control."""
     names: tuple[str, ...]
-    """What memories of it may be marked with: the folder, its worktrees, the directory asked for, the slug of each, the folder's name
-    alone, and the remote."""
+    """Every name that its memories may be marked with: the folder, its worktrees, the directory asked for, the slug of each, the
+    folder's last part, and the remote."""
     remote: str = ""
-    """Host and path of its Git remote, such as `github.com/acme/atlas`: the same in every checkout. Empty without one."""
+    """Host and path of its Git remote, such as `github.com/acme/atlas`, the same in every checkout; empty without a remote."""
 
     @classmethod
     def of(cls, folder: str, places: Sequence[str] = (), remote: str = "") -> "Project":
-        """The project of a folder and of the other `places` where it is worked on."""
+        """Build a project from its folder and the other `places` where it is checked out."""
         found = dict.fromkeys((folder, *places))
         named = (folder.rpartition("/")[2], remote) if remote else (folder.rpartition("/")[2],)
         return cls(folder, tuple(dict.fromkeys((*found, *map(slug_of, found), *named))), remote)
 
 
 def slug_of(directory: str) -> str:
-    """Return the name under which Claude Code keeps a working directory.
+    """Return Claude Code's folder name for a working directory.
 
-    Every UTF-16 code unit that is no ASCII letter or digit becomes a dash, as `replace(/[^a-zA-Z0-9]/g, "-")`
-    does; different directories may share a slug.
+    Every UTF-16 code unit that is not an ASCII letter or digit becomes a dash, as in `replace(/[^a-zA-Z0-9]/g, "-")`. Different
+    directories may share a slug.
     """
     return _NOT_SLUG_CHARACTER.sub(lambda found: "--" if found[0] > "\uffff" else "-", directory)
 
 
 def may_be_called(project: str, name: str) -> bool:
-    """Whether `name` is the last part of the folder `project`; of a slug, which cannot be decoded, whether it may be."""
+    """Whether `name` is the last part of the path `project`, or may be the last part of the path behind the slug `project`."""
     is_slug = _FOLDER_SLUG.fullmatch(project) and "/" not in project
     return project.rstrip("/").rpartition("/")[2].casefold() == name.casefold() or (
         bool(is_slug) and project.casefold().endswith(slug_of(f"/{name}").casefold())
     )
 
 
-def project_at_hand() -> Project | None:
-    """The project of the working directory; None where that belongs to none, or is gone."""
+def current_project() -> Project | None:
+    """Return the project of the working directory; None if it belongs to no project or no longer exists."""
     try:
         return project_of(Path.cwd())
     except FileNotFoundError:
@@ -68,7 +67,7 @@ def project_at_hand() -> Project | None:
 
 
 def project_of(directory: Path) -> Project | None:
-    """The project that a directory belongs to; None for the home directory and those above it, where unrelated work begins."""
+    """Return the project of a directory; None for the home directory and its parents, where unrelated work starts."""
     directory = directory.resolve()
     home = Path.home().resolve()
     shared = {home, *home.parents}
@@ -78,32 +77,31 @@ def project_of(directory: Path) -> Project | None:
     checkout = next((folder for folder in above if os.path.lexists(folder / ".git")), directory)
     pointer = _GIT_DIRECTORY.fullmatch(_read(checkout / ".git", _POINTER_BYTES))
     folder = Path(pointer["repository"]) if pointer else checkout
-    places = [str(place) for place in (checkout, directory, *_worktrees(folder))]
-    return Project.of(str(folder), places, _remote(folder))
+    places = [str(place) for place in (checkout, directory, *_find_worktrees(folder))]
+    return Project.of(str(folder), places, _find_remote(folder))
 
 
 def is_home(project: str) -> bool:
-    """Whether memories of `project` were written in the home directory or above it, and so belong to no project."""
+    """Whether `project` names the home directory or one of its parents, so that its memories belong to no project."""
     home = Path.home()
     return project in {name for folder in (home, *home.parents) for name in (str(folder), slug_of(str(folder)))}
 
 
-def _worktrees(repository: Path) -> Iterator[Path]:
-    """The other folders in which a repository is checked out."""
-    for pointer in sorted((repository / ".git" / "worktrees").glob("*/gitdir"))[:_MOST_WORKTREES]:
+def _find_worktrees(repository: Path) -> Iterator[Path]:
+    for pointer in sorted((repository / ".git" / "worktrees").glob("*/gitdir"))[:_MAX_WORKTREES]:
         if text := _read(pointer, _POINTER_BYTES).strip():
             yield Path(text).parent
 
 
-def _remote(repository: Path) -> str:
-    """Host and path of the remote `origin`, else of the first; empty if there is none on another host."""
+def _find_remote(repository: Path) -> str:
+    """Return host and path of the remote `origin`, else of the first remote; empty without a remote on another host."""
     found = {each["name"]: each["url"] for each in _REMOTE.finditer(_read(repository / ".git" / "config", _CONFIG_BYTES))}
     address = _ADDRESS.fullmatch(found.get("origin", next(iter(found.values()), "")))
     return f"{address['host'].lower()}/{address['path']}" if address else ""
 
 
 def _read(path: Path, most: int) -> str:
-    """The beginning of one of Git's files; empty if it cannot be read."""
+    """Return the first `most` bytes of one of Git's files as text; empty if it cannot be read."""
     try:
         return read_head(path, None, most).decode("utf-8", "replace")
     except (OSError, RefusedFileError):

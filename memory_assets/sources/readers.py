@@ -1,4 +1,4 @@
-"""The sources that are files: where each lies, its reader, and the stamp by which a change is noticed without opening a file."""
+"""The file sources: the path and reader of each, and a stamp that shows a change without opening a file."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import astuple
@@ -20,7 +20,7 @@ _SCANS: dict[Source, Callable[..., Scan]] = {
 
 
 def source_paths(settings: "Settings") -> dict[Source, Path]:
-    """Where each source lies."""
+    """Return the configured path of each source."""
     return {
         Source.CLAUDE_SILO: settings.claude_projects_dir,
         Source.PAI_SEED: settings.pai_seed,
@@ -29,15 +29,15 @@ def source_paths(settings: "Settings") -> dict[Source, Path]:
 
 
 def scan_files(settings: "Settings", source: Source, known: Mapping[str, FileStamp] | None) -> Scan:
-    """Read the files of a source whose stamps are not the `known` ones; None opens no file and gives the stamps of all."""
+    """Read the files of a source whose stamps differ from the `known` ones; if None, open no file and return all stamps."""
     limit: dict[str, int] = {"max_bytes": settings.source_max_bytes} if settings.source_max_bytes else {}
     return _SCANS[source](source_paths(settings)[source], known, **limit)
 
 
 def stat_stamp(settings: "Settings", source: Source) -> str:
-    """A digest over path, size, modification time and inode of every file of a source; empty if there is none.
+    """Return a digest of path, size, modification time and inode of every file of a source; empty without files.
 
-    It changes as files are added, removed or written, and as folders become unreadable.
+    The digest changes when a file is added, removed or written and when a folder becomes unreadable.
     """
     scan = scan_files(settings, source, None)
     if not (scan.changed or scan.unreadable):

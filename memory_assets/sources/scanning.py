@@ -1,4 +1,4 @@
-"""One pass over a source: which files are new, which are as they were, and which are refused."""
+"""One scan of a source: which files changed, which did not, and which are refused."""
 
 import os
 from collections.abc import Callable, Iterable, Mapping
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from memory_assets.models import FileScan, FileStamp, Hook, Refusal, Scan, Source, SourceItem
 from memory_assets.sources.files import (
-    NOT_LOOKED_INTO,
+    UNREAD_SIZE,
     RefusedFileError,
     denied,
     digest_of,
@@ -22,7 +22,7 @@ from memory_assets.sources.files import (
 
 
 class Parsed(NamedTuple):
-    """What one file holds."""
+    """The parsed content of one file."""
 
     items: Iterable[SourceItem]
     refusals: Iterable[Refusal] = ()
@@ -30,15 +30,15 @@ class Parsed(NamedTuple):
     projects: Iterable[str] = ()
 
 
-_GONE = "it was there at an earlier run and is gone, or not mounted; what is remembered from it stays"
-_GONE_MEND = "put it back, or let its memories rest with `memory run --gone {}`"
+_GONE = "an earlier run read it, but now it is gone or not mounted; its memories are kept"
+_GONE_MEND = "put it back, or retire its memories with `memory run --gone {}`"
 
 
 @dataclass(slots=True)
 class ScanBuilder:
-    """Collects what a reader finds below `root`; `known` maps paths to their stamps of the last pass.
+    """Collector of a reader's results below `root`. `known` maps paths to their stamps of the last scan.
 
-    If `known` is None no file is opened: every file counts as changed, and only its stamp is noted.
+    If `known` is None, no file is opened: every file is recorded as changed, with its stamp alone.
     """
 
     source: Source
@@ -53,7 +53,7 @@ class ScanBuilder:
         self.root = self.root.absolute()
 
     def entries(self, folder: str) -> list[os.DirEntry[str]]:
-        """Return what a folder holds, by name; a folder that cannot be listed is recorded and gives nothing."""
+        """List a folder, sorted by name. A folder that cannot be listed is refused, and the list is empty."""
         try:
             with os.scandir(folder) as listing:
                 return sorted(listing, key=lambda entry: entry.name)
@@ -66,11 +66,11 @@ class ScanBuilder:
         return []
 
     def top_folders(self, absent: str) -> list[os.DirEntry[str]]:
-        """Return the folders directly below the root, and the links, by name.
+        """List the folders and links directly below the root, sorted by name.
 
-        A root that is gone, or holds nothing where files of it are known (as the folder of a file system that is not mounted), and
-        a folder of it that is gone, keep what is known from them and are refused. Without a root of which anything is known `absent`
-        is noted for a person.
+        A known folder that is missing is refused and its memories are kept. So is the whole root if it is missing, or if it is empty
+        although files below it are known, as when its file system is not mounted. If the root is missing and nothing is known of it,
+        add the note `absent`.
         """
         try:
             entries = self.entries(str(self.root))
@@ -85,34 +85,33 @@ class ScanBuilder:
             if path.startswith(below) and "/" in path[len(below) :]
         }
         if known and not entries:
-            self._gone(shown_path(str(self.root)))
+            self._refuse_missing(shown_path(str(self.root)))
         else:
             for folder in known.difference(shown_path(entry.path) for entry in folders):
-                self._gone(folder)
+                self._refuse_missing(folder)
         return folders
 
     def absent(self, note: str, path: str | None = None) -> None:
-        """Record that the source is not there: with a note if nothing is known of it, else all that is known stays."""
+        """Record that the source is missing: add `note` if nothing is known of it, else refuse it and keep what is known."""
         if self.known:
             self.unreadable.update(str(Path(known).parent) for known in self.known)
-            self._gone(shown_path(path or str(self.root)))
+            self._refuse_missing(shown_path(path or str(self.root)))
         else:
             self.notes.append(note)
 
-    def _gone(self, shown: str) -> None:
+    def _refuse_missing(self, shown: str) -> None:
         self.unreadable.add(shown)
-        self._add_refusal(
-            shown, FileStamp(NOT_LOOKED_INTO, 0, 0), RefusedFileError(_GONE, _GONE_MEND.format(quote(shown)), transient=True)
-        )
+        gone = RefusedFileError(_GONE, _GONE_MEND.format(quote(shown)), transient=True)
+        self._add_refusal(shown, FileStamp(UNREAD_SIZE, 0, 0), gone)
 
     def cannot_list(self, folder: str, error: OSError) -> None:
-        """Record that what lies in a folder is not known in this pass."""
+        """Refuse a folder that cannot be listed, once a scan."""
         if (shown := shown_path(folder)) not in self.unreadable:
             self.unreadable.add(shown)
             self.refuse(folder, denied(error))
 
     def is_inside(self, folder: str) -> bool:
-        """Whether a folder may be entered; one that is a link to nothing or out of the root is refused, and keeps what is known."""
+        """Whether a folder may be entered. A link that is broken or leaves the root is refused, and what is known below it is kept."""
         if not Path(folder).is_symlink() or stays_inside(folder, self.root):
             return True
         self.unreadable.add(shown_path(folder))
@@ -121,9 +120,9 @@ class ScanBuilder:
         return False
 
     def read(self, path: str, parse: Callable[[bytes], Parsed], max_bytes: int) -> None:
-        """Read and parse a file (absolute path) whose stamp is new; one that vanished since it was listed is left out.
+        """Read and parse the file at an absolute path if its stamp changed. Skip a file that vanished since it was listed.
 
-        `parse` gives the items and refusals of its content, or raises RefusedFileError for all of it.
+        `parse` returns the items and refusals in the content, or raises RefusedFileError to refuse the whole file.
         """
 
         def read_and_parse() -> tuple[Parsed, str]:
@@ -133,11 +132,11 @@ class ScanBuilder:
         self._visit(path, read_and_parse)
 
     def refuse(self, path: str, error: RefusedFileError) -> None:
-        """Record that a file or folder whose stamp is new is refused, without opening it."""
+        """Refuse a file or folder without opening it, if its stamp changed."""
         self._visit(path, error)
 
     def scan(self) -> Scan:
-        """Return what was collected, sorted by path."""
+        """Return the collected results, sorted by path."""
         return Scan(
             self.source,
             shown_path(str(self.root)),
@@ -147,9 +146,9 @@ class ScanBuilder:
             tuple(self.notes),
         )
 
-    def _visit(self, path: str, look: Callable[[], tuple[Parsed, str]] | RefusedFileError) -> None:
+    def _visit(self, path: str, read_or_refusal: Callable[[], tuple[Parsed, str]] | RefusedFileError) -> None:
         shown = shown_path(path)
-        stamp = FileStamp(NOT_LOOKED_INTO, 0, 0)
+        stamp = FileStamp(UNREAD_SIZE, 0, 0)
         try:
             stamp = stamp_of(path, self.root)
             if self.known is None:
@@ -159,11 +158,11 @@ class ScanBuilder:
             else:
                 if not path.isprintable() and (text_fault(path) or not set("\t\n\r").isdisjoint(path)):
                     raise RefusedFileError("its name holds control characters or bytes that are not UTF-8", "rename it")
-                if isinstance(look, RefusedFileError):
-                    raise look
-                (items, refusals, hooks, projects), digest = look()
-                held = tuple(items), tuple(refusals), tuple(hooks), tuple(projects)
-                self.changed.append(FileScan(shown, stamp, *held, digest))
+                if isinstance(read_or_refusal, RefusedFileError):
+                    raise read_or_refusal
+                (items, refusals, hooks, projects), digest = read_or_refusal()
+                found = tuple(items), tuple(refusals), tuple(hooks), tuple(projects)
+                self.changed.append(FileScan(shown, stamp, *found, digest))
         except FileNotFoundError:
             return
         except RefusedFileError as error:
@@ -173,7 +172,7 @@ class ScanBuilder:
 
     def _add_refusal(self, shown: str, stamp: FileStamp, error: RefusedFileError) -> None:
         if error.transient:
-            stamp = replace(stamp, size=NOT_LOOKED_INTO)
+            stamp = replace(stamp, size=UNREAD_SIZE)
             if self.known and self.known.get(shown) == stamp:
                 self.unchanged.append(shown)
                 return

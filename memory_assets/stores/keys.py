@@ -13,7 +13,7 @@ from hashlib import sha256
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic_core import from_json
 
-from memory_assets.errors import NotFoundError, StoreError, said
+from memory_assets.errors import NotFoundError, StoreError, safe_message
 from memory_assets.stores.state import TenantState
 
 _KEY = re.compile(r"mk_([0-9a-f]{12})_([A-Za-z0-9_-]{43})", re.ASCII)
@@ -96,7 +96,7 @@ class KeyStore:
             return None if held is None else Key.model_validate({**from_json(held), "id": number})
         except (OSError, ValueError, TypeError) as error:
             raise StoreError(
-                f"The key file {self._state.where(name)} cannot be read ({said(error)}); remove it and create a new key."
+                f"The key file {self._state.where(name)} cannot be read ({safe_message(error)}); remove it and create a new key."
             ) from error
 
     def _write(self, key: Key) -> None:

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import httpx
 
+from memory_assets.api.errors import describe_error
+from memory_assets.errors import StoreError
 from memory_assets.models import Memory
 from memory_assets.stores.rows import COLUMNS, content_hash, from_arrow
 from memory_assets_tests.api.service import Service, TenantClient
@@ -143,3 +145,11 @@ def test_an_embedder_that_is_away_stores_nothing_and_names_the_step(tmp_path: Pa
         assert client.http.get("/health").status_code == 503
         assert len(client.tenant.memories) == 0
         assert answer.headers["X-Request-ID"] in service.log_text()
+
+
+def test_a_client_is_told_what_mends_a_full_disk_but_not_where_it_is() -> None:
+    said = 'lance error: LanceError(IO): No space left on device (os error 28) at path "/srv/main/vectors"'
+    told = describe_error(StoreError(f"1 row(s) of 'memories' could not be written ({said}); nothing was written."))
+    assert "make room" in told
+    assert "/srv" not in told
+    assert describe_error(StoreError("/srv/main cannot be read.")).endswith("try again.")

@@ -35,7 +35,7 @@ def test_silos_are_checked_reviewed_applied_and_returned(service: Service) -> No
     assert owner.post("/learn/undo").status_code == 409
     missing = owner.post("/learn/review", {"accept": ["LP-999"]})
     assert missing.status_code == 404
-    assert missing.json()["error"] == "There is no proposal LP-999; look at those that there are (learn review)."
+    assert missing.json()["error"] == "There is no proposal LP-999; list the proposals (learn review)."
 
 
 def test_another_tenant_reaches_no_silo(client: TenantClient) -> None:

@@ -47,6 +47,14 @@ def test_the_sdks_client_stores_and_finds_with_the_tenants_key(client: TenantCli
     assert (newest["source"], newest["project"]) == ("mcp", "/srv/atlas")
 
 
+@pytest.mark.parametrize("encoding", ["utf-8", "latin-1"])
+def test_a_projects_folder_is_called_as_it_is_however_the_client_writes_headers(client: TenantClient, encoding: str) -> None:
+    call = {"name": "store", "arguments": {"content": f"Alice sails ({encoding})."}}
+    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}
+    client.http.post("/mcp", json=message, headers={b"X-Memory-Project": "/srv/Müller".encode(encoding)})
+    assert client.post("/recent").json()["memories"][0]["project"] == "/srv/Müller"
+
+
 def httpx2_client(headers: dict[str, str]) -> Any:
     """The SDK's kind of HTTP client."""
     from mcp.shared._httpx_utils import create_mcp_http_client

@@ -92,10 +92,10 @@ def test_never_more_tokens_than_allowed_and_none_wasted(context: Context, form: 
     room = most - fitted.tokens
     short = [ranked for ranked in context.nodes if not ranked.only_named and 0 < count_tokens(ranked.node.content) <= 40]
     if most >= SUMMARY_BELOW and fitted.framed:
-        untold = [ranked for ranked in short if ranked.node.id not in fitted.told]
-        assert all(count_tokens(pieces.piece(ranked, ranked.node.content)) + 40 > room for ranked in untold)
+        untold = [ranked for ranked in short if ranked.node.id not in fitted.texts]
+        assert all(count_tokens(pieces.render_node(ranked, ranked.node.content)) + 40 > room for ranked in untold)
     if most < SUMMARY_BELOW:
-        assert not fitted.told
+        assert not fitted.texts
 
 
 @settings(max_examples=examples(15))
@@ -137,7 +137,7 @@ def test_what_does_not_fit_is_named_before_it_is_left_out():
     )
     context = Context(Request(("ferry",), max_tokens=2_000), nodes, stems("ferry"), {}, "store", NOW, embedded=True)
     fitted = _fitted(context, Markdown)
-    untold = [node.node.id for node in nodes if node.node.id not in fitted.told]
+    untold = [node.node.id for node in nodes if node.node.id not in fitted.texts]
     assert 0 < len(fitted.named) < len(untold)
     assert fitted.named == untold[: len(fitted.named)]
 
@@ -181,11 +181,11 @@ def test_in_the_order_of_the_scores_short_texts_whole_then_names():
     )
     context = Context(Request(("ferry",), max_tokens=500), nodes, stems("ferry"), {}, "store", NOW, embedded=True)
     fitted = _fitted(context, Markdown)
-    assert list(fitted.told) == [str(n) for n in range(len(fitted.told))]
-    assert len(fitted.told) > 5
-    assert all(fitted.told[node.node.id] == node.node.content for node in nodes[: len(fitted.told)])
+    assert list(fitted.texts) == [str(n) for n in range(len(fitted.texts))]
+    assert len(fitted.texts) > 5
+    assert all(fitted.texts[node.node.id] == node.node.content for node in nodes[: len(fitted.texts)])
     below = _fitted(replace(context, request=Request(("ferry",), max_tokens=100)), Markdown)
-    assert not below.told
+    assert not below.texts
     assert below.named == [str(n) for n in range(len(below.named))]
 
 
@@ -197,11 +197,11 @@ def test_a_long_text_leaves_room_for_a_short_one_and_is_completed_when_there_is_
         for n, text in enumerate(texts)
     )
     context = Context(Request(("ferry",), max_tokens=500), nodes, stems("ferry"), {}, "store", NOW, embedded=True)
-    told = _fitted(context, Markdown).told
+    told = _fitted(context, Markdown).texts
     assert (told["1"], told["2"]) == (texts[1], texts[2])
     assert told["0"].startswith("The ferry leaves at nine.")
     assert told["0"] != long
-    assert _fitted(replace(context, request=Request(("ferry",), max_tokens=2_000)), Markdown).told["0"] == long
+    assert _fitted(replace(context, request=Request(("ferry",), max_tokens=2_000)), Markdown).texts["0"] == long
 
 
 def test_what_says_nothing_new_comes_after_what_does():
@@ -212,9 +212,9 @@ def test_what_says_nothing_new_comes_after_what_does():
     )
     context = Context(Request(("ferry",), max_tokens=500), nodes, stems("ferry"), {}, "store", NOW, embedded=True)
     form = Markdown(context)
-    filling = _Filling(form, count_tokens(form.whole({nodes[0].node.id: texts[0]}, [])) + 24)
+    filling = _Filling(form, count_tokens(form.render({nodes[0].node.id: texts[0]}, [])) + 24)
     filling.add_texts()
-    assert list(filling.told) == ["0", "2"]
+    assert list(filling.texts) == ["0", "2"]
 
 
 def test_what_is_linked_takes_no_room_that_a_text_found_has():
@@ -233,10 +233,10 @@ def test_what_is_linked_takes_no_room_that_a_text_found_has():
     linked = Ranked(Node("9", "", Category.MEMORY, "note", "It rains.", titled=False), Visit(1), 0.9, 0.5)
     context = Context(Request(("ferry",), max_tokens=500), (*found, linked), stems("ferry"), {}, "store", NOW, embedded=True)
     form = Markdown(context)
-    form.told = {ranked.node.id: ranked.node.content for ranked in found}
-    filling = _Filling(Markdown(context), count_tokens(form.whole(form.told, [])) + 2)
+    form.texts = {ranked.node.id: ranked.node.content for ranked in found}
+    filling = _Filling(Markdown(context), count_tokens(form.render(form.texts, [])) + 2)
     filling.add_texts()
-    assert list(filling.told) == ["0", "1", "2"]
+    assert list(filling.texts) == ["0", "1", "2"]
 
 
 def test_pictures_and_html_in_a_text_are_text():

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from memory_assets.context.assembly import recency, score
-from memory_assets.context.names import Candidate, meant
+from memory_assets.context.names import Candidate, choose_meant
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 
@@ -53,8 +53,8 @@ ADA, ADAM, BOB = Candidate("1", "Ada Lovelace", is_entity=True), Candidate("2", 
     ],
 )
 def test_a_topic_means_the_names_that_it_is_but_for_a_slip(topic: str, candidates: list[Candidate], ids: list[str]):
-    assert [each.id for each in meant(topic, candidates)] == ids
+    assert [each.id for each in choose_meant(topic, candidates)] == ids
 
 
 def test_a_topic_means_at_most_five():
-    assert len(meant("Project Heron", [Candidate(str(n), f"Project Heron {n}") for n in range(9)])) == 5
+    assert len(choose_meant("Project Heron", [Candidate(str(n), f"Project Heron {n}") for n in range(9)])) == 5

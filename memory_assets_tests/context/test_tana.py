@@ -160,5 +160,5 @@ def test_a_context_of_a_tenant_that_is_not_there_yet_asks_nobody_and_makes_no_fo
     tenant = Tenant(load_settings(data_dir=settings.data_dir / "new"))
     before = len(tana.requests)
     found = context(tenant, ["Project Heron"])
-    assert any("not asked before anything is remembered" in each for each in found.warnings)
+    assert any("not asked, because nothing is remembered yet" in each for each in found.warnings)
     assert (len(tana.requests), tenant.folder.exists()) == (before, False)

@@ -365,7 +365,7 @@ def test_others_may_write_the_catalog_while_the_network_reads(world: World, monk
         written.append(len(pairs))
         return np.zeros((len(pairs), 5), np.float32)
 
-    monkeypatch.setattr("memory_assets.language.changes.relations", relations)
+    monkeypatch.setattr("memory_assets.language.changes.relation_probabilities", relations)
     world.put(A, "The choir rehearses in the old school.")
     world.put(B, "The choir rehearses in the parish hall.", days=3)
     world.refresh()

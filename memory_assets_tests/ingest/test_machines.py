@@ -16,7 +16,7 @@ from memory_assets.models import MACHINE, Kind, Memory, NewMemory, Source
 from memory_assets.operations.answers import LocalTime
 from memory_assets.operations.changes import edit, forget, tag
 from memory_assets.operations.erase import allow_again, erase
-from memory_assets.operations.exchange import Imported, exported_lines, import_lines
+from memory_assets.operations.exchange import Imported, export_lines, import_lines
 from memory_assets.operations.show import show
 from memory_assets.operations.store import store
 from memory_assets.stores.catalog import Catalog
@@ -127,7 +127,7 @@ class Machine:
 
     def take_in(self, other: "Machine") -> Imported:
         be_on(self.monkeypatch, self.name)
-        lines = [line.encode() for text in exported_lines(other.tenant) for line in text.splitlines()]
+        lines = [line.encode() for text in export_lines(other.tenant) for line in text.splitlines()]
         return import_lines(self.tenant, other.name, lines, skip_invalid=False, on_fault=pytest.fail, on_progress=ignore)
 
     def memories(self) -> list[Memory]:

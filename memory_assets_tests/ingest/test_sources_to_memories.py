@@ -19,7 +19,7 @@ from memory_assets.language.pipeline import Analyzer, Findings
 from memory_assets.language.reading import Part
 from memory_assets.models import Source, State
 from memory_assets.operations.answers import LocalTime
-from memory_assets.operations.exchange import exported_lines, import_lines
+from memory_assets.operations.exchange import export_lines, import_lines
 from memory_assets.operations.show import init, recent
 from memory_assets.operations.status import status as tenant_status
 from memory_assets.sources import claude_silos, dating
@@ -218,7 +218,7 @@ def test_an_imported_memory_of_a_file_that_is_only_on_another_machine_stays(tena
     path = write_silo("owner", "Priya owns the billing export.")
     write_silo("deadline", "The portal is due in May.")
     ingest(tenant)
-    lines = [line.encode() for text in exported_lines(tenant) for line in text.splitlines()]
+    lines = [line.encode() for text in export_lines(tenant) for line in text.splitlines()]
     laptop = Tenant(tenant.settings.model_copy(update={"data_dir": tenant.settings.data_dir / "laptop"}))
     path.unlink()
     ingest(laptop)
@@ -232,7 +232,7 @@ def test_an_imported_memory_of_a_file_whose_namesake_was_deleted_here_stays(tena
     path = write_silo("owner", "Priya owns the billing export.")
     write_silo("deadline", "The portal is due in May.")
     ingest(tenant)
-    lines = [line.encode().replace(socket.gethostname().encode(), b"desktop") for line in exported_lines(tenant)]
+    lines = [line.encode().replace(socket.gethostname().encode(), b"desktop") for line in export_lines(tenant)]
     laptop = Tenant(tenant.settings.model_copy(update={"data_dir": tenant.settings.data_dir / "laptop"}))
     path.write_text(path.read_text().replace("Priya owns", "Tomasz owns"))
     ingest(laptop)

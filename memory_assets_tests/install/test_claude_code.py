@@ -50,7 +50,7 @@ def test_it_is_written_and_taken_out_and_all_else_stays(folder: Path) -> None:
         "commands/recall.md",
         "commands/learn.md",
     }
-    assert install().count("is so already") == 6
+    assert install().count("is up to date") == 6
     assert everything(folder) == written
     assert all(path.stat().st_mode & 0o077 == 0 for path in folder.rglob("*"))
     assert "Nothing was changed" in install("--remove", "--dry-run")
@@ -173,7 +173,7 @@ def test_a_status_line_of_the_users_stays_and_broken_settings_stop_everything(fo
         ended = CliRunner().invoke(cli, ["install", "claude-code", "--status-line"])
         assert settings.read_text() == text
         if "mine" in text:
-            assert "is so already" in ended.output
+            assert "is up to date" in ended.output
             install("--remove")
         else:
             assert "mend it" in str(ended.exception)

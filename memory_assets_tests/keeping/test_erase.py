@@ -32,7 +32,7 @@ from memory_assets.learn.noted import Noted, note, read_noted
 from memory_assets.models import NewMemory, RelationType, Source
 from memory_assets.operations.changes import edit, forget
 from memory_assets.operations.erase import allow_again, erase
-from memory_assets.operations.exchange import Imported, exported_lines, import_lines
+from memory_assets.operations.exchange import Imported, export_lines, import_lines
 from memory_assets.operations.relate import relate
 from memory_assets.operations.store import store
 from memory_assets.settings import load_settings
@@ -266,7 +266,7 @@ def test_an_erasure_travels_with_an_export_without_the_text(tenant: Tenant):
     there, third = Tenant(tenant.settings, "there"), Tenant(tenant.settings, "third")
 
     def exported(of: Tenant) -> list[bytes]:
-        return [line.encode() for text in exported_lines(of) for line in text.splitlines()]
+        return [line.encode() for text in export_lines(of) for line in text.splitlines()]
 
     def taken_in(by: Tenant, lines: list[bytes]) -> Imported:
         return import_lines(by, "x", lines, skip_invalid=False, on_fault=pytest.fail, on_progress=ignore)

@@ -15,7 +15,7 @@ from memory_assets.cli.main import cli
 from memory_assets.models import Kind, NewMemory, RelationType, Source, State
 from memory_assets.operations.changes import edit, forget, restore, supersede, tag
 from memory_assets.operations.conflicts import decide_both_hold
-from memory_assets.operations.exchange import exported_lines, import_lines
+from memory_assets.operations.exchange import export_lines, import_lines
 from memory_assets.operations.relate import relate
 from memory_assets.operations.store import store
 from memory_assets.operations.undo import undo
@@ -54,14 +54,14 @@ MEMORIES = st.fixed_dictionaries(
 
 def exported(tenant: Tenant) -> dict[int, dict[str, Any]]:
     """Lines by id, without when each row was written here."""
-    lines = [json.loads(line) for text in exported_lines(tenant) for line in text.splitlines()]
+    lines = [json.loads(line) for text in export_lines(tenant) for line in text.splitlines()]
     return {line.pop("id"): {name: value for name, value in line.items() if name != "updated_at"} for line in lines}
 
 
 def moved(tenant: Tenant) -> Tenant:
     """A new tenant that took in what this one wrote out."""
     other = Tenant(tenant.settings, f"other-{uuid4().hex[:8]}")
-    lines = [line.encode() for text in exported_lines(tenant) for line in text.splitlines()]
+    lines = [line.encode() for text in export_lines(tenant) for line in text.splitlines()]
     import_lines(other, "all.jsonl", lines, skip_invalid=False, on_fault=pytest.fail, on_progress=lambda _done, _total: None)
     return other
 
@@ -104,13 +104,13 @@ def test_history_states_relations_and_equal_times_come_back(tenant: Tenant):
     assert (history.state, history.superseded_by) == (State.SUPERSEDED, new)
     assert other.relations.scan().to_pylist() == tenant.relations.scan().to_pylist()
     version = other.relations.version
-    lines = [line.encode() for text in exported_lines(tenant) for line in text.splitlines()]
+    lines = [line.encode() for text in export_lines(tenant) for line in text.splitlines()]
     again = import_lines(other, "x", lines, skip_invalid=False, on_fault=pytest.fail, on_progress=lambda _done, _total: None)
     assert (again.added, again.updated, other.relations.version) == (0, 0, version)
 
 
 def lines_of(tenant: Tenant) -> list[str]:
-    return [line for text in exported_lines(tenant) for line in text.splitlines()]
+    return [line for text in export_lines(tenant) for line in text.splitlines()]
 
 
 def taken_in(tenant: Tenant, lines: list[str]) -> tuple[int, int, int]:

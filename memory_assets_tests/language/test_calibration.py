@@ -54,7 +54,7 @@ def test_one_day_and_project_make_nothing_alike(embedder: Embedder) -> None:
     ],
 )
 def test_only_measured_similarities_tell_what_is_foreign(embedder: str, kept: tuple[float, ...] | None, tells: bool) -> None:
-    assert scale_of(embedder, kept).tells_the_foreign is tells
+    assert scale_of(embedder, kept).separates_unrelated is tells
 
 
 @given(st.lists(st.floats(-0.99, 0.99), min_size=4, max_size=4, unique=True).map(sorted), st.floats(-1, 1))

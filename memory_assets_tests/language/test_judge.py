@@ -17,8 +17,8 @@ from memory_assets.language.judge import (
     Network,
     Relation,
     answer_logits,
-    relate,
-    relations,
+    classify_relations,
+    relation_probabilities,
     says_the_same,
 )
 
@@ -37,7 +37,7 @@ RECIPE = Path(__file__).parents[2] / "tools" / "bge_graph.py"
     ],
 )
 def test_another_fact_of_the_subject_is_related(one: str, other: str) -> None:
-    assert relate([(one, other)]) == [Relation.RELATED]
+    assert classify_relations([(one, other)]) == [Relation.RELATED]
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_another_fact_of_the_subject_is_related(one: str, other: str) -> None:
     ],
 )
 def test_another_value_and_a_denial_differ(old: str, new: str) -> None:
-    assert relate([(old, new)])[0] in (Relation.CHANGED, Relation.OPPOSITE)
+    assert classify_relations([(old, new)])[0] in (Relation.CHANGED, Relation.OPPOSITE)
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_another_value_and_a_denial_differ(old: str, new: str) -> None:
     ],
 )
 def test_other_words_for_it_are_the_same(one: str, other: str) -> None:
-    assert relate([(one, other), (other, one)]) == [Relation.SAME, Relation.SAME]
+    assert classify_relations([(one, other), (other, one)]) == [Relation.SAME, Relation.SAME]
 
 
 def test_a_pair_is_judged_the_same_alone_and_among_others() -> None:
@@ -75,19 +75,19 @@ def test_a_pair_is_judged_the_same_alone_and_among_others() -> None:
         ("Tea is in the left cupboard.", "Every spring the garage services the car."),
         ("A text " * 200, "Another one"),
     ] * 9
-    together = relations(pairs)
-    assert np.array_equal(together[:1], relations(pairs[:1]))
+    together = relation_probabilities(pairs)
+    assert np.array_equal(together[:1], relation_probabilities(pairs[:1]))
     assert together.sum(axis=1) == pytest.approx(np.ones(len(pairs)))
 
 
 @pytest.mark.parametrize("text", ["", " ", "…", "?", "日本語の文です。", "42", "don't", "🙂", "no " * 900, "9" * 5_000, "\x00"])
 def test_no_text_fails(text: str) -> None:
-    found = relations([(text, "We leave at 10:00."), ("The " * 200, text), (text, text)])
+    found = relation_probabilities([(text, "We leave at 10:00."), ("The " * 200, text), (text, text)])
     assert np.isfinite(found).all()
 
 
 def test_nothing_is_judged_of_nothing() -> None:
-    assert relations([]).shape == (0, len(Relation))
+    assert relation_probabilities([]).shape == (0, len(Relation))
 
 
 @pytest.mark.parametrize(("network", "outputs"), [(STATEMENTS, len(Relation)), (ANSWERS, 1)])
@@ -120,7 +120,7 @@ def test_what_answers_is_likelier_than_what_is_near(question: str, answer: str, 
 
 
 def test_the_same_is_not_said_of_two_values(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(judge, "relate", lambda pairs: [Relation.SAME] * len(pairs))
+    monkeypatch.setattr(judge, "classify_relations", lambda pairs: [Relation.SAME] * len(pairs))
     assert says_the_same([("Tea is in the left cupboard.", "tea is in the LEFT cupboard")]) == [True]
     assert not any(
         says_the_same([("The rent is 840 euros.", "The rent is 910 euros."), ("We meet at nine.", "We meet at 10:00.")])

@@ -14,7 +14,7 @@ TEXTS = [f"Priya moved the export of Zorblax in week {number}. Ask Tomasz who bl
 PARENT = """
 from memory_assets.language import workers
 from memory_assets.language.pipeline import open_analyzer
-workers._WORTH_WORKERS = workers._AT_ONCE = 1
+workers._WORTH_WORKERS = workers._CHUNK_LENGTH = 1
 for _ in workers.outcomes_of_many(open_analyzer(), ["Priya moved the export."] * 50_000):
     print("working", flush=True)
 """
@@ -32,7 +32,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> "list[subprocess.Popen[bytes]]":
 
     monkeypatch.setattr(workers, "_start", noted)
     monkeypatch.setattr(workers, "_WORTH_WORKERS", 1)
-    monkeypatch.setattr(workers, "_AT_ONCE", 200)
+    monkeypatch.setattr(workers, "_CHUNK_LENGTH", 200)
     monkeypatch.setattr(workers.os, "cpu_count", lambda: 2)
     return children
 

@@ -21,7 +21,7 @@ import pytest
 from memory_assets.errors import ConflictError
 from memory_assets.ingest.scans import read_items, refresh_source, refusals
 from memory_assets.language.embedders import open_embedder
-from memory_assets.learn.apply import alone
+from memory_assets.learn.apply import lock_curation
 from memory_assets.learn.curation import Curation
 from memory_assets.learn.journal import Status
 from memory_assets.learn.memory_files import read_silos
@@ -132,7 +132,7 @@ def test_what_a_person_corrected_in_a_home_stands_before_an_older_silo_file(deci
     open_curation().check()
     outcome = open_curation().apply()
     assert "Ada is captain since June." in role.read_text()
-    assert [each.content.rpartition("\n")[2] for each in outcome.planned.outdone] == ["Ada is mate."]
+    assert [each.content.rpartition("\n")[2] for each in outcome.planned.superseded] == ["Ada is mate."]
     assert not silo.exists()
     june = datetime(2026, 6, 1, tzinfo=UTC).timestamp()
     os.utime(role, (june, june))
@@ -172,10 +172,10 @@ def test_apply_moves_what_was_decided_and_undo_brings_it_back_byte_for_byte(deci
     assert port["type"] == "project"
     assert loaded.of(Kind.USER)[0].item.body == "Ada is captain since May."
     assert outcome.history == 1
-    assert [each.title for each in outcome.planned.outdone] == ["role"]
+    assert [each.title for each in outcome.planned.superseded] == ["role"]
     assert outcome.planned.plan.told == (
         "REFERENCE: 2 entries named 'graf' say the same and become one.",
-        "USER: of 2 entries named 'role' the newest stands, 1 kept as history.",
+        "USER: of 2 entries named 'role' the newest wins, 1 kept as history.",
     )
     assert {(each.path.name, each.reason) for each in outcome.planned.waiting} == {("tabs.md", "its proposal was rejected")}
     again = open_curation().apply()
@@ -269,7 +269,7 @@ def test_a_real_kill_loses_nothing_and_the_next_apply_finishes(
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout
         assert process.stdout.readline() == "deleted\n"
-        with pytest.raises(ConflictError, match="Another check, review, apply or undo is at work"):
+        with pytest.raises(ConflictError, match="Another check, review, apply or undo is running"):
             open_curation().apply()
         process.send_signal(signal.SIGKILL)
     seen = visible_texts(decided)
@@ -372,9 +372,9 @@ def test_nothing_is_touched_over_links_or_outside_of_silos(
 def test_two_at_once_one_refuses(decided: Path, open_curation: OpenCuration) -> None:
     curation = open_curation()
     before = tree(decided)
-    with alone(curation.folder, curation.projects_dir), ThreadPoolExecutor() as others:
+    with lock_curation(curation.folder, curation.projects_dir), ThreadPoolExecutor() as others:
         for step in (open_curation().apply, open_curation().undo, open_curation().check):
-            with pytest.raises(ConflictError, match="Another check, review, apply or undo is at work"):
+            with pytest.raises(ConflictError, match="Another check, review, apply or undo is running"):
                 others.submit(step).result()
     assert tree(decided) == before
 
@@ -388,7 +388,7 @@ def test_a_canonical_file_that_was_edited_since_is_kept_by_undo(decided: Path, o
 
     _, left = open_curation().undo()
 
-    assert left == (f"{canonical} changed since and stays as it is.",)
+    assert left == (f"{canonical} changed since and was left alone.",)
     assert "Since June 9000." in canonical.read_text()
     assert index.read_text() == "- [Tea](tea.md)\n- [Role](role2.md)\n- [Mornings](mornings.md)\n"
 
@@ -437,7 +437,7 @@ def test_copies_that_hold_a_secret_are_found_and_removed_and_undo_says_so(decide
 
     places = [leak.place for leak in scan(tenant).leaks]
     assert len(places) == 1
-    assert places[0].startswith("The copies of what was curated")
+    assert places[0].startswith("The copies of curated memories")
     assert not [path for path in tenant.folder.rglob("*.json") if key in path.read_text()]
     mend(tenant)
     assert not scan(tenant).leaks

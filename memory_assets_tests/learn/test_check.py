@@ -20,7 +20,7 @@ from memory_assets.errors import InvalidInputError
 from memory_assets.learn import curation as curation_module
 from memory_assets.learn.curation import Curation
 from memory_assets.learn.journal import Proposal, Severity, Status
-from memory_assets.learn.memory_files import file_name, hooks_of, render, without
+from memory_assets.learn.memory_files import file_name, parse_hooks, remove_pointers, render
 from memory_assets.learn.reports import read_review, render_review
 from memory_assets.models import Kind
 from memory_assets.sources.frontmatter import parse
@@ -67,9 +67,9 @@ def test_an_index_loses_just_its_lines(lines: list[tuple[str, str]], mark: bool,
     data = head + "".join(line + end for line, end in lines).encode()
     pointing = re.compile(r"- \[A\].*|\* \*\*\[A\].*|  - \[A\].*|a\.md")
     kept = "".join(line + end for line, end in lines if not pointing.fullmatch(line))
-    assert without(data, {"a.md"}) == head + kept.encode()
-    assert without(data, {"none.md"}) == data
-    assert without(data, set(hooks_of(data))).count(b"](") == 0
+    assert remove_pointers(data, {"a.md"}) == head + kept.encode()
+    assert remove_pointers(data, {"none.md"}) == data
+    assert remove_pointers(data, set(parse_hooks(data))).count(b"](") == 0
 
 
 def test_names_of_files_are_short_and_never_another_memorys() -> None:
@@ -327,7 +327,7 @@ def test_the_commands_from_check_to_undo(sample_home: Path) -> None:
     planned = json.loads(memory("apply", "--dry-run", "--json"))
     assert tree(sample_home / ".claude") == before
     assert len(planned["taken"]) == 31
-    assert "of 3 entries named 'user-role' the newest stands, 2 kept as history" in memory("apply")
+    assert "of 3 entries named 'user-role' the newest wins, 2 kept as history" in memory("apply")
     assert not (sample_home / ".claude/projects/-home-mira-lab/memory/feedback_terraform_plan_first.md").exists()
     assert "31 files back" in memory("undo")
     assert tree(sample_home / ".claude") == before
@@ -359,7 +359,7 @@ def test_a_decision_is_answered_in_a_few_lines_and_an_apply_by_silo(
         "4 canonical files would be written, 5 silo files would be deleted.",
         f"Canonical files go to {homes}.",
         f"  {ATLAS}: 3 would be deleted, 2 not taken",
-        "    1 × not taken: its proposal is PENDING; `memory learn review` decides",
+        "    1 × not taken: its proposal is PENDING; decide with `memory learn review`",
         "    1 × not taken: its proposal was rejected",
     ]
     assert str(atlas) not in said

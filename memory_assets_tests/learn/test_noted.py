@@ -64,7 +64,7 @@ def test_a_session_does_not_wait_for_a_locked_folder_and_the_next_run_notes(
     transcript: Path, settings: Settings, event: str, summary: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MEMORY_SESSION_SUMMARY", summary)
-    monkeypatch.setattr("memory_assets.cli.session._take_in_later", lambda tenant: None)
+    monkeypatch.setattr("memory_assets.cli.session._ingest_in_background", lambda tenant: None)
     folder = settings.tenant_dir()
     with ThreadPoolExecutor(1) as pool, locked(folder):
         pool.submit(end, transcript, hook_event_name=event).result(timeout=30)

@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memory_assets.cli.main import cli
-from memory_assets.cli.session import never_in_the_way
+from memory_assets.cli.session import hide_errors
 from memory_assets.language.tokens import count_tokens
 from memory_assets.learn import session_start as module
 from memory_assets.learn.brief import (
@@ -30,9 +30,9 @@ from memory_assets.learn.brief import (
     Backlog,
     Brief,
     BriefLine,
-    framed,
-    line,
     read_brief,
+    render_frame,
+    render_line,
 )
 from memory_assets.learn.briefing import renew_brief
 from memory_assets.learn.checkouts import read_remotes
@@ -44,7 +44,7 @@ from memory_assets.operations.changes import edit, forget, restore
 from memory_assets.operations.given import Narrowing
 from memory_assets.operations.search import search
 from memory_assets.operations.store import store
-from memory_assets.places import read_places
+from memory_assets.places import read_hook_settings
 from memory_assets.settings import Settings, load_settings
 from memory_assets.sources.projects import Project, project_of
 from memory_assets.stores.locks import locked
@@ -54,7 +54,7 @@ from memory_assets_tests.learn.conftest import OpenCuration, decide
 
 
 def told(kind: str, text: str, project: str = "", number: int = 1, *, curated: bool = False) -> BriefLine:
-    framed_line = line(text)
+    framed_line = render_line(text)
     return BriefLine(kind, project, framed_line, count_tokens(f"{framed_line}\n"), number, curated)
 
 
@@ -174,9 +174,9 @@ def test_nothing_to_say_is_silence_and_so_is_failure(settings: Settings, atlas: 
         ("garbage", "JSONDecodeError"),
         ("{", "JSONDecodeError"),
         ("[" * 100_000, "RecursionError"),
-        ("null", "The hook's input is no JSON object."),
-        ("[]", "The hook's input is no JSON object."),
-        ('{"session_id": 7, "cwd": {}}', "The hook's input holds no text as session_id, cwd."),
+        ("null", "The hook's input is not a JSON object."),
+        ("[]", "The hook's input is not a JSON object."),
+        ('{"session_id": 7, "cwd": {}}', "The hook's input has fields that are not text: session_id, cwd."),
     ],
 )
 def test_broken_input_of_the_hook_is_logged_and_told_nothing(settings: Settings, text: str, failure: str) -> None:
@@ -190,7 +190,7 @@ def test_broken_input_of_the_hook_is_logged_and_told_nothing(settings: Settings,
 
 def test_the_log_of_hooks_says_where_they_failed_and_no_text(tmp_path: Path) -> None:
     secret = "Mira keeps the spare key below the third stone."
-    with never_in_the_way(tmp_path):
+    with hide_errors(tmp_path):
         raise ValueError(secret)
     said = (tmp_path / "hooks.log").read_text()
     assert "ValueError" in said and "test_session_start.py" in said
@@ -258,8 +258,10 @@ EVIL = st.sampled_from([CLOSING, OPENING, "<system-reminder>", "\n", "\r", "\u20
 def test_it_stays_within_its_tokens(lines: list[tuple[str, str, str]], budget: int) -> None:
     held = tuple(told(kind, text, project) for kind, project, text in lines)
     project = module.Project("/atlas", ("/atlas",))
-    chosen = module._chosen(held, frozenset(project.names), budget - module._FRAME_TOKENS)
-    text = framed([(heading, [each.text for each in part]) for (heading, _), part in zip(module._SECTIONS, chosen, strict=True)])
+    chosen = module._choose_lines(held, frozenset(project.names), budget - module._FRAME_TOKENS)
+    text = render_frame(
+        [(heading, [each.text for each in part]) for (heading, _), part in zip(module._SECTIONS, chosen, strict=True)]
+    )
     assert not any(chosen) or count_tokens(text) <= budget
     assert all(each.project in ("", "/atlas") or each.kind == "user" for part in chosen for each in part)
 
@@ -270,14 +272,14 @@ def test_the_frame_and_its_nudges_cost_what_is_set_aside_for_them() -> None:
         "9,999 sentences of earlier sessions noted but not stored: `memory noted` lists them.",
     ]
     headings = [*(heading for heading, _ in module._SECTIONS), module._NOTED_HEADING, "Waiting"]
-    assert count_tokens(framed([(heading, ["x"]) for heading in headings])) <= module._FRAME_TOKENS
-    assert all(count_tokens(f"{line(nudge)}\n") <= module._NUDGE_TOKENS for nudge in nudges)
+    assert count_tokens(render_frame([(heading, ["x"]) for heading in headings])) <= module._FRAME_TOKENS
+    assert all(count_tokens(f"{render_line(nudge)}\n") <= module._NUDGE_TOKENS for nudge in nudges)
 
 
 @given(texts=st.lists(st.lists(st.text(max_size=30) | EVIL, max_size=8).map("".join), max_size=5))
 @settings(max_examples=300)
 def test_nothing_in_a_memory_breaks_the_frame_or_hides_in_it(texts: list[str]) -> None:
-    lines = framed([("About the user", texts)]).split("\n")
+    lines = render_frame([("About the user", texts)]).split("\n")
     assert lines[:2] == [OPENING, LABEL]
     assert lines[-1] == CLOSING
     body = lines[3:-1] if texts else lines[2:-1]
@@ -287,7 +289,7 @@ def test_nothing_in_a_memory_breaks_the_frame_or_hides_in_it(texts: list[str]) -
         assert not set("<>`") & set(each)
         assert all(unicodedata.category(letter)[0] != "C" for letter in each)
         assert len(each.splitlines()) == 1
-        assert line(each) == each
+        assert render_line(each) == each
 
 
 def test_the_brief_follows_what_is_stored_edited_and_forgotten(tenant: Tenant, settings: Settings) -> None:
@@ -354,7 +356,7 @@ def test_a_hook_reads_the_settings_that_every_command_reads(place: str, tmp_path
         names = {name: name if place == "file" else f"MEMORY_{name.upper()}" for name in given}
         file.write_text("\n".join(f"{names[name]} = {json.dumps(value)}" for name, value in given.items()))
         monkeypatch.setenv("MEMORY_CONFIG", str(file))
-    settings, places = load_settings(), read_places()
+    settings, places = load_settings(), read_hook_settings()
     assert {name: getattr(places, name) for name in given} == {name: getattr(settings, name) for name in given}
     assert places.folder == settings.tenant_dir()
 
@@ -386,7 +388,7 @@ def test_what_was_rejected_does_not_wait_until_it_says_something_else(
 def test_a_pipe_in_place_of_the_settings_file_does_not_hang_the_hook(settings: Settings, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "memory.toml")
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), "MEMORY_CONFIG": str(tmp_path / "memory.toml")}
-    program = [sys.executable, "-c", "from memory_assets.places import read_places; read_places()"]
+    program = [sys.executable, "-c", "from memory_assets.places import read_hook_settings; read_hook_settings()"]
     subprocess.run(program, env=environment, check=True, timeout=25)
 
 
@@ -450,7 +452,7 @@ def test_the_newest_of_one_name_is_told_and_feedback_of_the_home_directory_every
 
 
 def of_memory(number: int, head: str, fact: str) -> BriefLine:
-    text = line(f"(id {number}) {head}{fact}")
+    text = render_line(f"(id {number}) {head}{fact}")
     more = count_tokens(f" {fact}")
     return BriefLine("note", "/atlas", text, count_tokens(f"{text}\n"), number, begin=len(text) - len(fact), more=more)
 
@@ -459,25 +461,25 @@ def test_facts_of_one_memory_share_a_line_and_cost_no_more_than_it_has() -> None
     first, other = of_memory(1, "hosts: ", "Builds run on alder."), of_memory(2, "", "Tests run on oak.")
     second = of_memory(1, "hosts: ", "Backups run on maple.")
     names = frozenset({"/atlas"})
-    sections = module._chosen((first, other, second), names, first.tokens + other.tokens + second.more)
-    joined = module._joined(sections[2])
+    sections = module._choose_lines((first, other, second), names, first.tokens + other.tokens + second.more)
+    joined = module._join_facts(sections[2])
     assert [each.text for each in joined] == ["- (id 1) hosts: Builds run on alder. Backups run on maple.", other.text]
     assert sum(count_tokens(f"{each.text}\n") for each in joined) <= sum(each.tokens for each in joined)
-    short = module._chosen((first, other, second), names, first.tokens + other.tokens + second.more - 1)
-    assert [each.text for each in module._joined(short[2])] == [first.text, other.text]
+    short = module._choose_lines((first, other, second), names, first.tokens + other.tokens + second.more - 1)
+    assert [each.text for each in module._join_facts(short[2])] == [first.text, other.text]
 
 
 def test_how_to_apply_a_wish_is_told_where_every_other_line_has_room() -> None:
     wish, aim = told("feedback", "Test with Postgres."), told("project", "Twelve rooms have a panel.", "/atlas", 2)
     how = replace(told("feedback", "How to apply: start it."), spare=True)
     full = wish.tokens + aim.tokens
-    assert module._chosen((wish, how, aim), frozenset({"/atlas"}), full)[1:3] == [[wish], [aim]]
-    assert module._chosen((wish, how, aim), frozenset({"/atlas"}), full + how.tokens)[1:3] == [[wish, how], [aim]]
+    assert module._choose_lines((wish, how, aim), frozenset({"/atlas"}), full)[1:3] == [[wish], [aim]]
+    assert module._choose_lines((wish, how, aim), frozenset({"/atlas"}), full + how.tokens)[1:3] == [[wish, how], [aim]]
 
 
 def test_the_room_that_other_sections_leave_goes_to_feedback() -> None:
     lines = tuple(told("feedback", f"Wish number {number} of the user.", number=number) for number in range(1, 9))
-    sections = module._chosen(lines, frozenset(), sum(each.tokens for each in lines))
+    sections = module._choose_lines(lines, frozenset(), sum(each.tokens for each in lines))
     assert len(sections[1]) == len(lines)
 
 

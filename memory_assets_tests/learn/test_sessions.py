@@ -16,7 +16,7 @@ from memory_assets.learn.session_start import Hook, session_start
 from memory_assets.models import Kind
 from memory_assets.operations.changes import forget
 from memory_assets.operations.take_in import take_in
-from memory_assets.places import read_places
+from memory_assets.places import read_hook_settings
 from memory_assets.settings import load_settings
 from memory_assets.tenants import Tenant
 from memory_assets_tests.chat_model import StandIn
@@ -101,7 +101,7 @@ def test_a_session_becomes_a_memory_that_the_next_one_is_told(tenant: Tenant, pr
     ]
     assert KEY not in memory.content
     assert not has_queued(tenant.folder)
-    assert "the tests pass" in session_start(read_places(), Hook(session="s2", directory=str(project)))
+    assert "the tests pass" in session_start(read_hook_settings(), Hook(session="s2", directory=str(project)))
 
 
 def test_a_session_that_goes_on_updates_its_memory_and_each_project_is_told_its_newest(tenant: Tenant, project: Path) -> None:
@@ -129,6 +129,13 @@ def test_a_session_without_news_or_without_a_transcript_leaves_nothing(tenant: T
     (tenant.folder / "ended" / "odd.json").write_text("[]")
     take_in(tenant)
     assert len(tenant.memories) == 0
+    assert not has_queued(tenant.folder)
+
+
+def test_a_time_beside_the_calendar_holds_up_no_run(tenant: Tenant, project: Path) -> None:
+    odd = {"type": "system", "timestamp": "0001-01-01T00:00:00+14:00"}
+    end(tenant, project, [*work(project), odd])
+    assert len(tenant.memories) == 1
     assert not has_queued(tenant.folder)
 
 
@@ -211,7 +218,7 @@ Shall I go on?"""
         "Left open: Old files in the archive folder.",
     ]
     assert told_of(tenant)[1:4] == wanted
-    assert " ".join(wanted) in session_start(read_places(), Hook(session="s2", directory=str(project)))
+    assert " ".join(wanted) in session_start(read_hook_settings(), Hook(session="s2", directory=str(project)))
 
 
 def test_it_is_told_in_german_too(tenant: Tenant, project: Path) -> None:

@@ -174,7 +174,7 @@ def test_a_hung_embedder_holds_up_no_call_that_does_not_ask_it(tenant: Tenant, m
         ).encode()
         for name, number, given in calls
     ]
-    stdio._Line(Server(Session(tenant, None)), Sink(), lambda: None).run(lines)
+    stdio._Connection(Server(Session(tenant, None)), Sink(), lambda: None).run(lines)
     assert order[0] == "recent"
     assert len(order) == 6
 

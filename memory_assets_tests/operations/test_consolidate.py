@@ -16,7 +16,7 @@ from memory_assets.graph.clusters import Cluster
 from memory_assets.ingest.direct import store_memories
 from memory_assets.models import NewMemory, Source, State
 from memory_assets.operations.answers import LocalTime
-from memory_assets.operations.consolidate import Clustered, clean, decay
+from memory_assets.operations.consolidate import Clustered, decay, forget
 from memory_assets.operations.exchange import export
 from memory_assets.settings import load_settings
 from memory_assets.stores.filters import Filters
@@ -42,7 +42,7 @@ def aged(monkeypatch: pytest.MonkeyPatch) -> Tenant:
 
 
 def test_a_cleaning_says_what_would_go_asks_where_that_is_much_and_archives_it(aged: Tenant) -> None:
-    looked = clean(aged, dry_run=True)
+    looked = forget(aged, dry_run=True)
     assert (looked.active, looked.scored, looked.held_back) == (3, 3, True)
     assert {each.name for each in looked.archived} == {"Redis was slow on a Tuesday.", "The lamp in the corner flickered."}
     assert "2 would be archived" in looked.text(LOCAL)
@@ -50,7 +50,7 @@ def test_a_cleaning_says_what_would_go_asks_where_that_is_much_and_archives_it(a
     refused = CliRunner().invoke(cli, ["consolidate", "forget", "--json"])
     assert (refused.exit_code, json.loads(refused.output)["held_back"]) == (1, True)
     assert aged.memories.count(Filters()) == 3
-    done = clean(aged, however_many=True)
+    done = forget(aged, however_many=True)
     assert (done.held_back, len(done.archived), done.deleted, done.file) == (False, 2, (), None)
     assert f"`forget {done.archived[0].id} --restore` brings one back" in done.text(LOCAL)
     states = {memory.id: memory.state for memory in aged.memories.get([each.id for each in done.archived])}

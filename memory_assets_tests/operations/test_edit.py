@@ -33,7 +33,7 @@ def test_an_edit_without_a_change_says_so_and_makes_no_version(tenant: Tenant, n
         before = memory(tenant, note)
         same = edit(tenant, note, content, source=Source.CLI)
         assert (same.id, same.replaces) == (note, None), content
-        assert same.said.startswith(f"Nothing changed: {note} "), content
+        assert same.summary.startswith(f"Nothing changed: {note} "), content
         assert memory(tenant, note) == before, content
         assert len(tenant.memories) == 1, content
 

@@ -37,14 +37,14 @@ def run_once(on_message: Callable[[str, str], None] = lambda *_: None) -> Ran:
 
 def look() -> dict[str, str]:
     """The world as it is now."""
-    world = stamps.World.look(Tenant(load_settings()))
+    world = stamps.RunFingerprint.take(Tenant(load_settings()))
     assert world
     return asdict(world)
 
 
 def read_note() -> dict[str, str] | None:
     """The world that the last run left behind, if it was sure that nothing is left to do."""
-    note = Tenant(load_settings()).folder / stamps.NOTE
+    note = Tenant(load_settings()).folder / stamps.FINGERPRINT_FILE
     return json.loads(note.read_bytes())["world"] if note.exists() else None
 
 
@@ -73,7 +73,7 @@ assert not heavy, heavy
     assert done.returncode == 0, done.stderr
     assert run_once(stop).unchanged_since
     for note in ("", "[]", '{"world": {}}', '{"world": {"given": ""}, "ended_at": 5}'):
-        (tenant.folder / stamps.NOTE).write_text(note)
+        (tenant.folder / stamps.FINGERPRINT_FILE).write_text(note)
         with pytest.raises(StartedError):
             run_once(stop)
     run_once()
@@ -166,9 +166,9 @@ def test_no_change_is_hidden(write_silo: WriteSilo, tenant: Tenant, monkeypatch:
     }
     assert read_note() == look()
     for what, change in changes.items():
-        world = stamps.World.look(Tenant(load_settings()))
+        world = stamps.RunFingerprint.take(Tenant(load_settings()))
         change()
-        assert stamps.World.look(Tenant(load_settings())) != world, what
+        assert stamps.RunFingerprint.take(Tenant(load_settings())) != world, what
 
 
 def test_what_others_write_during_a_run_is_noticed_and_taken_in_by_the_next(write_silo: WriteSilo, tenant: Tenant) -> None:

@@ -56,7 +56,7 @@ def test_an_author_is_named_within_a_sentence_without_spaces(tenant: Tenant, rem
     others = [remember("会議は十時から", author="鈴木一郎"), remember("会議は九時から", author="佐藤花子")]
     hits = search(tenant, "佐藤さんの会議は?")
     assert hits[0].memory == others[1]
-    assert "by the one the question names" in next(part.reason for part in hits[0].components if part.name == "relation")
+    assert "written by someone the question names" in next(part.reason for part in hits[0].components if part.name == "relation")
 
 
 def test_pieces_are_pairs_and_single_chinese_characters_and_words_of_other_scripts() -> None:

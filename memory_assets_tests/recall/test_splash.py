@@ -12,7 +12,7 @@ from memory_assets.ingest.direct import Stored
 from memory_assets.language import judge
 from memory_assets.language.judge import Relation
 from memory_assets.models import Kind, Memory, Source
-from memory_assets.operations.store import _with_splash as with_splash
+from memory_assets.operations.store import _answer_with_neighbours as with_splash
 from memory_assets.recall import similar
 from memory_assets.recall.similar import Neighbour, judge_neighbours
 from memory_assets.stores.resident.memories import Allowance
@@ -59,12 +59,12 @@ def test_what_is_near_is_found_behind_thousands_of_equal_texts(tenant: Tenant, c
 def test_neighbours_are_compared_with_each_other_until_three_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[str, str]] = []
 
-    def relate(pairs: Sequence[tuple[str, str]]) -> list[Relation]:
+    def classify_relations(pairs: Sequence[tuple[str, str]]) -> list[Relation]:
         asked.extend(pairs)
         return [Relation.RELATED] * len(pairs)
 
-    monkeypatch.setattr(judge, "relate", relate)
-    monkeypatch.setattr(similar, "relate", relate)
+    monkeypatch.setattr(judge, "classify_relations", classify_relations)
+    monkeypatch.setattr(similar, "classify_relations", classify_relations)
     now = datetime.now(UTC)
     new = Memory(1, "Ana owns the boat.", Kind.NOTE, Source.CLI, "", now, now, content_hash="new")
     texts = ["Ana paints the boat.", "Ana sells the boat.", "Ana rows the boat.", "Ana moors the boat."]

@@ -21,7 +21,7 @@ from memory_assets.graph.edges import refresh_graph
 from memory_assets.graph.known_names import refresh_known_names
 from memory_assets.graph.relevance import decay_cycle
 from memory_assets.ingest import direct
-from memory_assets.ingest.stamps import World, table_stamps
+from memory_assets.ingest.stamps import RunFingerprint, table_stamps
 from memory_assets.invariants import INVARIANTS
 from memory_assets.keeping.copying import take_backup
 from memory_assets.keeping.repository import Repository
@@ -210,7 +210,7 @@ def test_one_history_has_the_same_answers_everywhere_and_every_invariant_holds(
     for step in (run_steps, lambda tenant: show.recent(tenant, limit=50), lambda tenant: search(tenant, "Mira")):
         assert answer(step, there, _STEPS) == answer(step, here, _STEPS)
     assert [path.name for path in elsewhere.data_dir.rglob("*") if path.is_file()] == []
-    assert World.look(there) == World.look(Tenant(elsewhere))
+    assert RunFingerprint.take(there) == RunFingerprint.take(Tenant(elsewhere))
     assert [(each.name, found) for each in INVARIANTS if (found := each.find(there))] == []
 
 

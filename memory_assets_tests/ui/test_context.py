@@ -10,7 +10,7 @@ from memory_assets.operations.changes import edit
 from memory_assets.operations.context import context
 from memory_assets.operations.relate import relate
 from memory_assets.operations.session import preview, tell_at_start
-from memory_assets.places import read_places
+from memory_assets.places import read_hook_settings
 from memory_assets.stores.layout import kept_entries
 from memory_assets.tenants import Tenant
 from memory_assets_tests.ui.site import Visitor, remember
@@ -23,7 +23,7 @@ def test_a_document_is_shown_with_what_was_left_out(tenant: Tenant, visitor: Vis
         )
     page = visitor.get("/context?topic=billing+export&budget=500").text
     assert "of 500 tokens" in page
-    assert re.search(r"budget: it takes \d+ tokens, \d+ were left|of its words stand in", page)
+    assert re.search(r"budget: it takes \d+ tokens, \d+ were left|of its words are in", page)
     large = visitor.get("/context?topic=billing+export&budget=16000&lens=debugging").text
     assert large.count(">nothing</td>") < page.count(">nothing</td>")
     assert visitor.get("/context?topic=x&lens=nonsense").status_code == 400
@@ -56,7 +56,7 @@ def test_a_line_is_switched_off_for_sessions_alone(tenant: Tenant, visitor: Visi
     monkeypatch.setenv("MEMORY_DATA_DIR", str(tenant.settings.data_dir))
     number = remember(tenant, "Prefers short answers.", kind=Kind.USER)
     remember(tenant, "Sings alto.", kind=Kind.USER)
-    start = lambda: session_start(read_places(tenant.name), Hook())  # noqa: E731
+    start = lambda: session_start(read_hook_settings(tenant.name), Hook())  # noqa: E731
     page = visitor.get("/session").text
     assert "Prefers short answers." in page
     assert "Prefers short answers." in start()
@@ -84,7 +84,7 @@ def test_a_preview_is_what_a_session_in_the_project_is_told(tenant: Tenant, monk
         )
     remember(tenant, "The borealis build is slow.", kind=Kind.PROJECT, project="/srv/borealis")
     found = preview(tenant, "/srv/atlas")
-    told = session_start(read_places(tenant.name), Hook(directory="/srv/atlas"))
+    told = session_start(read_hook_settings(tenant.name), Hook(directory="/srv/atlas"))
     lines = [line.text for section in found.sections for line in section.told]
     assert lines
     assert all(line in told for line in lines)

@@ -1,7 +1,6 @@
-"""Texts to vectors: which embedder a setting means, decided from what is installed, and opening it.
+"""Embedders turn texts into vectors: resolving the embedder setting from what is installed, and opening the embedder.
 
-There is one protocol, and one embedder behind it for each way of getting vectors. What cannot be opened or embedded raises
-`EmbedderError`; its message names the embedder and the mend.
+All embedders implement one protocol. Failures to open or embed raise `EmbedderError`; its message names the embedder and the fix.
 """
 
 import importlib.util
@@ -22,11 +21,11 @@ SPECS = "auto (bge-small), bge-small, e5-multilingual, ollama, ollama:MODEL or o
 OLLAMA_DEFAULT_MODEL = "nomic-embed-text"
 Kind = Literal["bge-small", "e5-multilingual", "ollama", "openai"]
 _OFFLINE_SPECS = {BGE_NAME: "bge-small", E5_NAME: "e5-multilingual"}
-"""What rows record -> the setting that means it."""
+"""Recorded name of an offline embedder -> its setting."""
 
 
 class Prefixes(NamedTuple):
-    """What a model was trained to read before a question, and before a text that is stored; it finds less without them."""
+    """The prefixes a model was trained with, for queries and for stored texts; without them it finds less."""
 
     query: str = ""
     document: str = ""
@@ -43,45 +42,44 @@ _FAMILIES = (
     (r"mxbai-embed|snowflake-arctic-embed|uae-large|bge-(?:small|base|large)-en", Prefixes(query=_REPRESENT)),
     (r"embeddinggemma", Prefixes("task: search result | query: ", "title: none | text: ")),
 )
-"""Pattern of a model's name -> what its model card asks for, the first that fits."""
+"""(Pattern of a model's name, the prefixes in its model card); the first match counts."""
 
 _PREFIX_MARK = " with prefix "
 
 
 def prefixes_of(model: str) -> Prefixes:
-    """The prefixes of a model by its name in a registry; empty ones where it wants none or is not known."""
+    """Return the prefixes of a model by its registry name; empty if it needs none or is unknown."""
     return next((prefixes for pattern, prefixes in _FAMILIES if re.search(pattern, model.lower())), Prefixes())
 
 
 def recorded_name(kind: str, model: str) -> str:
-    """What rows record of a model: with the prefix of documents, as vectors made after another one are another embedder's."""
+    """Return the name that rows record. It includes the document prefix, because another prefix gives incomparable vectors."""
     document = prefixes_of(model).document
     return f"{kind}:{model}{_PREFIX_MARK}{document!r}" if document else f"{kind}:{model}"
 
 
 def spec_recorded(name: str) -> str:
-    """The setting within what `recorded_name` made."""
+    """Return the setting contained in a `recorded_name`."""
     return name.partition(_PREFIX_MARK)[0]
 
 
 @dataclass(frozen=True, slots=True)
 class EmbedderChoice:
-    """What `open_embedder` would open for a setting."""
+    """The embedder that `open_embedder` would open for a setting."""
 
     spec: str
     kind: Kind
     model: str | None
-    """None for those whose weights come in a package."""
+    """None if the weights come in a package."""
     name: str
-    """What stored rows record."""
+    """The name that stored rows record."""
     reason: str | None = None
-    """Why it cannot be opened on this machine; a remote service is not asked."""
+    """Why it cannot be opened on this machine; a remote service is not contacted."""
     command: str | None = None
-    """What installs the missing package."""
 
     @property
     def ready(self) -> bool:
-        """Whether everything that opening it needs is installed."""
+        """Whether everything it needs is installed."""
         return self.reason is None
 
     @property
@@ -91,7 +89,7 @@ class EmbedderChoice:
 
 
 def describe_choice(spec: str) -> EmbedderChoice:
-    """Say which embedder a setting means here and, if something is missing, which command installs it."""
+    """Return the embedder that a setting means on this machine and, if a package is missing, the command to install it."""
     kind, _, model = spec.strip().partition(":")
     reason = command = None
     match kind, model:
@@ -115,10 +113,10 @@ def describe_choice(spec: str) -> EmbedderChoice:
 
 
 def spec_in_use(spec: str, stored: str | None) -> str:
-    """The setting to open for a store: what made its vectors, or what the settings choose if there are none yet.
+    """Return the setting to open for a store: that of the embedder of its vectors, or `spec` if there are none yet.
 
-    So the old embedder answers until the memories are moved to the new one. An embedder that the settings do not name gets no text
-    that leaves this process. `stored` is the name that the rows record; None before the first.
+    The old embedder stays in use until the memories are moved to the new one. A remote embedder that the settings do not name gets no
+    text. `stored` is the name that the rows record, None before the first row.
     """
     chosen = describe_choice(spec)
     if stored is None or stored == chosen.name:
@@ -141,7 +139,7 @@ def spec_in_use(spec: str, stored: str | None) -> str:
 
 
 def spec_to_move_to(spec: str, stored: str | None) -> str | None:
-    """The setting that a store's memories are to be moved to; None if that embedder made its vectors or is not installed."""
+    """Return the setting to move a store's memories to; None if its vectors are that embedder's or it is not installed."""
     chosen = describe_choice(spec)
     return spec if stored not in {None, chosen.name} and chosen.ready else None
 
@@ -154,10 +152,10 @@ def open_embedder(
     openai_api_key: "SecretStr | None" = None,
     timeout: float = 60.0,
 ) -> Embedder:
-    """Open the embedder that a setting (`SPECS`) means; without `openai_url` OpenAI's own service is meant.
+    """Open the embedder for a setting (`SPECS`); `openai_url` defaults to OpenAI's own service.
 
-    Offline embedders load their weights here, once a process; remote ones are asked nothing before the first text, and may take
-    `timeout` seconds for a request.
+    Offline embedders load their weights here, once a process. Remote ones are not contacted before the first text; a request may take
+    `timeout` seconds.
     """
     choice = describe_choice(spec)
     if not choice.ready:

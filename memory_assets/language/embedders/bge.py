@@ -1,9 +1,9 @@
 """bge-small-en-v1.5, a twelve-layer BERT encoder, on ONNX Runtime: the offline default.
 
-The weights are BAAI's, in 8-bit integers with a scale for each column. The package compartment carries them; its two data
-files are read in place, and the package is never imported. The files' digests are fixed here, so that another release of that
-package changes no vector. `tools/bge_graph.py` made `bge_small.onnx`, the computation without weights, and `bge_small.json`, where
-these lie in that file.
+The weights are BAAI's, as 8-bit integers with one scale per column. The package compartment contains them; its two data files are read
+in place, and the package is never imported. The files' digests are fixed here, so that another release of that package cannot change a
+vector. `tools/bge_graph.py` wrote `bge_small.onnx`, the computation without weights, and `bge_small.json`, the tensors' offsets in the
+weight file.
 """
 
 import hashlib
@@ -43,11 +43,11 @@ _MODEL = "model_quantized.onnx", "6c9c6101a956d62dfb5e7190c538226c0c5bb9cb27b651
 _TOKENIZER = "tokenizer.json", "d241a60d5e8f04cc1b2b3e9ef7a4921b27bf526d9f6050ab90f9267a1f9e5c66"
 _START, _END = 101, 102
 _WINDOW = 510
-"""Word pieces that the model sees at once: 512 less the two that mark a text's start and end."""
+"""Word pieces per window: 512 minus the start and end tokens."""
 _MIN_WINDOWS_FOR_THREADS = 16
 _MAX_THREADS = 4
 _MAX_RUN_TOKENS = 96
-"""In a longer run the system allocates new memory for the states, which takes a fifth of the run's time."""
+"""A longer run allocates new memory for its states, which takes a fifth of its time."""
 
 
 def bge_files() -> tuple[Path, Path] | None:
@@ -70,22 +70,22 @@ def _load(model: Path, tokenizer: Path) -> "BgeEmbedder":
 
 
 def checked_files() -> tuple[Path, Path]:
-    """Model and tokenizer, if they are those whose digests are fixed here; else an EmbedderError says what to install."""
+    """Return the model and tokenizer files; if they are missing or their digests differ, an EmbedderError says what to install."""
     files = bge_files()
     if files is None:
         raise EmbedderError(f"Embedder {BGE_NAME!r}: its weights are not installed; run `{BGE_INSTALL_COMMAND}`.")
     for file, (_, digest) in zip(files, (_MODEL, _TOKENIZER), strict=True):
         if not _has_digest(file, digest):
             raise EmbedderError(
-                f"Embedder {BGE_NAME!r}: {file} is another release's or damaged; run `{BGE_INSTALL_COMMAND} --force-reinstall`."
+                f"Embedder {BGE_NAME!r}: {file} is damaged or from another release; run `{BGE_INSTALL_COMMAND} --force-reinstall`."
             )
     return files
 
 
 class BgeEmbedder(LocalEmbedder):
-    """Embeds in 384 dimensions; a longer text is cut into windows of equal length.
+    """Embeds in 384 dimensions; a text longer than the window is split into windows of equal length.
 
-    Only windows of one length are computed together, so that none is padded and a text's vector never depends on its neighbours.
+    Only windows of the same length share a batch, so none is padded and a text's vector never depends on its neighbours.
     """
 
     name = BGE_NAME
@@ -97,21 +97,21 @@ class BgeEmbedder(LocalEmbedder):
         self._session = open_session(GRAPH, read_weights(model))
 
     def _parts(self, text: str) -> list[Ids]:
-        # `encode` and not `encode_batch`: that one starts threads, which a later fork of this process breaks.
+        # Not `encode_batch`: it starts threads, which a later fork of this process breaks.
         pieces = self._tokenizer.encode(text, add_special_tokens=False).ids
         if len(pieces) <= _WINDOW:
             return [np.array([_START, *pieces, _END], np.int64)]
         windows = np.array_split(np.array(pieces, np.int64), math.ceil(len(pieces) / _WINDOW))
         return [np.concatenate(([_START], window, [_END])) for window in windows]
 
-    def _vectors(self, parts: list[Ids], role: Role) -> Floats:  # noqa: ARG002 - one for both
+    def _vectors(self, parts: list[Ids], role: Role) -> Floats:  # noqa: ARG002 - the same for both roles
         vectors = run_by_length(self._session, {"ids": parts})
         return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 
 
 @cache
 def open_tokenizer(file: Path) -> "Tokenizer":
-    """A tokenizer that neither pads nor cuts."""
+    """Open a tokenizer without padding and truncation."""
     from tokenizers import Tokenizer
 
     opened = Tokenizer.from_file(str(file))
@@ -121,18 +121,18 @@ def open_tokenizer(file: Path) -> "Tokenizer":
 
 
 def open_session(graph: Path, weights: dict[str, npt.NDArray[Any]]) -> "InferenceSession":
-    """A session that gets the weights which the graph declares and does not hold."""
+    """Open a session for a graph whose weights are external."""
     try:
         import onnxruntime
     except ModuleNotFoundError:
         raise EmbedderError(f"{graph.name} runs on ONNX Runtime; run `pip install onnxruntime`.") from None
 
     options = onnxruntime.SessionOptions()
-    # One thread per run: texts are the unit of work, and a session without threads of its own survives a fork.
+    # One thread per run: texts are the unit of work, and a session without its own threads survives a fork.
     options.intra_op_num_threads = 1
     options.inter_op_num_threads = 1
     options.enable_mem_pattern = False
-    # All runs share one arena and wait for its lock: with it, two threads embed hardly more than one.
+    # All runs would share one arena and its lock: two threads would embed hardly more than one.
     options.enable_cpu_mem_arena = False
     options.add_external_initializers(
         list(weights), [onnxruntime.OrtValue.ortvalue_from_numpy(array) for array in weights.values()]
@@ -141,14 +141,14 @@ def open_session(graph: Path, weights: dict[str, npt.NDArray[Any]]) -> "Inferenc
 
 
 def run_by_length(session: "InferenceSession", inputs: dict[str, list[Ids]]) -> Floats:
-    """What a network makes of texts: those of one length go through it together, which reads its weights once."""
+    """Run a network on texts in their order; texts of the same length form batches, which read the weights once."""
     parts = next(iter(inputs.values()))
     by_length = sorted(range(len(parts)), key=lambda place: len(parts[place]))
     runs: list[list[int]] = []
     for length, places in groupby(by_length, key=lambda place: len(parts[place])):
-        alike = list(places)
-        most = max(1, _MAX_RUN_TOKENS // length)
-        runs += [alike[start : start + most] for start in range(0, len(alike), most)]
+        same_length = list(places)
+        size = max(1, _MAX_RUN_TOKENS // length)
+        runs += [same_length[start : start + size] for start in range(0, len(same_length), size)]
 
     def run(places: list[int]) -> Floats:
         found = session.run(None, {name: np.stack([each[place] for place in places]) for name, each in inputs.items()})
@@ -165,9 +165,9 @@ def run_by_length(session: "InferenceSession", inputs: dict[str, list[Ids]]) -> 
 
 
 def _has_digest(file: Path, digest: str) -> bool:
-    """Compare a file with a SHA-256: by the digest its installer recorded if the size still fits, else by its content.
+    """Return whether a file has a SHA-256: the one its installer recorded if the size still matches, else that of its content.
 
-    Hashing 34 MB takes 20 to 150 ms of every start; looking at the record takes one.
+    Hashing 34 MB takes 20 to 150 ms at every start; reading the record takes 1 ms.
     """
     from importlib import metadata
 
@@ -180,7 +180,7 @@ def _has_digest(file: Path, digest: str) -> bool:
 
 
 def read_tensors(model: Path) -> dict[str, npt.NDArray[Any]]:
-    """The tensors of compartment's file by name, mapped where they lie: ONNX Runtime runs such a file and does not give them away."""
+    """Map the tensors of compartment's file into memory, by name; ONNX Runtime gives no access to a file's tensors."""
     with model.open("rb") as file:
         mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     places: dict[str, tuple[str, list[int], int]] = json.loads(TENSORS.read_text(encoding="utf-8"))
@@ -190,15 +190,15 @@ def read_tensors(model: Path) -> dict[str, npt.NDArray[Any]]:
 
 
 def read_weights(model: Path) -> dict[str, npt.NDArray[Any]]:
-    """Every weight by the name that the graph gives it; the tables and matrices lie in the mapped file."""
+    """Return every weight by its name in the graph; most tables and matrices stay in the mapped file."""
     return dict(_list_weights(read_tensors(model)))
 
 
 def _list_weights(tensors: dict[str, npt.NDArray[Any]]) -> Iterator[tuple[str, npt.NDArray[Any]]]:
     """Yield every weight that the graph declares, from the tensors of the file.
 
-    The tables of words, positions and types are unsigned bytes around 128 with one scale each. The matrices, six a layer and
-    each (inputs, outputs), are -64..64 with a scale for each column, so that two products fit into 16 bits.
+    The tables of words, positions and types are unsigned bytes around 128 with one scale per table. The matrices, six per layer, each
+    (inputs, outputs), are -64..64 with one scale per column, so that two products fit into 16 bits.
     """
     yield "words", tensors["embeddings.word_embeddings.weight_quantized"]
     yield "words.scale", tensors["embeddings.word_embeddings.weight_scale"]
@@ -208,11 +208,11 @@ def _list_weights(tensors: dict[str, npt.NDArray[Any]]) -> Iterator[tuple[str, n
         * tensors[f"embeddings.{table}_embeddings.weight_scale"]
         for table in ("position", "token_type")
     )
-    # Every token is of type 0, so that type's vector belongs to each position.
+    # Every token is of type 0, so that type's vector is added to each position.
     yield "positions", positions + types[0]
     yield "embedding.norm.gain", tensors["embeddings.LayerNorm.weight"]
     yield "embedding.norm.bias", tensors["embeddings.LayerNorm.bias"]
-    # The matrices have numbers for names, in the order in which the network uses them.
+    # The matrices are numbered in the order in which the network uses them.
     matrices = (name.removesuffix("_quantized") for name in tensors if re.fullmatch(r"onnx::MatMul_\d+_quantized", name))
     for layer in range(_LAYERS):
         ours, theirs = f"layer.{layer}", f"encoder.layer.{layer}"

@@ -1,14 +1,14 @@
-"""Similarities on one scale: the cosines of each embedder, read as the thresholds mean them.
+"""Calibration: maps each embedder's cosines to one common similarity scale, to which all thresholds refer.
 
-Embedders spread differently: two unrelated notes have a cosine near 0 with one and near 0.5 with another, so that 0.7 means much with
-the first and little with the second. The scale is fixed at four places by pairs of the texts beside this file:
+Cosines spread differently: two unrelated notes have a cosine near 0 with one embedder and near 0.5 with another, so 0.7 means different
+things. Pairs of the texts in `calibration.txt` fix the scale at four points:
 
-    0.4     the middle of unrelated pairs
-    0.6     what one unrelated pair in a hundred exceeds, at most nine tenths of the way to the next
-    0.75    the middle of related pairs, which say something else of the same thing
-    0.9     what one related pair in twenty exceeds among short facts of one subject ("The boiler leaks", "The boiler is ten years old")
+    0.4     median of unrelated pairs
+    0.6     99th percentile of unrelated pairs, at most nine tenths of the way to the next point
+    0.75    median of related pairs, which say something else about the same thing
+    0.9     95th percentile of pairs of short facts about one subject ("The boiler leaks", "The boiler is ten years old")
 
-and straight between them, as between these and -1 and 1.
+It is linear between these points, and from them to -1 and 1.
 """
 
 from collections.abc import Sequence
@@ -30,41 +30,40 @@ MEASURED: dict[str, tuple[float, ...]] = {
     "bge-small-en-v1.5-int8": (0.255, 0.488, 0.526, 0.743),
     "multilingual-e5-small-q4": (0.542, 0.654, 0.666, 0.795),
 }
-"""Name of an embedder whose weights are known -> its cosines at `PLACES`; `python -m memory_assets.language.embedders.calibration`
-prints them."""
+"""Name of a known embedder -> its cosines at `PLACES`, as `python -m memory_assets.language.embedders.calibration` prints them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """How cosines of one embedder are read."""
+    """The calibration of one embedder."""
 
     cosines: tuple[float, ...] = PLACES
-    """At `PLACES`, ascending."""
+    """Its cosines at `PLACES`, ascending."""
 
     @property
-    def tells_the_foreign(self) -> bool:
-        """Whether a low similarity to all that is remembered says that nothing there answers a question."""
+    def separates_unrelated(self) -> bool:
+        """Whether low similarity to all memories means that none of them answers a question."""
         return self.cosines != PLACES
 
     def similarity(self, cosine: npt.NDArray[np.floating]) -> Values:
-        """On the common scale."""
+        """Return a cosine's similarity on the common scale."""
         return np.interp(cosine, (-1, *self.cosines, 1), (-1, *PLACES, 1))
 
     def cosine(self, similarity: float) -> float:
-        """The cosine that means a similarity of the common scale; what lies beyond both is the same on both."""
+        """Return the cosine for a similarity on the common scale; values above 1 are returned unchanged."""
         return float(np.interp(similarity, (-1, *PLACES, 1), (-1, *self.cosines, 1))) if similarity <= 1 else similarity
 
 
-AS_THEY_ARE = Scale()
+UNCALIBRATED = Scale()
 
 
 def scale_of(embedder: str | None, kept: "tuple[float, ...] | None") -> Scale:
-    """The scale of an embedder: the known one, else the one that was measured and kept, else cosines as they are."""
+    """Return the scale of an embedder: the known one, else the measured one in `kept`, else plain cosines."""
     return Scale(MEASURED.get(embedder or "") or kept or PLACES)
 
 
 def measure(embedder: Embedder) -> tuple[float, ...]:
-    """The cosines at `PLACES`; `PLACES` themselves for an embedder that cannot tell related texts from others."""
+    """Measure an embedder's cosines at `PLACES`; returns `PLACES` if it cannot separate related texts from unrelated ones."""
     notes, facts = _threes()
     said, again, beside = (meanings_of(embedder, texts) for texts in zip(*notes, strict=True))
     fact, repeated, other = (meanings_of(embedder, texts) for texts in zip(*facts, strict=True))
@@ -78,7 +77,7 @@ def measure(embedder: Embedder) -> tuple[float, ...]:
 
 
 def unrelated_notes() -> list[str]:
-    """Notes that have nothing to do with each other."""
+    """Return 16 notes with unrelated topics."""
     return [said for said, _, _ in _threes()[0]][:16]
 
 

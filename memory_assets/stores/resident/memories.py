@@ -19,7 +19,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import pyarrow as pa
 
-from memory_assets.errors import trace
+from memory_assets.errors import format_trace
 from memory_assets.stores import feed, lance
 from memory_assets.stores.embedding_columns import meaning_column
 from memory_assets.stores.feed import Position, read_changes
@@ -196,7 +196,7 @@ class ResidentMemories:
                 self._snapshot = self._apply_appends(snapshot, [committed])
             except Exception as error:  # noqa: BLE001  an error here must not look like a failed commit
                 self._snapshot = None
-                _log.warning("the memories of %s are reloaded: %s", self.table.name, trace(error))
+                _log.warning("the memories of %s are reloaded: %s", self.table.name, format_trace(error))
 
     def _is_committed(self, ids: Collection[int]) -> bool:
         with self._stored.explaining_errors():
@@ -267,7 +267,7 @@ class ResidentMemories:
                 self._snapshot = self._apply_changes(known)
         except Exception as error:  # noqa: BLE001  after any error, searches can use the table on disk
             self._snapshot = None
-            _log.warning("the memories of %s are reloaded: %s", self.table.name, trace(error))
+            _log.warning("the memories of %s are reloaded: %s", self.table.name, format_trace(error))
 
     def _needs_refresh(self, known: Snapshot) -> bool:
         is_old = monotonic() - self._refreshed_at > self._stored.freshness

@@ -25,7 +25,7 @@ def health(page: Page) -> Response:
         keys=operations.tenants.list_keys(tenant).keys,
         tenants=operations.tenants.list_tenants(tenant.settings).tenants if of_machine else (),
         backups=_backups(page) if of_machine else (),
-        shown_bytes=operations.backup.shown_bytes,
+        format_bytes=operations.backup.format_bytes,
     )
 
 

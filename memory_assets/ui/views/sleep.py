@@ -32,7 +32,7 @@ def sleep(page: Page) -> Response:
         rows = [(f"{low / 10:.1f} to {(low + 1) / 10:.1f}", count, "") for low, count in enumerate(found.histogram)]
     elif isinstance(found, operations.consolidate.Clustered):
         rows = [(each.label, len(each.members), "") for each in found.clusters[:_MAX_ROWS]]
-    elif isinstance(found, operations.consolidate.Cleaned):
+    elif isinstance(found, operations.consolidate.Forgotten):
         points = [(each.created_at, each.relevance, each.name) for each in (*found.deleted, *found.archived)[:_MAX_POINTS]]
     values = {"cycle": name, "cycles": _CYCLES, "found": found, "most": _MAX_ROWS, "runs": _dagster_address(page, name)}
     return page.render("sleep.html", rows=rows, points=points, **values)
@@ -49,7 +49,7 @@ def run_cycle(page: Page) -> Response:
 def _find_cycle(name: str) -> Callable[..., Answer]:
     if name not in _CYCLES:
         raise NotFoundError(f"There is no sleep cycle {name!r}; choose one of {', '.join(_CYCLES)}.")
-    return getattr(operations.consolidate, "clean" if name == "forget" else name)
+    return getattr(operations.consolidate, name)
 
 
 def _dagster_address(page: Page, cycle: str) -> str:
