@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from memory_assets.errors import DamagedError, StoreBusyError, StoreError, first_line
-from memory_assets.stores.engine import Engine, InUseError, engine, name_of
+from memory_assets.stores.engine import EMPTY, Engine, InUseError, engine, name_of
 from memory_assets.stores.migrations import migrate_catalog, waiting_migrations
 from memory_assets.stores.schema import UNDERIVED
 
@@ -57,6 +57,7 @@ class Catalog:
 
     def __init__(self, uri: str, lock_timeout: float) -> None:
         self.path = Path(uri)
+        self._scratch = self.path.parent.parent / "tmp"
         self.lock_timeout = lock_timeout
         self._was_seen = False
         """Whether the folder has existed. If it is gone later, the tenant was deleted."""
@@ -166,13 +167,11 @@ class Catalog:
 
     def waiting_migrations(self) -> list[str]:
         """Return the names of the migrations that the next write runs; none for a damaged catalog, which is set aside instead."""
-        if not self.exists:
-            return []
-        try:
-            with self._cursor() as connection:
-                return [step.name for step in waiting_migrations(connection, self.where) or ()]
-        except _DamageError:
-            return []
+        with suppress(_DamageError):
+            if self.exists:
+                with self._cursor() as connection:
+                    return [step.name for step in waiting_migrations(connection, self.where) or ()]
+        return []
 
     @contextmanager
     def _cursor(self) -> "Iterator[DuckDBPyConnection]":
@@ -254,22 +253,22 @@ class Catalog:
 
     @property
     def _inode(self) -> int:
-        try:
+        with suppress(FileNotFoundError):
             return self.path.stat().st_ino
-        except FileNotFoundError:
-            return 0
+        return 0
 
     @property
     def _engine(self) -> Engine:
-        return engine(self.path.parent.parent / "tmp")
+        return engine(self._scratch)
 
     def _open_empty(self, opened: ExitStack, *, with_rows: bool = False) -> "DuckDBPyConnection":
         """Open a catalog in memory with the newest schema: empty, or with a copy of this catalog's rows."""
-        connection = self._engine.open(opened, None, read_only=False)
+        connection = self._engine.open(opened, None if with_rows else EMPTY, read_only=not with_rows)
         if with_rows:
             with ExitStack() as copying:
                 connection.execute(f"COPY FROM DATABASE {name_of(self._connect(copying))} TO {name_of(connection)}")
-        migrate_catalog(connection, self.where)
+        with self._engine.filling:
+            migrate_catalog(connection, self.where)
         return connection
 
     def _connect(self, opened: ExitStack, read_only: bool = True) -> "DuckDBPyConnection":

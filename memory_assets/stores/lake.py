@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from memory_assets.errors import SettingsError, StoreError, first_line
 from memory_assets.stores.catalog import Catalog, Stamp, put_kept, read_kept
-from memory_assets.stores.engine import CONFIG, NOT_FOR_ARROW, Engine, engine
+from memory_assets.stores.engine import CONFIG, NOT_FOR_ARROW
 from memory_assets.stores.location import Location
 from memory_assets.stores.migrations import create_tables, migrate_catalog, waiting_migrations
 from memory_assets.stores.postgres import Database
@@ -163,10 +163,6 @@ class LakeCatalog(Catalog):
     @property
     def _database(self) -> Database:
         return Database(self._uri.removeprefix(PREFIX), self.lock_timeout)
-
-    @property
-    def _engine(self) -> Engine:
-        return engine(self._scratch)
 
     @property
     def where(self) -> str:
