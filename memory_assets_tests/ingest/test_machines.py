@@ -171,20 +171,17 @@ def test_two_machines_keep_their_files_of_one_name_apart(machines: tuple[Machine
     other.write("Tomasz owns the import.")
     exchanged(one, other)
     assert one.texts == other.texts == {"Priya owns the export.", "Tomasz owns the import."}
-    theirs = "Tomasz owns the import."
-    for number in range(3):
-        one.write(f"Priya owns export {number}.")
-        exchanged(one, other)
-        assert one.texts == other.texts == {f"Priya owns export {number}.", theirs}
-        theirs = f"Tomasz owns import {number}."
-        other.write(theirs)
-        exchanged(other, one)
-        assert one.texts == other.texts == {f"Priya owns export {number}.", theirs}
+    one.write("Mira owns the export.")
+    exchanged(one, other)
+    assert one.texts == other.texts == {"Mira owns the export.", "Tomasz owns the import."}
+    other.write("Tomasz owns the archive.")
+    exchanged(other, one)
+    assert one.texts == other.texts == {"Mira owns the export.", "Tomasz owns the archive."}
     other.file().unlink()
     assert other.run() == 1
-    assert other.texts == {"Priya owns export 2."}
+    assert other.texts == {"Mira owns the export."}
     exchanged(one, other)
-    assert one.texts == {"Priya owns export 2.", "Tomasz owns import 2."}
+    assert one.texts == {"Mira owns the export.", "Tomasz owns the archive."}
 
 
 def test_a_text_that_files_of_both_machines_say_is_one_memory_while_one_says_it(machines: tuple[Machine, Machine]) -> None:

@@ -256,7 +256,7 @@ def test_a_kill_between_storing_and_settling_stores_nothing_twice(
 def test_a_damaged_file_is_named_and_not_replaced_and_the_session_waits(
     transcript: Path, tenant: Tenant, monkeypatch: pytest.MonkeyPatch, damage: str
 ) -> None:
-    monkeypatch.setattr("memory_assets.cli.session._take_in_later", lambda tenant: None)
+    monkeypatch.setattr("memory_assets.cli.session._ingest_in_background", lambda tenant: None)
     path = tenant.folder / "noted.json"
     path.write_text(damage)
     end(transcript, hook_event_name="SessionEnd")

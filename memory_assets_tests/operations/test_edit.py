@@ -107,7 +107,7 @@ def test_an_edit_never_loses_a_tag_that_somebody_gave_meanwhile(
         return insert_superseding(self, *given)  # type: ignore[arg-type]
 
     monkeypatch.setattr(MemoryStore, "insert_superseding", late)
-    with pytest.raises(ConflictError, match="changed this moment"):
+    with pytest.raises(ConflictError, match="was just changed"):
         edit(tenant, note, "Oona owns it.", source=Source.CLI)
     assert (len(tenant.memories), memory(tenant, note).state) == (1, State.ACTIVE)
     assert "late" in memory(tenant, note).tags
