@@ -70,16 +70,12 @@ class Noted:
 
 
 def read_noted(folder: Path) -> tuple[Noted, ...]:
-    """Return the open notes of the tenant in `folder`, those neither stored nor dropped, oldest first.
-
-    Raises:
-        DamagedError: the file cannot be read.
-    """
+    """Return the open notes of the tenant in `folder`, neither stored nor dropped, oldest first; DamagedError if they are unreadable."""
     return _read(folder).noted
 
 
 def settled_ids(folder: Path) -> frozenset[str]:
-    """Return the ids of the notes that were stored or dropped."""
+    """Return the ids of the notes that were stored or dropped; raise DamagedError as `read_noted`."""
     return frozenset(digest[:_ID_DIGITS] for digest in _read(folder).settled)
 
 
@@ -88,6 +84,7 @@ def note(folder: Path, found: Sequence[Noted], patience_seconds: float | None = 
 
     Raises:
         BlockingIOError: another process held the folder's lock for longer than `patience_seconds`; nothing was noted.
+        DamagedError: the file of the notes cannot be read, and stays as it is.
     """
     if not found:
         return

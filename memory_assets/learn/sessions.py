@@ -46,7 +46,7 @@ _log = logging.getLogger(__name__)
 
 
 def remember_sessions(tenant: "Tenant") -> int:
-    """Store one memory for each queued session; return how many. A session that cannot be read or stored is dropped."""
+    """Store one memory per queued session; return how many. Others are dropped, or stay queued while the file of the notes is damaged."""
     if not has_queued(tenant.folder):
         return 0
     remembered = 0
