@@ -26,7 +26,7 @@ _UNKNOWN_TIME = np.iinfo(np.int64).min + 1
 
 
 def graph_neighbours(view: "View", asked: "Ids", scores: Mapping[str, float], most: int) -> Neighbours:
-    """Return typed edges in both directions and mentions. An inactive memory is a neighbour only if it contradicts."""
+    """Return typed edges in both directions and mentions. An inactive memory is one only if it contradicts or invalidates."""
     edges, mentions = view.graph.edges, view.graph.mentions
     names = [*view.graph.types.names, _MENTIONS]
     places, ends, rows = [], [], []

@@ -1,4 +1,4 @@
 """The graph of typed edges, entities and relevance scores derived from the memories, and the sleep cycles.
 
-Unless its docstring says otherwise, a function that raises `StoreError` has written nothing.
+A function raises `StoreError` if a store cannot be read or written, and then, unless its docstring says otherwise, has written nothing.
 """
