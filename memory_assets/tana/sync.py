@@ -219,7 +219,7 @@ class _SyncRun:
         return workspace
 
     def _check_mapped(self) -> bool:
-        """Find the nodes that are in the trash or gone. Return False if all mapped nodes are gone and `resync` was not given."""
+        """Find the nodes that are in the trash or gone. Return False if all are gone and this run recreates none."""
         state, make, only = self._state, not self._options.dry_run, self._options.only
         listed = {each.id: each for each in self._client.all_children(self._parent)} if self._parent else {}
         mapped = {key: node for key, node in state.nodes.items() if only in ("", key)}
