@@ -1,9 +1,10 @@
-"""How search answers questions about three stores that somebody wrote who had not seen the code; `--stores DIR` asks others of that form.
+"""Measure how search answers questions about three stores whose author had not seen the code; `--stores DIR` uses others of that form.
 
     python benchmarks/answers.py [--stores benchmarks/sets/stores]
 
-By kind of question: how often an answer is the first hit, and among the first three. Of facts that changed: how often the outdated one
-stands before the newer one. Of questions and bare topics that nothing answers: how many find nothing. Of the others: how many do.
+Prints, by kind of question, how often an answer is the first hit and how often it is among the first three; for facts that changed, how
+often the outdated one ranks above the newer one; and how many questions find nothing, with questions and bare topics that nothing
+answers as kinds of their own.
 """
 
 import argparse
@@ -28,7 +29,7 @@ def read(path: Path) -> list[dict[str, Any]]:
 
 
 def memories_of(folder: Path) -> list[NewMemory]:
-    """What one store remembers."""
+    """Read the memories of one store."""
     return [
         NewMemory(
             content=row["content"],

@@ -1,4 +1,4 @@
-"""What a backup costs: taken, taken again, killed, verified and restored, on a store of synthetic vectors.
+"""Time a backup on a store of synthetic vectors: the first, an incremental one, killed ones, verification and restore.
 
 python benchmarks/backup.py [MEMORIES] [FOLDER]
 """
@@ -76,7 +76,7 @@ def fill(tenant: Tenant, count: int) -> list[int]:
 
 
 def killed(tenant: Tenant, repository: Repository, after: float) -> bool:
-    """Take a backup in another process, and kill it so many seconds after it began."""
+    """Take a backup in another process and kill it `after` seconds later."""
     environment = os.environ | {"MEMORY_DATA_DIR": str(tenant.settings.data_dir)}
     command = [sys.executable, "-m", "memory_assets.cli", "backup", repository.target, "--tenant", tenant.name]
     process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL)

@@ -1,6 +1,6 @@
-"""What Dagster alone costs: a run of as many assets and checks as the main job has, which do nothing.
+"""Time Dagster alone: a run of as many assets and checks as the main job has, all of them empty.
 
-`python benchmarks/bare_dagster.py HOME JSON`: HOME holds a dagster.yaml, JSON names each asset with those before it and its checks.
+`python benchmarks/bare_dagster.py HOME JSON`: HOME holds a dagster.yaml; JSON names each asset, its upstream assets and its checks.
 """
 
 import json

@@ -1,11 +1,11 @@
-"""What a session is told at its start about facts that changed, judged by memory folders that somebody wrote who had not seen the code.
+"""Measure how a session's opening brief reports facts that changed, on memory folders whose author had not seen the code.
 
     python benchmarks/brief.py [--sets benchmarks/sets/silos] [--tokens 800]
 
-A line tells a sentence if it has nine tenths of its words. `holds told` is the share of the facts that hold whose sentence is told in a
-session of their project; `outdated as holding`, of the replaced facts that are told without a mark; `undecided said so`, of the pairs
-that nobody decided of which one or both are told, the share in which each told one is marked. `any told` counts every sentence of the
-project's files: how much of all that was written fits.
+A line counts as telling a sentence if it has nine tenths of the sentence's words. `holds told` is the share of current facts that the
+brief of their project tells. `outdated as holding` is the share of replaced facts that it tells without a mark. `undecided said so` looks
+at undecided pairs of which the brief tells at least one: the share in which every sentence told is marked. `any told` counts every
+sentence of the project's files: how much of everything written fits.
 """
 
 import argparse
@@ -61,7 +61,7 @@ def lines_of(tenant: Tenant, project: str, tokens: int) -> list[str]:
     places = HookSettings(
         tenant.settings.data_dir, tenant.name, tenant.settings.claude_projects_dir, "on", tokens, 5, "off", session_summary="off"
     )
-    # The folder's name is the slug of the project's directory, which is nowhere on this machine.
+    # The folder is named after the slug of the project's directory, which does not exist on this machine.
     text = session_start(places, Hook(directory=project.replace("-", "/")))
     return [line for line in text.splitlines() if line.startswith(BULLET)]
 

@@ -1,10 +1,10 @@
-"""What one change costs those who keep something of a large store, beside reading it all again, in one run.
+"""Time how each cache over a large store follows one change, next to rebuilding the cache, in one run.
 
     python benchmarks/changes.py [--memories 100000] [--edges 100000] [--keep DIR]
 
 The store is that of `consolidation.py`. Each line has the wall-clock and processor milliseconds of following one change (the median of
-five) and of reading everything anew: the timeline, the resident copy, the graph that recall keeps, the newest ten memories, the graph
-in the catalog and its scores. The last lines compare names and equal texts with four times as many.
+five) and of reading everything again: the timeline, the resident copy, recall's cached graph, the newest ten memories, the graph in the
+catalog and its scores. The last lines compare matching names and equal texts with four times as many of each.
 """
 
 import argparse
@@ -39,14 +39,14 @@ Times = tuple[float, float]
 
 
 def timed(work: Callable[[], object]) -> Times:
-    """Wall-clock and processor milliseconds."""
+    """Return the wall-clock and processor milliseconds of one call."""
     begun, worked = time.perf_counter(), time.process_time()
     work()
     return (time.perf_counter() - begun) * 1e3, (time.process_time() - worked) * 1e3
 
 
 def following(change: Callable[[int], object], follow: Callable[[], object], times: int = 5) -> Times:
-    """Median of following a change; making it is not counted."""
+    """Return the median time of `follow` after a change; the change itself is not timed."""
     taken = []
     for number in range(times):
         change(number)
@@ -55,13 +55,13 @@ def following(change: Callable[[int], object], follow: Callable[[], object], tim
 
 
 def line(name: str, after: Times, before: Times | None = None) -> None:
-    """One row of the table."""
+    """Print one row of the table."""
     anew = f"{before[0]:>12.1f}{before[1]:>10.1f}" if before else ""
     print(f"{name:<44}{after[0]:>12.1f}{after[1]:>10.1f}{anew}", flush=True)
 
 
 class Measured:
-    """One filled store and what is kept of it."""
+    """A filled store and its caches."""
 
     def __init__(self, folder: Path, count: int, edges: int) -> None:
         self.store = MemoryStore(str(folder / "vectors"))
@@ -77,7 +77,7 @@ class Measured:
         self._made = count
 
     def stores_one(self, _: int = 0) -> None:
-        """A memory more, as a service stores it."""
+        """Store one more memory the way a service does."""
         self._made += 1
         vector = np.random.default_rng(self._made).normal(size=(1, DIMENSION)).astype(np.float32)
         names = [f"Name{self._made % 7}", "Tool3", f"Name{self._made}"]
@@ -86,7 +86,7 @@ class Measured:
         self.store.add([made], (vector / np.linalg.norm(vector)).astype(np.float32), "synthetic")
 
     def edge(self, number: int) -> None:
-        """An edge more, as a build writes it."""
+        """Write one more edge the way a build does."""
         with self.catalog.write() as connection:
             connection.execute(
                 "INSERT OR REPLACE INTO graph_edges (source_id, target_id, type, origin, confidence) VALUES (?, ?, 'X', 'bench', 1)",
@@ -114,7 +114,7 @@ class Measured:
             line(f"names resolved, {count:,}", timed(lambda count=count: resolve(people(count))))
 
     def timeline(self, name: str) -> None:
-        """What recall keeps of every row."""
+        """Time recall's cached timeline of all rows."""
         known = read_timeline(self.store, None)
 
         def follow() -> None:
@@ -124,7 +124,7 @@ class Measured:
         line(name, following(self.stores_one, follow), timed(lambda: read_timeline(self.store, None)))
 
     def graph_view(self) -> None:
-        """What recall keeps of the graph."""
+        """Time recall's cached graph."""
         known = read_graph(self.catalog, None)
 
         def follow() -> None:
@@ -148,7 +148,7 @@ class Measured:
         self._built()
 
     def _scored_all(self) -> object:
-        """As on another day."""
+        """Score everything, as on a new day."""
         return compute_scores(self.catalog, self.store, datetime.now(UTC), 0.01)
 
     def _scored(self) -> object:
@@ -156,7 +156,7 @@ class Measured:
 
 
 def people(count: int) -> list[Surface]:
-    """First names of a few, family names of many: large blocks."""
+    """Make names from few first names and many family names, so that the blocks to compare are large."""
     chance = Random(5)
     family = ["".join(chance.choices("abcdefghiklmnoprst", k=9)).title() for _ in range(count)]
     return [Surface(f"{('Ana', 'Ben', 'Cleo')[n % 3]} {name}", "PERSON", 1 + n % 5) for n, name in enumerate(family)]
@@ -165,8 +165,8 @@ def people(count: int) -> list[Surface]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--memories", type=int, default=100_000)
-    parser.add_argument("--edges", type=int, help="the graph is filled up to so many; as many as memories unless given")
-    parser.add_argument("--keep", type=Path, help="folder for the store; reused if it exists")
+    parser.add_argument("--edges", type=int, help="fill the graph up to this many edges (default: as many as memories)")
+    parser.add_argument("--keep", type=Path, help="keep the store in this folder and reuse it")
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         Measured(chosen.keep or Path(temporary), chosen.memories, chosen.edges or chosen.memories).run()

@@ -1,9 +1,9 @@
-"""What a session of Claude Code waits for: hook, status line and MCP server as whole commands, beside a bare Python and LanceDB.
+"""Time what a session of Claude Code waits for: hook, status line and MCP server as whole commands, next to bare Python and LanceDB.
 
     python benchmarks/claude_code.py [--entries 1000] [--runs 7]
 
-Everything happens in a temporary folder. Wall time and processor time of the child, the middle of the runs; ratios within the same run
-say more than seconds on a machine with other work.
+Everything happens in a temporary folder. Prints the median wall time and processor time of the child process. On a busy machine, compare
+the ratios within one run rather than the seconds.
 """
 
 import argparse
@@ -50,7 +50,7 @@ def main() -> None:
 
 
 def prepare(folder: Path, entries: int) -> None:
-    """A home with canonical entries, silos and a store of as many memories."""
+    """Make a home with canonical entries, silos and a store of as many memories."""
     os.environ |= {
         "HOME": str(folder),
         "MEMORY_DATA_DIR": str(folder / "data"),
@@ -83,7 +83,7 @@ def prepare(folder: Path, entries: int) -> None:
 
 
 def measure(call: Callable[[], float], runs: int) -> tuple[float, float]:
-    """Median wall seconds that `call` gives, and median processor seconds of its children; one run before does not count."""
+    """Return the median wall seconds that `call` returns and the median processor seconds of its children, after one warm-up call."""
     call()
     walls, cpus = [], []
     for _ in range(runs):
@@ -105,7 +105,7 @@ def run(command: list[str], given: bytes = b"") -> float:
 
 
 def speak(*, search: bool) -> float:
-    """Seconds from the start of `memory mcp` to its answer."""
+    """Return the seconds from the start of `memory mcp` to its answer."""
     begun = time.perf_counter()
     with subprocess.Popen([*MEMORY, "mcp"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as server:
         assert server.stdin

@@ -1,7 +1,7 @@
-"""How long the graph and the sleep cycles take over a large store: `python benchmarks/consolidation.py [--memories 100000]`.
+"""Time the graph and the sleep cycles over a large store: `python benchmarks/consolidation.py [--memories 100000]`.
 
-The store is synthetic: texts in themes, vectors that lie around their theme's, entities drawn by a power law, sessions of ten.
-Prints one row a step with its seconds and the process' peak memory so far; nothing is kept unless --keep names a folder.
+The store is synthetic: texts grouped by theme, vectors around their theme's centre, entities drawn by a power law, sessions of ten.
+Prints one row per step with its seconds and the process's peak memory so far; nothing is kept unless --keep names a folder.
 """
 
 import argparse
@@ -40,8 +40,8 @@ NOUNS = ("export", "cache", "schema", "queue", "portal", "index", "report", "bac
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--memories", type=int, default=100_000)
-    parser.add_argument("--edges", type=int, default=300_000, help="the graph is filled up to so many")
-    parser.add_argument("--keep", type=Path, help="folder for the store; reused if it exists")
+    parser.add_argument("--edges", type=int, default=300_000, help="fill the graph up to this many edges")
+    parser.add_argument("--keep", type=Path, help="keep the store in this folder and reuse it")
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         folder = chosen.keep or Path(temporary)
@@ -121,7 +121,7 @@ def memory(number: int, theme: int, names: list[str], age: float) -> Memory:
 
 
 def top_up(catalog: Catalog, count: int, edges: int) -> str:
-    """Random edges until the graph has as many as were asked for."""
+    """Add random edges until the graph has `edges` of them."""
     with catalog.write() as connection:
         (have,) = connection.execute("SELECT count(*) FROM graph_edges").fetchone() or (0,)
         connection.execute(

@@ -1,15 +1,15 @@
-"""What share of the evidence of a question is inside a document about it: `memory context` against search's hits printed whole.
+"""Measure how much of a question's evidence a context document holds: `memory context` against search's hits printed whole.
 
     python benchmarks/context_evidence.py --sets tides pals ... [--most 40] [--home DIR]
     python benchmarks/context_evidence.py --silos silos silos_more
 
-Stores and questions are those of recall_quality.py; of each set a fixed sample of `--most` questions is asked, "now" is the time of a
-store's newest memory. `--silos` asks the frozen folders of sets/silos, of which no rule has seen a text: the run takes them in as
-`memory run` does, evidence are the sentences that answer, and of the topics that nobody wrote about the refused ones are counted.
+Stores and questions are those of recall_quality.py. A fixed sample of `--most` questions is asked of each set; "now" is the time of the
+store's newest memory. `--silos` uses the frozen folders of sets/silos, on whose texts no rule was tuned: they are ingested as by `memory
+run`, the evidence is the sentences that answer, and the output says how many topics that nobody wrote about are refused.
 
-`whole` counts evidence whose whole text is in the document, `some` that of which at least one sentence is. `hits` prints search's hits
-whole one below the other, each as the document tells it (its id, day and text), without anything around them, as many as fit.
-Words are compared without marks of quotation.
+`whole` counts evidence whose full text is in the document; `some`, evidence of which at least one sentence is. `hits` prints as many whole
+search hits as fit, one below the other, each in the document's form (id, day and text) with nothing around them. Quotation marks are
+ignored when words are compared.
 """
 
 import argparse
@@ -43,7 +43,7 @@ MOST_HITS = 150
 
 
 class Asked(NamedTuple):
-    """A question, and the texts that answer it."""
+    """A question and the texts that answer it."""
 
     tenant: Tenant
     question: str
@@ -52,7 +52,7 @@ class Asked(NamedTuple):
 
 
 def documents(asked: Asked) -> list[tuple[str, str]]:
-    """The context and the hits at each budget."""
+    """Return the context and the hits at each budget."""
     reader = StoreReader(asked.tenant)
     found = assemble(reader, Request((asked.question,)), asked.now)
     hits = search_with_bridges(asked.tenant, asked.question, limit=MOST_HITS, bridges=0, now=asked.now).hits
@@ -73,12 +73,12 @@ def documents(asked: Asked) -> list[tuple[str, str]]:
 
 
 def plain(text: str) -> str:
-    """A text in one line, without marks of quotation and of what is escaped in one."""
+    """Return a text on one line, without quotation marks and escapes."""
     return " ".join(text.replace("\n>", " ").replace("\\<", "<").replace("!\\[", "![").split())
 
 
 def measure(questions: list[Asked]) -> list[float]:
-    """Whole and some of the evidence, in per cent, of context and of hits at each budget."""
+    """Return the percentages `whole` and `some` of the context and of the hits at each budget."""
     counts = [[0, 0, 0, 0] for _ in BUDGETS]
     for asked in questions:
         for place, pair in enumerate(documents(asked)):
@@ -106,7 +106,7 @@ def of_set(home: Path, name: str, most: int) -> list[Asked]:
 
 
 def of_silos(home: Path, folder: Path) -> tuple[list[Asked], list[str]]:
-    """The questions about memory folders with their evidence, and the topics that nobody wrote about."""
+    """Return the questions about memory folders with their evidence, and the topics that nobody wrote about."""
     tenant, now = taken_in(home, folder), datetime.now(UTC)
     rows = [json.loads(line) for line in (folder / "questions.jsonl").read_text(encoding="utf-8").splitlines()]
     answered = [Asked(tenant, row[QUESTION], row[EVIDENCE], now) for row in rows if row.get(EVIDENCE)]
@@ -114,7 +114,7 @@ def of_silos(home: Path, folder: Path) -> tuple[list[Asked], list[str]]:
 
 
 def taken_in(home: Path, folder: Path) -> Tenant:
-    """The tenant that a run makes of memory folders in a new home."""
+    """Ingest memory folders into a new home and return the tenant."""
     projects = home / ".claude" / "projects"
     for silo in folder.iterdir():
         if silo.is_dir():
@@ -132,15 +132,15 @@ def taken_in(home: Path, folder: Path) -> Tenant:
 
 
 QUESTION, EVIDENCE = "question", "evidence"
-"""Keys of questions.jsonl."""
+"""Keys in questions.jsonl."""
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sets", nargs="+", default=[])
     parser.add_argument("--silos", nargs="*", default=[], help="folders of sets with memory folders")
-    parser.add_argument("--most", type=int, default=40, help="ask at most so many questions of each set")
-    parser.add_argument("--home", type=Path, help="keep the filled stores here and use them again; default: a temporary folder")
+    parser.add_argument("--most", type=int, default=40, help="ask at most this many questions of each set")
+    parser.add_argument("--home", type=Path, help="keep the filled stores here and reuse them (default: a temporary folder)")
     arguments = parser.parse_args()
     print(f"{'whole / some':12}" + "".join(f"{f'{name} {budget}':>16}" for budget in BUDGETS for name in ("context", "hits")))
     with tempfile.TemporaryDirectory(prefix="context_evidence_") as folder:
@@ -152,7 +152,7 @@ def main() -> None:
             tenant = questions[0].tenant
             by_search = sum(search_with_bridges(tenant, topic, bridges=0, floor=True).below_floor for topic in foreign)
             by_context = sum(not assemble(StoreReader(tenant), Request((topic,))).nodes for topic in foreign)
-            print(f"of {len(foreign)} topics that nobody wrote about search refuses {by_search}, context {by_context}")
+            print(f"of {len(foreign)} topics that nobody wrote about, search refuses {by_search} and context {by_context}")
 
 
 def report(name: str, questions: list[Asked]) -> None:

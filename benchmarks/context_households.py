@@ -1,8 +1,8 @@
-"""A second kind of invented world for `context_quality.py`: what an assistant was told in a household over nine months.
+"""The second kind of invented world for `context_quality.py`: nine months of a household's conversations with its assistant.
 
-Undertakings (a journey, a rebuilding, a celebration) have a day, a place, a price, somebody who helps, a wish and an open point, told in
-talks between a person and an assistant, with advice that says nothing particular. Half of the changes are marked as such, half are only
-said later. Relatives have a food they must not eat and a gift they wish for, told far from any undertaking.
+Each undertaking (a journey, a rebuilding, a celebration) has a day, a place, a price, a helper, a wish and an open point. They come up in
+conversations in which the assistant adds generic advice. Half of the changes are stored as replacements, half are only mentioned later.
+Each relative has a food they must not eat and a gift they wish for, mentioned far from any undertaking.
 """
 
 import random
@@ -72,7 +72,7 @@ MUSINGS = [
 
 
 class Household:
-    """What one household told its assistant, and what it is about to do."""
+    """One household's memories and its coming tasks."""
 
     def __init__(self, number: int, undertakings: int) -> None:
         self._random = random.Random(7_919 * (number + 1))
@@ -124,7 +124,7 @@ class Household:
         ]
 
     def _talk(self, day: int, facts: list[str], kind: Kind = Kind.NOTE, replaces: int | None = None) -> int:
-        """A talk with the assistant: the person says a fact among other things, the assistant answers with general advice."""
+        """Add a conversation: the person mentions a fact among other things, the assistant answers with generic advice."""
         said = self._random.sample(SMALL_TALK, self._random.randrange(1, 3))
         for fact in facts:
             said.insert(self._random.randrange(len(said) + 1), fact)

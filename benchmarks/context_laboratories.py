@@ -1,8 +1,8 @@
-"""A third kind of invented world for `context_quality.py`: the notebook of a laboratory.
+"""The third kind of invented world for `context_quality.py`: a laboratory's notebook.
 
-Experiments have a sample, an instrument, a temperature, a person in charge, a known fault and a next step, noted in short protocol lines
-without names of the experiment where a note belongs to its day. Most changes are only noted later, few are marked. Instruments have a
-quirk and persons a habit, told far from any experiment. Nothing in `memory_assets` was tuned to it.
+Each experiment has a sample, an instrument, a temperature, a person in charge, a known fault and a next step, noted in short protocol
+lines; a line that belongs to the day's experiment does not name it. Most changes are only noted later, few are stored as replacements.
+Instruments have quirks and people have habits, noted far from any experiment. Nothing in `memory_assets` was tuned to this world.
 """
 
 import random
@@ -71,7 +71,7 @@ ROUTINE = [
 
 
 class Laboratory:
-    """What one laboratory noted, and what is about to be done."""
+    """One laboratory's notes and its coming tasks."""
 
     def __init__(self, number: int, experiments: int) -> None:
         self._random = random.Random(104_729 * (number + 3))

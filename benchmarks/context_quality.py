@@ -1,14 +1,14 @@
-"""What share of the facts that a task needs is inside the budget: `memory context` against the top hits of search at the same budget.
+"""Measure how many of the facts that a task needs fit a token budget: `memory context` against search's top hits at the same budget.
 
     python benchmarks/context_quality.py [--worlds 4] [--projects 8] [--home DIR] [--json]
 
 Each world is invented: the memory of a team (`context_teams.py`), a household (`context_households.py`) or a laboratory
-(`context_laboratories.py`) with much talk and facts that change. A task names an undertaking and what is to be done, in words of its own,
-and needs two to five facts, of which only the newest count. A fact is there where the words that state it are in the text.
+(`context_laboratories.py`), with much small talk and facts that change. A task names an undertaking and the work to do in its own words,
+and needs two to five facts, of which only the newest version counts. A text contains a fact if it contains the words that state it.
 
-`hits` are the whole texts of search's hits one below the other, without anything around them, the last cut to the budget; `printed` is
-what `memory search` prints, cut to the budget. The budget is counted with tiktoken over the whole text of each. `stale` is the share of
-facts that no longer hold among those that the text states.
+`hits` is the full texts of search's hits, one below the other with nothing around them, the last cut to the budget; `printed` is the
+output of `memory search`, cut to the budget. tiktoken counts the tokens of each whole text. `stale` is the share of outdated facts
+among those that the text states.
 """
 
 import argparse
@@ -61,7 +61,7 @@ TELLERS: dict[str, Teller] = {"hits": hits, "printed": printed, "context": assem
 
 
 def told(text: str) -> str:
-    """A text in one line, without the marks of quotations."""
+    """Return a text on one line, without quotation marks."""
     return " ".join(text.replace("\n>", " ").split())
 
 
@@ -91,7 +91,7 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=0, help="number of the first world; others than 0 to 3 were never tuned for")
     parser.add_argument("--kind", choices=KINDS, default="team")
     parser.add_argument("--projects", type=int, default=8)
-    parser.add_argument("--home", type=Path, help="where the stores are kept, to be used again; a temporary folder unless given")
+    parser.add_argument("--home", type=Path, help="keep the stores here and reuse them (default: a temporary folder)")
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
     home = given.home or Path(tempfile.mkdtemp())

@@ -1,9 +1,9 @@
-"""How long a context takes over a large store and a large Tana: warm at depth 2 and 5, and the whole command, cold.
+"""Time a context over a large store and a large Tana workspace: warm at depths 2 and 5, and the whole command cold.
 
     python benchmarks/context_speed.py [--memories 100000] [--nodes 50000] [--queries 60] [--home DIR]
 
-The memories are those of `search_latency.py`, with entities that ten memories mention each; the Tana nodes lie ten below each page, with
-a field that refers to another node. Questions have five words of some memory and a vector near its own. `cpu` is what the process spent.
+The memories are those of `search_latency.py`, with entities that ten memories each mention. Each Tana page has ten child nodes, each with
+a field that links to another node. A question is five words of some memory with a vector near its own. `cpu` is the process's time.
 """
 
 import argparse
@@ -25,7 +25,7 @@ from memory_assets.stores.graph_builds import record_build
 from memory_assets.tenants import Tenant
 
 NAMED_BY = 10
-"""Memories that mention one entity."""
+"""Number of memories that mention each entity."""
 
 
 def add_entities(tenant: Tenant, memories: int) -> None:
@@ -90,7 +90,7 @@ def main() -> None:
     parser.add_argument("--memories", type=int, default=100_000)
     parser.add_argument("--nodes", type=int, default=50_000)
     parser.add_argument("--queries", type=int, default=60)
-    parser.add_argument("--home", type=Path, help="keep the store here and use it again; default: a temporary folder")
+    parser.add_argument("--home", type=Path, help="keep the store here and reuse it (default: a temporary folder)")
     given = parser.parse_args()
     home = given.home or Path(tempfile.mkdtemp(prefix="context_speed_"))
     try:

@@ -1,7 +1,7 @@
 """The first kind of invented world for `context_quality.py`: a team's memory of nine months.
 
-Projects have an owner, a deadline, a store, a blocker, a customer and rules, most of which change; people have habits; long minutes hold
-much talk and one or two facts; there are short notes, status reports, and texts that say again what another says.
+Each project has an owner, a deadline, a store, a blocker, a customer and rules, most of which change; people have habits. Long minutes
+hold small talk and one or two facts. The rest are short notes, status reports and texts that repeat another.
 """
 
 import random
@@ -92,7 +92,7 @@ STATUS = [
 
 @dataclass
 class Fact:
-    """What was true from some day on: the words that state it, and those that stated it before."""
+    """A fact that holds from some day on: the words that state it and the words that stated its earlier versions."""
 
     holds: str
     stale: list[str] = field(default_factory=list)
@@ -100,7 +100,7 @@ class Fact:
 
 @dataclass
 class Task:
-    """What somebody is about to do, and what they need to know for it."""
+    """A coming task and the facts that it needs."""
 
     topic: str
     lens: str
@@ -177,7 +177,7 @@ class Team:
         ]
 
     def _minutes(self, day: int, facts: list[str], replaces: int | None = None) -> int:
-        """Minutes of a meeting: much talk, the facts somewhere in it."""
+        """Add the minutes of a meeting: small talk with the facts somewhere in it."""
         talk = self._random.sample(TALK, self._random.randrange(6, 11))
         for fact in facts:
             talk.insert(self._random.randrange(1, len(talk) + 1), fact)

@@ -1,7 +1,7 @@
-"""What `memory up` takes and how soon it reacts: `python benchmarks/daemon.py [--idle SECONDS] [--files N]`. Linux, an idle machine.
+"""Measure the load and reaction time of `memory up`: `python benchmarks/daemon.py [--idle SECONDS] [--files N]`. Linux, an idle machine.
 
 Runs daemon, code location and UI over a copy of the sample home. Prints the seconds from writing a file until a search finds its
-text, and from storing a memory until the graph holds it; then processor share and resident memory of each part while nothing happens.
+text, and from storing a memory until the graph holds it; then the processor share and resident memory of each process while idle.
 """
 
 import argparse
@@ -32,7 +32,7 @@ def seconds_until(look: Callable[[], object]) -> float:
     start = time.monotonic()
     while not look():
         if time.monotonic() - start > _PATIENCE_SECONDS:
-            sys.exit(f"waited {_PATIENCE_SECONDS:.0f} s in vain")
+            sys.exit(f"nothing happened within {_PATIENCE_SECONDS:.0f} s")
         time.sleep(0.1)
     return time.monotonic() - start
 

@@ -1,9 +1,9 @@
-"""How good and how fast the embedders are: `python benchmarks/embedders.py`.
+"""Measure the quality and speed of the embedders: `python benchmarks/embedders.py`.
 
-Quality is measured on invented notes of a developer, each with a question that shares few words with it: recall at 1
-and 5 and the mean reciprocal rank of the note a question belongs to, among all notes by cosine. The same questions are
-asked of long texts, each made of 25 of the notes: there the rank is that among the texts without the answer. Time is
-taken on one core; texts a second counts processor time, so that it holds on a busy machine.
+Quality is measured on a developer's invented notes, each with a question that shares few words with it: recall at 1 and 5
+and the mean reciprocal rank of the question's note among all notes, by cosine. The same questions are asked of long texts,
+each made of 25 notes: there the rank is that among the texts without the answer. Times are taken on one core; texts per
+second are counted in processor time, so that other load on the machine does not change them.
 """
 
 import argparse
@@ -32,7 +32,7 @@ from memory_assets.language.embedders import open_embedder
 open_embedder(sys.argv[1]).embed(["why did we leave MongoDB"])
 """
 
-# Each note of a developer's invented project with the question that it answers.
+# Notes about a developer's invented project, each with the question that it answers.
 NOTES: tuple[tuple[str, str], ...] = (
     (
         "Bram moved the nightly import of Heron from cron to a systemd timer, as cron hid its failures.",
@@ -267,14 +267,14 @@ class Quality:
 
     @classmethod
     def of(cls, ranks: list[int]) -> "Quality":
-        """Summarise the ranks of the right answers, the first being 1."""
+        """Summarise the ranks of the right answers, counted from 1."""
         found = np.array(ranks)
         return cls(float((found <= 1).mean()), float((found <= 5).mean()), float((1 / found).mean()))
 
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What was measured of one embedder; times in the units that their names give."""
+    """Measurements of one embedder; each name ends in its unit."""
 
     name: str
     cold_start_s: float
@@ -338,13 +338,15 @@ def measure(spec: str, repeats: int) -> Figures:
 
 
 def default_specs() -> list[str]:
-    """The offline embedders that are installed."""
+    """Return the installed offline embedders."""
     return [spec for spec in ("bge-small", "e5-multilingual") if describe_choice(spec).ready]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="How good and how fast the embedders are.")
-    parser.add_argument("--embedder", action="append", help="setting to measure, may be repeated (default: all installed)")
+    parser = argparse.ArgumentParser(description="Measure the quality and speed of the embedders.")
+    parser.add_argument(
+        "--embedder", action="append", help="embedder setting to measure; may be repeated (default: all installed)"
+    )
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()

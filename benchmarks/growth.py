@@ -1,12 +1,12 @@
-"""What a store, a search, a run and a night cost as memories and tenants grow: `python -m benchmarks.growth [--cluster] [--json]`.
+"""Measure how the cost of a store, a search, a run and a night grows with memories and tenants.
 
     python -m benchmarks.growth [--memories 1000 10000 100000] [--tenants 1 10 100] [--each 20] [--cluster] [--json]
 
-First one tenant of so many memories, then so many tenants of `--each` memories. With `--cluster` the stores lie on an S3 server, DuckLake
-and PostgreSQL that are started for it, and the requests to the S3 server are counted by kind. Times are medians of wall seconds in this
-process: a store with its embedding; a search; a run, which is graph and scores after one stored memory; a night, which is the decay of
-every memory; the opening of a tenant by its first search; the tick of the sensor that looks at all tenants when nothing has changed. The
-exponent is the slope of the fitted line in logarithms: 0 is constant, 1 is proportional.
+Measures one tenant at each number of `--memories`, then each number of `--tenants` with `--each` memories. `--cluster` starts an S3
+server, DuckLake and PostgreSQL for the stores and counts the requests to the S3 server by kind. Times are medians of wall seconds in this
+process: a store with its embedding; a search; a run (graph and scores after one stored memory); a night (the decay of every memory); a
+tenant's first search, which opens it; an idle tick of the sensor that watches all tenants. The exponent is the slope of the line fitted in
+logarithms: 0 is constant, 1 is proportional.
 """
 
 import argparse
@@ -48,7 +48,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--memories", type=int, nargs="+", default=[1_000, 10_000, 100_000])
     parser.add_argument("--tenants", type=int, nargs="+", default=[1, 10, 100])
-    parser.add_argument("--each", type=int, default=20, help="memories of each of many tenants")
+    parser.add_argument("--each", type=int, default=20, help="memories of each tenant in the runs with --tenants")
     parser.add_argument("--cluster", action="store_true")
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
@@ -64,7 +64,7 @@ def main() -> None:
 
 @contextmanager
 def engines(folder: Path, *, shared: bool) -> Iterator[Callable[[], Counter[str]]]:
-    """Set where stores lie; gives what counts the requests to object storage."""
+    """Set where the stores are kept; yield a function that counts the requests to object storage."""
     os.environ |= {
         "MEMORY_DATA_DIR": str(folder / "data"),
         "MEMORY_CONFIG": str(folder / "none.toml"),
@@ -91,7 +91,7 @@ def timed(work: Callable[[], object], times: int = _TIMES) -> float:
 def counted(
     figures: Figures, name: str, work: Callable[[], object], requests: Callable[[], Counter[str]], times: int = _TIMES
 ) -> None:
-    """Note the time of a piece of work, and its requests to object storage by kind."""
+    """Record the time of `work` and its requests to object storage by kind."""
     before = requests()
     figures[f"{name}, s"] = timed(work, times)
     for kind, count in (requests() - before).items():
@@ -171,7 +171,7 @@ def night_of(settings: Settings, name: str) -> None:
 
 
 class Tick:
-    """A tick of the sensor over all tenants when nothing has changed."""
+    """An idle tick of the sensor over all tenants."""
 
     def __init__(self, instance: dg.DagsterInstance, settings: Settings) -> None:
         self._instance = instance

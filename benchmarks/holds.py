@@ -1,10 +1,10 @@
-"""How well the judge of pairs and the graph tell what holds, on the frozen sets of benchmarks/sets/holds. Counts alone are printed.
+"""Measure how well the pair judge and the graph tell current facts from outdated ones, on the frozen sets of benchmarks/sets/holds.
 
     python benchmarks/holds.py pairs more siblings changes names
 
-`pairs`, `more` and `siblings` judge two texts each. `changes` stores the facts of each world with their dates, builds the graph, and asks
-each question: the outdated fact may not stand before what holds, and no fact that never changed may be marked as outdated. `names` reads
-notes about pets, people and projects.
+`pairs`, `more` and `siblings` judge two texts at a time. `changes` stores the facts of each world with their dates, builds the graph and
+asks each question: an outdated fact must not rank above the current one, and a fact that never changed must not be marked as outdated.
+`names` reads notes about pets, people and projects. Only counts are printed, no texts.
 """
 
 import argparse
@@ -35,7 +35,7 @@ def read(name: str) -> list[dict[str, Any]]:
 
 
 def judge_pairs(name: str) -> None:
-    """Precision and recall of each answer."""
+    """Print the precision and recall of each verdict."""
     pairs = read(name)
     found = [relation.name.lower() for relation in classify_relations([(pair["a"], pair["b"]) for pair in pairs])]
     for part in ("all", "en", "de"):
@@ -54,7 +54,7 @@ def judge_pairs(name: str) -> None:
 
 
 def judge_siblings() -> None:
-    """Of pairs about one subject: what is marked as replaced though it holds, and what is found to be replaced, or perhaps."""
+    """Print, for pairs about one subject, how many current facts are marked as replaced and how many replaced ones are found."""
     pairs = read("siblings.jsonl")
     texts = [(pair["old"], pair["new"]) for pair in pairs]
     counts: Counter[str] = Counter()
@@ -67,7 +67,7 @@ def judge_siblings() -> None:
 
 
 def judge_names() -> None:
-    """Entities by their text, actions, and tags that must not arise."""
+    """Print the scores of entities (by text) and actions, and count tags that must not appear."""
     counts: Counter[str] = Counter()
     analyzer = open_analyzer()
     for row in read("notes_names.jsonl"):
@@ -91,7 +91,7 @@ def judge_names() -> None:
 
 
 def ask_changes(folder: Path) -> None:
-    """What stands first, by whether the newer text has words of change, and what is marked wrongly."""
+    """Print which fact ranks first, by whether the newer text has words of change, and how many marks are wrong."""
     changes, constants = read("changes_en.jsonl"), read("constants_en.jsonl")
     worlds: dict[str, list[tuple[str, str, str]]] = defaultdict(list)
     for row in changes:

@@ -1,8 +1,8 @@
-"""What the language room finds and how fast: `python benchmarks/language.py`.
+"""Measure the quality and speed of the language pipeline: `python benchmarks/language.py`.
 
-Prints precision and recall of entities (per type) and actions on the hand-labelled sentences of
-memory_assets_tests/data, then words and memories per second of processor time, with and without embedding, the wall time of one
-memory, and the cold start in fresh processes.
+Prints the precision and recall of entities (per type) and actions on the hand-labelled sentences of memory_assets_tests/data, then
+words and memories per second of processor time, with and without embedding, the wall time of one memory, and the cold start in fresh
+processes.
 """
 
 import argparse
@@ -26,7 +26,7 @@ LABELLED = DATA / "entity_sentences.jsonl"
 HELD_OUT = DATA / "entity_sentences_heldout.jsonl"
 """Written and labelled after the rules; see docs/language.md for the figures of the first look."""
 MEMORY_STYLE = DATA / "memory_style.jsonl"
-"""Notes with Markdown, code, quotes and other languages, written and labelled after the rules; tags that a reader expects among them."""
+"""Notes with Markdown, code, quotes and other languages, written and labelled after the rules; labels include the tags a reader expects."""
 INVENTED_PROJECTS = {"Atlas": "PROJECT", "Heron": "PROJECT", "Quillstack": "PROJECT", "Lumen": "PROJECT", "Marigold": "PROJECT"}
 COLD_STARTS = {
     "open and analyse the first text": (
@@ -47,7 +47,7 @@ COLD_STARTS = {
 
 @dataclass(frozen=True, slots=True)
 class Labelled:
-    """One sentence with what a person finds in it."""
+    """One sentence with a person's labels."""
 
     text: str
     entities: tuple[Entity, ...]
@@ -57,26 +57,26 @@ class Labelled:
 
 @dataclass(slots=True)
 class Count:
-    """Hits, false alarms and misses."""
+    """Counts of hits, false alarms and misses."""
 
     hits: int = 0
     false: int = 0
     missed: int = 0
 
     def add(self, expected: set, found: set) -> None:
-        """Count what is in both, in `found` alone and in `expected` alone."""
+        """Add the items in both sets, in `found` alone and in `expected` alone."""
         self.hits += len(expected & found)
         self.false += len(found - expected)
         self.missed += len(expected - found)
 
     @property
     def precision(self) -> float:
-        """Share of what was found that is right."""
+        """Return the share of found items that are right."""
         return self.hits / max(1, self.hits + self.false)
 
     @property
     def recall(self) -> float:
-        """Share of what is there that was found."""
+        """Return the share of expected items that were found."""
         return self.hits / max(1, self.hits + self.missed)
 
     def __str__(self) -> str:
@@ -86,13 +86,13 @@ class Count:
 
 @dataclass(slots=True)
 class Scores:
-    """Counts over a labelled set; `typed` wants text and type right, `boundaries` the text alone."""
+    """Counts over a labelled set; `typed` requires the right text and type, `boundaries` the text alone."""
 
     typed: Count = field(default_factory=Count)
     boundaries: Count = field(default_factory=Count)
     actions: Count = field(default_factory=Count)
     tags: Count = field(default_factory=Count)
-    """Only recall means something: a text has more good tags than are labelled."""
+    """Only the recall is meaningful: a text has more good tags than are labelled."""
     by_type: dict[str, Count] = field(default_factory=dict)
 
 
@@ -110,7 +110,7 @@ def read_labelled(path: Path = LABELLED) -> list[Labelled]:
 
 
 def score(rows: list[Labelled], analyzer: Analyzer) -> Scores:
-    """Compare what `analyzer` finds with the labels, regardless of case and of repetition within a sentence."""
+    """Compare the findings of `analyzer` with the labels; case and repetition within a sentence are ignored."""
     scores = Scores()
     for row, features in zip(rows, analyzer.analyze_batch(row.text for row in rows), strict=True):
         expected = {(entity.text.lower(), str(entity.type)) for entity in row.entities}
@@ -137,7 +137,7 @@ def print_scores(title: str, scores: Scores) -> None:
 
 
 def print_speed(analyzer: Analyzer, embedder_spec: str, memories: int, repeats: int) -> None:
-    """Time the pipeline over memories of a typical length, made of four labelled sentences each."""
+    """Time the pipeline over memories of typical length: four labelled sentences each."""
     sentences = [row.text for row in read_labelled()]
     texts = [" ".join(sentences[(4 * i + j * 7) % len(sentences)] for j in range(4)) for i in range(memories)]
     words = sum(len(text.split()) for text in texts)
@@ -178,7 +178,7 @@ def seconds(work: Callable[[], object], clock: Callable[[], float] = time.perf_c
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="What the language room finds and how fast.")
+    parser = argparse.ArgumentParser(description="Measure the quality and speed of the language pipeline.")
     parser.add_argument("--model", default="bundled", help="spaCy pipeline to measure (default: bundled)")
     parser.add_argument("--embedder", default="auto", help="embedder setting (default: auto)")
     parser.add_argument("--memories", type=int, default=1_000)

@@ -1,8 +1,8 @@
-"""How long `memory learn` takes over many silo files: check, dry run, apply and undo, each a cold process.
+"""Time `memory learn` over many silo files: check, dry run, apply and undo, each a cold process.
 
     python benchmarks/learn.py [--files 2000] [--json]
 
-The files are invented: forty silos, a quarter of them feedback in ever other words, indexes that point to all of them.
+The files are invented: forty silos with indexes that list every file; a quarter of the files are feedback, each worded differently.
 """
 
 import argparse
@@ -60,7 +60,7 @@ def main() -> None:
 
 
 def write_home(home: Path, files: int) -> None:
-    """Write silos with their indexes, the same at every call."""
+    """Write silos with their indexes, identical at every call."""
     chance = random.Random(7)
     for silo in range(40):
         folder = home / ".claude/projects" / f"-home-ada-work-project-{silo}" / "memory"

@@ -1,9 +1,9 @@
-"""The main job's figures: `make bench`, or `python benchmarks/main_job.py [--files N]`.
+"""Time the main job: `make bench`, or `python benchmarks/main_job.py [--files N]`.
 
-Prints seconds of a full run over N short silo files, of a second run with nothing changed, of a run after one changed file, and of
-one after a search, the last three beside a bare Dagster run of as many steps that do nothing; processor time, and rows a second of
-each asset; then `memory search` cold (a new process) and warm (in this one), and what a bare `python -c pass` and a bare
-`import lancedb` cost on the same machine in the same minute, as the floor to compare with.
+Prints the seconds of a full run over N short silo files, of a second run with nothing changed, of a run after one changed file and of
+one after a search, the last three next to a bare Dagster run of as many empty steps; the processor time, and the rows per second of
+each asset. Then `memory search` cold (a new process) and warm (in this one), with a bare `python -c pass` and a bare `import lancedb`
+in the same minute as the floor to compare with.
 """
 
 import argparse
@@ -52,13 +52,13 @@ def memory(*arguments: str) -> str:
 
 
 def processor_seconds() -> float:
-    """Of all processes that were started and have ended."""
+    """Return the processor time of all child processes that have ended."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
 
 def run(label: str, bare: float | None = None) -> None:
-    """Run the main job and print what it took, and how much more than a bare run."""
+    """Run the main job; print its time and the difference to a bare run."""
     started, used = time.perf_counter(), processor_seconds()
     report = json.loads(memory("run", "--json"))["assets"]
     total = time.perf_counter() - started
@@ -70,7 +70,7 @@ def run(label: str, bare: float | None = None) -> None:
 
 
 def bare_run(root: Path) -> float:
-    """Seconds of a run of as many steps as `remember` has that do nothing: the fastest of five, after one that sets up."""
+    """Return the seconds of a run with as many empty steps as `remember` has: the fastest of five, after a warm-up run."""
     from memory_assets.defs.build import build_defs
     from memory_assets.defs.resources import MemoryResource
 
@@ -92,7 +92,7 @@ def bare_run(root: Path) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Figures of the main job.")
+    parser = argparse.ArgumentParser(description="Time the main job.")
     parser.add_argument("--files", type=int, default=10_000)
     count = parser.parse_args().files
     with tempfile.TemporaryDirectory(prefix="memory_bench_") as folder:

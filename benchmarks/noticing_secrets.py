@@ -1,7 +1,7 @@
-"""How well and how fast secrets are noticed: `python benchmarks/noticing_secrets.py`.
+"""Measure the quality and speed of secret detection: `python benchmarks/noticing_secrets.py`.
 
-Prints the share of invented secrets that are masked whole, by kind where any is missed, the share of look-alikes and of the
-paragraphs of the sample home and the docs that raise an alarm, and processor time for 1,000 texts of each and for hostile ones.
+Prints the share of invented secrets that are masked completely, with the missed kinds; the share of false alarms among look-alikes and
+among the paragraphs of the sample home and the docs; and the processor time for 1,000 texts of each group and for hostile texts.
 """
 
 import time

@@ -1,9 +1,9 @@
-"""Which sentences of memory folders a run marks as outdated, judged by folders that somebody wrote who had not seen the code.
+"""Measure which sentences of memory folders a run marks as outdated, on folders whose author had not seen the code.
 
     python benchmarks/outdated.py [--sets benchmarks/sets/silos_more]
 
-`outdated` are the facts that changed, `constants` sentences that hold and look as if they had changed, `undecided` pairs that contradict
-each other. A sentence is found if one holds all words of the other.
+`outdated` are facts that changed; `constants`, sentences that hold but look as if they had changed; `undecided`, pairs that contradict
+each other. Two sentences match if one contains all words of the other.
 """
 
 import argparse
@@ -51,7 +51,7 @@ def read(path: Path) -> list[dict[str, str]]:
 
 
 def find_changes(folder: Path) -> list[StatementChange]:
-    """What a run over the folders finds."""
+    """Ingest the folders and return the changes that the run finds."""
     with tempfile.TemporaryDirectory() as home:
         os.environ.update(HOME=home, MEMORY_DATA_DIR=f"{home}/data", MEMORY_CLAUDE_PROJECTS_DIR=str(folder.resolve()))
         tenant = Tenant(load_settings())

@@ -1,10 +1,10 @@
-"""How fast the pages are over a large memory: the start page, search as one types, a memory, and the graph.
+"""Time the pages over a large memory: the start page, search while typing, a memory and the graph.
 
     python benchmarks/page.py [--memories 100000] [--folder DIR] [--json]
 
-A tenant is filled as in benchmarks/service.py, with graph and scores, `memory serve` is started over it, and one client asks. With
-Chromium the first paint is measured too, what drawing 2,000 nodes takes, and how many frames a second panning gets. `--folder` keeps
-the tenant for the next run.
+Fills a tenant as in benchmarks/service.py, with graph and scores, starts `memory serve` and sends requests from one client. If Chromium
+is installed, it also measures the first paint, the time to draw 2,000 nodes, and the frames per second while panning. `--folder` keeps the
+tenant for the next run.
 """
 
 import argparse
@@ -31,7 +31,7 @@ _WARM_SECONDS = 8.0
 
 
 def percentiles(work: Callable[[], object], times: int = _TIMES) -> list[float]:
-    """The median and the 95th percentile in milliseconds."""
+    """Return the median and the 95th percentile in milliseconds."""
     taken = []
     for _ in range(times):
         begun = time.perf_counter()

@@ -1,10 +1,10 @@
-"""What a session is told with each prompt, judged by sessions that somebody wrote who had not seen the code.
+"""Measure which memories a session is told with each prompt, on sessions whose author had not seen the code.
 
     python benchmarks/prompts.py [--sessions benchmarks/sets/holds/sessions.jsonl]
 
-All memories of all sessions lie in one store. `told` is the share of the prompts that need a memory and were told one that helps, with
-this prompt or before in the session; `noise`, the share of the prompts that need nothing and were told something. Of the outdated memories
-that were told those count which were not marked so while the session had not heard what holds.
+One store holds all memories of all sessions. `told` is the share of prompts that need a memory and got one that helps, with this prompt
+or earlier in the session. `noise` is the share of prompts that need nothing and got something. An outdated memory counts against the
+result if it was told without a mark before the session heard the current fact.
 """
 
 import argparse
@@ -74,10 +74,10 @@ def print_figures(tenant: Tenant, sessions: list[dict], ids: dict[str, list[int]
                 noise += bool(answer.ids)
     print(f"prompts that need a memory  {needing}: told {told / needing:.0%}")
     print(f"prompts that need none      {empty}: noise {noise / empty:.0%}")
-    print(f"outdated memories told      {pairs}: unmarked, and what holds not heard before, {unknown}")
+    print(f"outdated memories told      {pairs}: unmarked before the current fact was heard, {unknown}")
     print(f"tokens a prompt             {sum(tokens) / len(tokens):.0f} on average, {max(tokens)} at most")
     slowest = sorted(seconds)[len(seconds) * 99 // 100]
-    print(f"milliseconds a prompt       {1e3 * median(seconds):.0f} in the middle, {1e3 * slowest:.0f} at the 99th of a hundred")
+    print(f"milliseconds a prompt       {1e3 * median(seconds):.0f} median, {1e3 * slowest:.0f} at the 99th percentile")
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""What each part of the search earns: the same questions with one part switched off.
+"""Measure what each part of the search contributes: the same questions with one part switched off.
 
     python benchmarks/recall_ablation.py --memories M.jsonl --questions Q.jsonl [--json] [--home DIR]
 
-Files, stores and metrics are those of recall_quality.py. The eight components are switched off by their weights, the four sources
-of the relation component and further mechanisms one by one.
+Files, stores and metrics are those of recall_quality.py. The eight components are switched off by their weights; then the four sources
+of the relation component and further mechanisms, one at a time.
 """
 
 import json
@@ -23,7 +23,7 @@ from memory_assets.recall.search import search
 from memory_assets.tenants import Tenant
 
 SOURCES = {"SESSION": (), "NAMED": 0.0, "EDGE": 0.0, "ENTITY": 0.0}
-"""Source of support -> what switches it off."""
+"""Source of support -> the value that switches it off."""
 SHOWN = ("recall@5", "recall@10", "recall@20", "mrr", "ndcg@10")
 
 
@@ -43,7 +43,7 @@ def without(owner: ModuleType | type, name: str, value: object) -> System:
 
 
 def variants() -> dict[str, System]:
-    """The whole search, and the search without each of its parts."""
+    """Return the full search and the search without each of its parts."""
     whole = Weights()
     found: dict[str, System] = {"whole": with_weights(whole)}
     found |= {f"- {field.name}": with_weights(replace(whole, **{field.name: 0.0})) for field in fields(Weights)}

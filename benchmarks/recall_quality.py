@@ -1,14 +1,14 @@
-"""How much of what answers a question is found, by this search and by what it is built on.
+"""Measure how many of the answers to a question are found, by this search and by the methods that it is built on.
 
     python benchmarks/recall_quality.py --memories M.jsonl --questions Q.jsonl [--part testing] [--json] [--home DIR]
 
 Memories: {"store", "id", "content", "created_at"?, "session"?, "author"?}. Questions: {"store", "question", "relevant": [ids],
-"category"?, "part"?}. Each store is a tenant of its own, filled through the ordinary import, with its graph; memories of one session that
-have one time, or none, stand in the order of the file. "Now" is the time of a store's newest memory.
+"category"?, "part"?}. Each store is a tenant of its own, filled through the ordinary import, with its graph; memories of one session with
+equal times, or without any, keep the order of the file. "Now" is the time of a store's newest memory.
 
 Systems: `fulltext` (LanceDB's BM25), `vector` (cosine of the default embedder), `fusion` (reciprocal ranks of the two, k = 60),
-`lancedb_hybrid` (LanceDB's own hybrid query), `memory` (this project's search). Metrics a category: recall@5, @10 and @20 (share
-of the relevant memories found), mrr, ndcg@10, p50 and p95 in milliseconds with the embedding of the question, and the number of
+`lancedb_hybrid` (LanceDB's own hybrid query), `memory` (this project's search). Metrics per category: recall@5, @10 and @20 (share
+of the relevant memories found), mrr, ndcg@10, p50 and p95 in milliseconds including the embedding of the question, and the number of
 questions.
 """
 
@@ -42,16 +42,16 @@ from memory_assets.stores.memories import Filters
 from memory_assets.tenants import Tenant
 
 DEPTH = 20
-"""Results asked of every system."""
+"""Number of results asked of every system."""
 POOL = 100
-"""Results of each list that plain rank fusion fuses."""
+"""Number of results that plain rank fusion takes from each list."""
 RRF_K = 60
 CUTOFFS = (5, 10, 20)
 
 
 @dataclass(frozen=True)
 class Question:
-    """One line of the questions' file."""
+    """One line of the question file."""
 
     store: str
     text: str
@@ -60,7 +60,7 @@ class Question:
 
 
 def read_lines(path: Path, needed: Sequence[str]) -> list[dict[str, Any]]:
-    """The objects of a JSON Lines file; stops with one sentence where a line is not usable."""
+    """Read the objects of a JSON Lines file; exit with one sentence if a line is unusable."""
     rows = []
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
         if not line.strip():
@@ -68,7 +68,7 @@ def read_lines(path: Path, needed: Sequence[str]) -> list[dict[str, Any]]:
         try:
             row = json.loads(line)
         except json.JSONDecodeError as error:
-            sys.exit(f"{path} line {number} is not JSON ({error.msg}); mend or remove it.")
+            sys.exit(f"{path} line {number} is not JSON ({error.msg}); correct or remove it.")
         missing = [name for name in needed if name not in row]
         if missing:
             sys.exit(f"{path} line {number} lacks {missing[0]!r}; add it.")
@@ -77,7 +77,7 @@ def read_lines(path: Path, needed: Sequence[str]) -> list[dict[str, Any]]:
 
 
 def memories_by_store(path: Path) -> dict[str, list[NewMemory]]:
-    """What each store is to remember, in the order of the file."""
+    """Return the memories of each store, in the order of the file."""
     stores: dict[str, list[NewMemory]] = defaultdict(list)
     for row in read_lines(path, ("store", "id", "content")):
         stores[str(row["store"])].append(
@@ -104,12 +104,12 @@ def _moment(text: str | None, path: Path) -> datetime | None:
 
 
 def tenant_name(store: str) -> str:
-    """A tenant's name for a store's."""
+    """Return the tenant name for a store."""
     return f"s{blake2b(store.encode(), digest_size=8).hexdigest()}"
 
 
 def open_tenant(settings: Settings, store: str) -> Tenant:
-    """A store as a tenant; the embedder and the language pipeline are shared by all that this process opens."""
+    """Open a store as a tenant; all tenants of this process share the embedder and the language pipeline."""
     tenant = Tenant(settings, tenant_name(store))
     shared = _tools(settings.data_dir)
     tenant.__dict__ |= {"embedder": shared.embedder, "analyzer": shared.analyzer}
@@ -122,7 +122,7 @@ def _tools(home: Path) -> Tenant:
 
 
 def fill(home: Path, store: str, memories: Sequence[NewMemory]) -> int:
-    """Import a store's memories and build its graph; what is already there is not imported again."""
+    """Import a store's memories and build its graph; memories already there are skipped."""
     tenant = open_tenant(load_settings(data_dir=home), store)
     import_memories(tenant, memories, lambda _done, _total: None)
     refresh_graph(tenant.catalog, tenant.memories, tenant.relations)
@@ -130,7 +130,7 @@ def fill(home: Path, store: str, memories: Sequence[NewMemory]) -> int:
 
 
 def fill_all(home: Path, stores: Mapping[str, Sequence[NewMemory]], jobs: int) -> float:
-    """Fill every store, the largest first, and return the seconds it took."""
+    """Fill every store, largest first, and return the seconds taken."""
     started = time.perf_counter()
     done, total = 0, sum(map(len, stores.values()))
     ordered = sorted(stores, key=lambda name: -len(stores[name]))
@@ -188,7 +188,7 @@ SYSTEMS: dict[str, System] = {
 
 
 def metrics(ranked: Sequence[str], relevant: frozenset[str]) -> dict[str, float]:
-    """Recall at the cut-offs, reciprocal rank and nDCG@10 of one question."""
+    """Return recall at the cut-offs, reciprocal rank and nDCG@10 of one question."""
     places = [place for place, number in enumerate(ranked, start=1) if number in relevant]
     ideal = sum(1 / math.log2(place + 1) for place in range(1, min(10, len(relevant)) + 1))
     return {
@@ -199,7 +199,7 @@ def metrics(ranked: Sequence[str], relevant: frozenset[str]) -> dict[str, float]
 
 
 def evaluate(home: Path, questions: Iterable[Question], systems: Mapping[str, System]) -> dict[str, dict[str, dict[str, float]]]:
-    """Mean of every metric, by system and category, `all` among them."""
+    """Return the mean of every metric by system and category; the category `all` covers every question."""
     settings = load_settings(data_dir=home)
     by_store: dict[str, list[Question]] = defaultdict(list)
     for question in questions:
@@ -234,7 +234,7 @@ def evaluate(home: Path, questions: Iterable[Question], systems: Mapping[str, Sy
 
 
 def print_tables(result: dict[str, dict[str, dict[str, float]]]) -> None:
-    """One table a category, one row a system."""
+    """Print one table per category with one row per system."""
     categories = sorted({category for rows in result.values() for category in rows}, key=lambda name: (name == "all", name))
     for category in categories:
         rows = {system: values[category] for system, values in result.items() if category in values}
@@ -247,14 +247,14 @@ def print_tables(result: dict[str, dict[str, dict[str, float]]]) -> None:
 
 
 def parse_arguments(description: str | None) -> argparse.ArgumentParser:
-    """The arguments that this benchmark and the ablation share."""
+    """Return a parser of the arguments that this benchmark and the ablation share."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--memories", type=Path, required=True)
     parser.add_argument("--questions", type=Path, required=True)
     parser.add_argument("--part", help="ask only the questions of this part, such as testing")
     parser.add_argument("--json", action="store_true", help="print one object {system: {category: {metric: value}}}")
-    parser.add_argument("--home", type=Path, help="keep the filled stores here and use them again; default: a temporary folder")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes that fill stores")
+    parser.add_argument("--home", type=Path, help="keep the filled stores here and reuse them (default: a temporary folder)")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="number of processes that fill stores")
     return parser
 
 
@@ -271,7 +271,7 @@ def run(arguments: argparse.Namespace, systems: Mapping[str, System]) -> dict[st
             sys.exit(f"{arguments.questions}: no memory has the store {question.store!r} of the question {question.text!r}.")
     asked = [question for question in questions if question.relevant]
     if len(asked) < len(questions):
-        print(f"{len(questions) - len(asked)} questions name nothing relevant and are left out", file=sys.stderr)
+        print(f"{len(questions) - len(asked)} questions name no relevant memory and are skipped", file=sys.stderr)
     home = arguments.home or Path(tempfile.mkdtemp(prefix="recall_quality_"))
     try:
         seconds = fill_all(home, stores, arguments.jobs)

@@ -1,9 +1,9 @@
-"""What the floor of the search hides: answers that were found, and lists for questions that nothing answers.
+"""Measure what the search's score floor hides: answers that were found, and hits for questions that nothing answers.
 
     python benchmarks/search_floor.py [--sets terse friends ...] [--home DIR]
 
-`lost` counts questions of benchmarks/sets whose answers are all hidden by the floor though one is among the first ten without it; it
-has to be 0. `hidden` is the share of those of the first ten that it hides, of hits that answer and of others.
+`lost` counts questions of benchmarks/sets with an answer among the first ten hits without the floor and none with it; it must be 0.
+`hidden` is the share of the first ten hits that the floor hides, for hits that answer and for the others.
 `refused` is the share of the questions in sets/foreign.txt, asked of every store, that find nothing.
 """
 
@@ -25,12 +25,12 @@ NAMES = ("chats", "notes", "assistant", "friends", "terse", "pals", "coach", "la
 
 
 def refused(tenant: Tenant, question: str, now: datetime) -> bool:
-    """Whether the floor hides what is found."""
+    """Return whether the floor hides every hit."""
     return search_with_bridges(tenant, question, bridges=0, now=now, floor=True).below_floor
 
 
 def measured(home: Path, name: str, foreign: list[str]) -> str:
-    """One line of the table: a set's name, its questions, those lost, and the share refused of the foreign ones."""
+    """Return one line of the table: a set's name, its questions, the lost ones, and the share of foreign questions refused."""
     stores = memories_by_store(SETS / f"{name}_memories.jsonl")
     fill_all(home, stores, os.cpu_count() or 1)
     tenants = {store: open_tenant(load_settings(data_dir=home), store) for store in stores}
@@ -57,7 +57,7 @@ def measured(home: Path, name: str, foreign: list[str]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sets", nargs="+", choices=NAMES, default=NAMES)
-    parser.add_argument("--home", type=Path, help="keep the filled stores here and use them again; default: a temporary folder")
+    parser.add_argument("--home", type=Path, help="keep the filled stores here and reuse them (default: a temporary folder)")
     arguments = parser.parse_args()
     lines = (SETS / "foreign.txt").read_text(encoding="utf-8").splitlines()
     foreign = [line for line in lines if line and not line.startswith("#")]

@@ -1,11 +1,11 @@
-"""How long a search takes on a large store, warm, and what the `memory search` command takes cold.
+"""Time a warm search on a large store and a cold `memory search` command.
 
     python benchmarks/search_latency.py [--memories 100000] [--edges 300000] [--queries 300] [--home DIR] [--json]
 
 The store is synthetic: words by Zipf's law over 40,000, unit vectors of 384 dimensions around 400 topics, sessions of twenty
-turns, three authors, typed edges between random memories of one topic. Every question has five words of some memory and a vector
-near its own, and is embedded by the default embedder as well, so that its time counts. Every question is asked once. It is measured
-on disk, as commands search, and in memory, as the service does.
+turns, three authors, typed edges between random memories of one topic. A question is five words of some memory with a vector near its
+own; the default embedder embeds it too, so that its time counts. Every question is asked once. Searches run on disk, as in commands, and
+in memory, as in the service.
 """
 
 import argparse
@@ -46,7 +46,7 @@ SEED = 7
 
 
 class SyntheticEmbedder:
-    """Spends the default embedder's time and gives the vector that was set for the next question."""
+    """An embedder that takes the default embedder's time but returns the vector set for the next question."""
 
     name = "synthetic"
     dimension = DIMENSIONS
@@ -56,7 +56,7 @@ class SyntheticEmbedder:
         self.vector = np.zeros(DIMENSIONS, np.float32)
 
     def embed(self, texts: Sequence[str], role: Role = "document") -> np.ndarray:  # noqa: ARG002 - one for both
-        """Embed for nothing but the time it takes."""
+        """Embed only to spend the time; return the vector that was set."""
         self._real.embed(texts)
         return np.repeat(self.vector[None], len(texts), 0)
 
@@ -67,7 +67,7 @@ def vocabulary() -> list[str]:
 
 
 def fill(tenant: Tenant, count: int, edges: int) -> dict[str, float]:
-    """Write memories and edges and build the indices; seconds of each part."""
+    """Write memories and edges and build the indices; return the seconds of each part."""
     rng = np.random.default_rng(SEED)
     words, centres = vocabulary(), rng.normal(size=(TOPICS, DIMENSIONS))
     frequency = 1 / np.arange(1, WORDS + 1)
@@ -131,7 +131,7 @@ def _write_edges(tenant: Tenant, topics: np.ndarray, edges: int, rng: np.random.
 
 
 def questions(tenant: Tenant, count: int) -> list[tuple[str, np.ndarray]]:
-    """Five words of a memory, and a vector near its own."""
+    """Make `count` questions: five words of a memory with a vector near its own."""
     rng = np.random.default_rng(SEED + 1)
     column = tenant.memories.columns.live
     assert column is not None
@@ -146,9 +146,9 @@ def questions(tenant: Tenant, count: int) -> list[tuple[str, np.ndarray]]:
 
 
 def timed(embedder: SyntheticEmbedder, asked: list[tuple[str, np.ndarray]], ask: Callable[[str], object]) -> dict[str, float]:
-    """Milliseconds at the 50th, 95th and 99th percentile, and the processor's milliseconds a question over all threads.
+    """Return the milliseconds at the 50th, 95th and 99th percentile, and the processor milliseconds per question over all threads.
 
-    On a machine that is busy with something else the former grow and the latter do not.
+    Other load on the machine raises the former, not the latter.
     """
     times = []
     cpu = time.process_time()
@@ -161,13 +161,13 @@ def timed(embedder: SyntheticEmbedder, asked: list[tuple[str, np.ndarray]], ask:
 
 
 def bare(tenant: Tenant, embedder: SyntheticEmbedder, text: str) -> None:
-    """The two LanceDB calls that a search is built on, one after the other."""
+    """Make the two LanceDB calls that a search is built on, one after the other."""
     tenant.memories.matching(text, FEWEST, Filters())
     tenant.memories.nearest(embedder.embed([text])[0], embedder.name, FEWEST, Filters())
 
 
 def found_by_index(tenant: Tenant, asked: list[tuple[str, np.ndarray]]) -> float:
-    """Share of the twenty truly nearest memories among those that a search looks at."""
+    """Return the share of the twenty truly nearest memories that are among a search's candidates."""
     column, shares = tenant.memories.columns.live, []
     for _, vector in asked:
         exact = tenant.memories.table.search(vector, vector_column_name=column).distance_type("cosine")  # pyright: ignore
@@ -178,7 +178,7 @@ def found_by_index(tenant: Tenant, asked: list[tuple[str, np.ndarray]]) -> float
 
 
 def cold_command(home: Path) -> float:
-    """Seconds of `memory search` as a process of its own, on a store of the default embedder with one memory."""
+    """Return the seconds of `memory search` in its own process, on a store with one memory and the default embedder."""
     environment = os.environ | {"MEMORY_DATA_DIR": str(home)}
     command = [sys.executable, "-m", "memory_assets.cli"]
     subprocess.run(
@@ -197,7 +197,7 @@ def main() -> None:
     parser.add_argument("--memories", type=int, default=100_000)
     parser.add_argument("--edges", type=int, default=300_000)
     parser.add_argument("--queries", type=int, default=300)
-    parser.add_argument("--home", type=Path, help="keep the store here and use it again; default: a temporary folder")
+    parser.add_argument("--home", type=Path, help="keep the store here and reuse it (default: a temporary folder)")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     home = arguments.home or Path(tempfile.mkdtemp(prefix="search_latency_"))

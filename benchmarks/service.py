@@ -1,19 +1,19 @@
-"""How fast the HTTP service stores and searches, beside the bare LanceDB calls that each request makes, in one run.
+"""Measure how fast the HTTP service stores and searches, next to the bare LanceDB calls of each request, in one run.
 
     python benchmarks/service.py [--memories 100000] [--edges] [--seconds 10] [--embedder auto] [--workers 1,4] [--warm 6]
         [--folder DIR] [--json]
 
-A tenant is filled with memories of invented words and unit vectors around 400 topics, `memory serve` is started over it, and clients on
-loopback connections of their own store and search: one alone for the times, eight at once for the rates. What the requests cost
-LanceDB alone is measured in this process on the same tables before the service starts: one row appended; and the two index
-look-ups of a search with the reading of ten rows. `--folder` keeps the tenant for the next run.
+Fills a tenant with memories of invented words and unit vectors around 400 topics and starts `memory serve`. Clients, each with its own
+loopback connection, store and search: one alone for the times, eight at once for the rates. The bare LanceDB calls are timed in this
+process on the same tables before the service starts: appending one row, and the two index look-ups of a search plus reading ten rows.
+`--folder` keeps the tenant for the next run.
 
-`--workers` names the numbers of processes that answer, one run for each; by default what `memory serve` takes. Memory is the sum of the
-proportional set sizes of all processes.
+`--workers` lists numbers of worker processes, one run for each (default: that of `memory serve`). Memory is the sum of the proportional
+set sizes of all processes.
 
-`--edges` has the graph built too, one or two edges a memory, and measures what one stored memory costs until graph and scores are
-finished. `--memories 1000000 --edges --folder DIR` takes half an hour the first time. What the service keeps in memory follows
-`MEMORY_RESIDENT_BYTES`, by default half a gigabyte: enough for 200,000 memories.
+`--edges` also builds the graph, with one or two edges per memory, and measures the cost of one stored memory until graph and scores are
+finished. `--memories 1000000 --edges --folder DIR` takes half an hour the first time. `MEMORY_RESIDENT_BYTES` limits the service's
+resident copy, by default to half a gigabyte: enough for 200,000 memories.
 """
 
 import argparse
@@ -49,7 +49,7 @@ ROOT = Path(__file__).parents[1]
 CHUNK = 10_000
 TOPICS = 400
 WARM_SECONDS = 6.0
-"""After the first request the service copies the tenant's table; searches are answered from disk meanwhile. A million memories need 60."""
+"""After the first request the service copies the tenant's table and searches on disk until done. A million memories need 60."""
 PEOPLE = ["Alice", "Bob", "Carol", "Dora", "Emil", "Farah", "Goran", "Hana"]
 VERBS = ["moved", "fixed", "reviewed", "renamed", "measured", "deployed", "reverted", "described"]
 THINGS = [
@@ -68,7 +68,7 @@ Request = tuple[str, dict[str, object]]
 
 
 def person(chance: random.Random) -> str:
-    """One of 256,000 names."""
+    """Return one of 256,000 names."""
     return f"{chance.choice(PEOPLE)} {''.join(chance.choice(SYLLABLES) for _ in range(3)).title()}"
 
 
@@ -114,7 +114,7 @@ def fill(tenant: Tenant, count: int) -> None:
 
 
 def build(tenant: Tenant) -> dict[str, object]:
-    """Graph and scores, and what they cost after one memory more, in seconds of processor time: the median of five."""
+    """Build graph and scores; return the processor seconds of each step after one more memory (median of five)."""
     chance, steps = random.Random(10), ("graph", "names", "scores")
     edges, taken = _built(tenant)[0], []
     for _ in range(5):
@@ -128,7 +128,7 @@ def build(tenant: Tenant) -> dict[str, object]:
 
 
 def _built(tenant: Tenant) -> tuple[int, list[float]]:
-    """The number of edges, and the seconds of processor time that each step of a build took."""
+    """Return the number of edges and the processor seconds of each build step."""
     moments = [time.process_time()]
     outcome = refresh_graph(tenant.catalog, tenant.memories, tenant.relations, tenant.analyzer.gazetteer.canonical)
     moments.append(time.process_time())
@@ -176,7 +176,7 @@ def bare(tenant: Tenant, seconds: float) -> dict[str, "np.ndarray"]:
 
 
 class Client:
-    """One loopback connection with a key."""
+    """A loopback connection with a key."""
 
     def __init__(self, url: str, tenant: str, key: str) -> None:
         address = urlsplit(url)
@@ -185,7 +185,7 @@ class Client:
         self.headers = {"X-API-Key": key, "Content-Type": "application/json"}
 
     def send(self, request: Request) -> None:
-        """Make a request, which must succeed."""
+        """Send a request; fail unless it succeeds."""
         path, body = request
         self.connection.request("POST", self.prefix + path, json.dumps(body), self.headers)
         answer = self.connection.getresponse()
@@ -222,7 +222,7 @@ def rate(make_client: Callable[[], Client], make: Callable[[random.Random], Requ
 
 
 def beside(make_client: Callable[[], Client], seconds: float) -> dict[str, dict[str, float]]:
-    """One client that searches while four others store ten memories a second."""
+    """Time one client that searches while four others store ten memories a second."""
     end = time.perf_counter() + seconds
     searches: list[float] = []
     stores: list[float] = []
@@ -246,7 +246,7 @@ def beside(make_client: Callable[[], Client], seconds: float) -> dict[str, dict[
 
 
 def megabytes(parent: int) -> float:
-    """Memory of a process and its children; what several share counts once."""
+    """Return the memory of a process and its children; shared pages count once."""
     children = Path(f"/proc/{parent}/task/{parent}/children").read_text(encoding="ascii").split()
     total = 0
     for pid in (parent, *children):
@@ -256,7 +256,7 @@ def megabytes(parent: int) -> float:
 
 
 def processor_seconds(parent: int) -> float:
-    """Processor time of a process and its children."""
+    """Return the processor time of a process and its children."""
     children = Path(f"/proc/{parent}/task/{parent}/children").read_text(encoding="ascii").split()
     fields = [Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split() for pid in (parent, *children)]
     return sum(int(each[11]) + int(each[12]) for each in fields) / os.sysconf("SC_CLK_TCK")

@@ -1,10 +1,10 @@
-"""What a session leaves, judged by transcripts with what a person wants remembered of them, written without a look at the code.
+"""Measure what remains of a session, on transcripts with a person's list of points to remember, written without sight of the code.
 
     python benchmarks/sessions.py [--show] [--only en-01] [--expected expected_more.json]
 
-Each transcript ends in a home of its own by `memory session-end`, the taking in that it starts ends, and the next session of the project
-starts. A point is told if each of its words is in the summary. `brief` is the share of what was done, decided and left open that the next
-session is told; `noted`, the share of the user's lasting sentences that became notes. What is wrong or noise needs a reader: `--show`.
+`memory session-end` ends each transcript in its own home; when the ingestion that it starts is done, the next session of the project
+begins. A point is told if the summary has all of its words. `brief` is the share of done, decided and open points that the next session
+is told; `noted`, the share of the user's lasting sentences that became notes. Errors and noise need a human reader: `--show`.
 """
 
 import argparse
@@ -31,8 +31,12 @@ KINDS = ("asked", "done", "decided", "open", "files")
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--show", action="store_true", help="print what each session left")
-    parser.add_argument("--only", default="", help="name of one transcript")
-    parser.add_argument("--expected", default="expected.json", help="or expected_more.json, four sessions that were judged once")
+    parser.add_argument("--only", default="", help="run only this transcript")
+    parser.add_argument(
+        "--expected",
+        default="expected.json",
+        help="file of expected points (expected_more.json: four sessions that were judged once)",
+    )
     given = parser.parse_args()
     expected = json.loads((SET / given.expected).read_text(encoding="utf-8"))["sessions"]
     told: Counter[str] = Counter()
@@ -77,13 +81,13 @@ def is_told(point: dict, text: str) -> bool:
 
 
 def same(sentence: str, note: str) -> bool:
-    """Whether a note has most of a lasting sentence's words."""
+    """Return whether a note has most of a lasting sentence's words."""
     words = set(re.findall(r"\w+", sentence.lower()))
     return len(words & set(re.findall(r"\w+", note.lower()))) >= 0.8 * len(words)
 
 
 def ended(home: Path, name: str, end: int) -> tuple[str, str, list[str]]:
-    """The summary, what the next session of the project is told, and the notes, after the transcript's first `end` lines."""
+    """Return the summary, the next session's brief and the notes after the transcript's first `end` lines."""
     lines = (SET / f"{name}.jsonl").read_text(encoding="utf-8").replace("/home/", f"{home}/").splitlines()[:end]
     first = next(json.loads(line) for line in lines if "cwd" in line)
     project, data = Path(first["cwd"]), home / "data"
@@ -102,17 +106,17 @@ def ended(home: Path, name: str, end: int) -> tuple[str, str, list[str]]:
 
 
 def wait_for(brief: Path, began: float) -> None:
-    """Until the taking in, which the hook started in the background, wrote the brief."""
+    """Wait until the ingestion that the hook started in the background has written the brief."""
     for _ in range(600):
         if brief.exists() and brief.stat().st_mtime >= began:
             return
         time.sleep(0.1)
-    sys.exit("nothing was taken in within a minute")
+    sys.exit("the ingestion did not finish within a minute")
 
 
 def memory(home: Path, *arguments: str, input: str = "") -> str:  # noqa: A002 - as subprocess calls it
     environment = {
-        **{name: value for name, value in os.environ.items() if name != "TMPDIR"},  # which this process set for another home
+        **{name: value for name, value in os.environ.items() if name != "TMPDIR"},  # set by this process for another home
         "HOME": str(home),
         "MEMORY_DATA_DIR": str(home / "data"),
         "XDG_CONFIG_HOME": str(home / "config"),

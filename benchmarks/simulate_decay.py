@@ -1,12 +1,11 @@
-"""What a year does to relevance: `python benchmarks/simulate_decay.py`.
+"""Simulate how relevance changes over a year: `python benchmarks/simulate_decay.py`.
 
-Two stores are simulated day by day with the default settings: the sample home's memories (taken in into a temporary folder
-first, on day 0), and 10,000 synthetic ones in stories of twenty, of which every fifth stays live work. Each day some memories are recalled
-and, where there is live work, new ones are stored that link to earlier ones of their story. The tables print which share of the
-memories of day 0 lies at or above the archive threshold (0.2) and the delete threshold (0.05): as the project counts age (from
-the last sign of life), as it would be with age counted from creation, and for memories that are linked to live work. Each quarter
-what lies below 0.2 without a sign of life in 30 days is archived; the last lines tell how many of these are recalled later in the year,
-and how many are standing wishes.
+Two stores are simulated day by day with the default settings: the sample home's memories (ingested into a temporary folder on day 0),
+and 10,000 synthetic ones in stories of twenty, of which every fifth remains live work. Each day some memories are recalled; if there is
+live work, new memories are stored that link to earlier ones of their story. The tables print the share of day-0 memories at or above the
+archive threshold (0.2) and the delete threshold (0.05): with age counted from the last sign of life, as the project does; with age counted
+from creation; and for memories linked to live work. Each quarter, memories below 0.2 without a sign of life in 30 days are archived. The
+last lines count how many of these are recalled later in the year and how many are standing wishes.
 """
 
 import argparse
@@ -35,7 +34,7 @@ SAMPLE = Path(__file__).parents[1] / "data" / "sample"
 
 @dataclass
 class Store:
-    """A store that grows: times in days, day 0 is the beginning of the simulation."""
+    """A growing store; times are in days since the start of the simulation."""
 
     start: datetime
     created: list[float]
@@ -46,14 +45,14 @@ class Store:
     story: list[int]
     live: set[int]
     seen: list[float]
-    """When the store first saw each."""
+    """Day on which the store first saw each memory."""
     kind: list[str]
     last_access: dict[int, float] = field(default_factory=dict)
     accesses: dict[int, int] = field(default_factory=dict)
     archived: dict[int, int] = field(default_factory=dict)
-    """When each was archived."""
+    """Memory -> the day on which it was archived."""
     missed: set[int] = field(default_factory=set)
-    """Archived ones that were recalled later."""
+    """Archived memories that were recalled later."""
 
 
 def main() -> None:
@@ -172,7 +171,7 @@ def add_live_work(store: Store, day: int, stored: int, random: np.random.Generat
 
 
 def score(store: Store, day: int, rate: float) -> pa.Table:
-    """What `score_rows` says of all memories on a day."""
+    """Return the result of `score_rows` for all memories on a day."""
     count = len(store.created)
     ids = np.arange(count)
     moments = [store.start + timedelta(days=moment) for moment in store.created]

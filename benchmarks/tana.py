@@ -1,9 +1,9 @@
-"""How long the mirror in Tana takes, against a stand-in that takes 20 ms a call.
+"""Time the mirror in Tana against a stand-in that takes 20 ms per call.
 
     python -m benchmarks.tana
 
-Aims (issue 15, seed 000 NFR-1, NFR-2, NFR-5): 100 learnings first within 10 s, a second sync within 1 s; freshness of 1,000 learnings
-within 100 ms beyond start-up; a session's start within 0.5 s, Tana hanging; 1,600 entries without surprise.
+Aims (issue 15, seed 000 NFR-1, NFR-2, NFR-5): a first sync of 100 learnings within 10 s, a second sync within 1 s; freshness of 1,000
+learnings within 100 ms beyond start-up; a session's start within 0.5 s while Tana hangs; 1,600 entries without surprises.
 """
 
 import os

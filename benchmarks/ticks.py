@@ -1,8 +1,8 @@
-"""What a tick of the sensors costs: `python benchmarks/ticks.py [--files N] [--tenants N]`.
+"""Time a tick of the sensors: `python benchmarks/ticks.py [--files N] [--tenants N]`.
 
-Makes N short silo files and N tenants of one memory each, then prints seconds and processor seconds of a tick of each sensor: the
-first of a new instance, and one in which nothing has changed. Beside it the same for automation conditions over as many
-partitions of the same lineage, which docs/decisions weighs against them.
+Makes N short silo files and N tenants of one memory each, then prints the seconds and processor seconds of a tick of each sensor: the
+first of a new instance, and an idle one. Next to them are the same figures for automation conditions over as many partitions of the
+same lineage, the alternative that docs/decisions discusses.
 """
 
 import argparse
