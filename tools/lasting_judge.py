@@ -1,9 +1,9 @@
-"""Train the judge of lasting sentences: `python tools/lasting_judge.py [--write]` prints how well it does, and writes `learn/lasting.json`.
+"""Train the judge of lasting sentences: `python tools/lasting_judge.py` prints its scores; `--write` also writes `learn/lasting.json`.
 
-`--frozen` judges the shipped one, with the wordings of `learn/noted.py`, by a set that nobody trained on.
+`--frozen` scores the shipped judge, with the wordings of `learn/noted.py`, on a set that was never trained on.
 
-The training set is `benchmarks/sets/lasting_train.jsonl`; figures are by cross-validation. The threshold lets three of a hundred sentences
-that are not worth keeping pass.
+The training set is `benchmarks/sets/lasting_train.jsonl`; scores are cross-validated. At the threshold, three in a hundred sentences that
+are not worth keeping pass.
 """
 
 import argparse
@@ -63,7 +63,7 @@ def read(path: Path) -> list[dict[str, str]]:
 
 
 def judge_frozen() -> None:
-    """Print the share of lasting sentences that are noted, and of the others."""
+    """Print the noted share of the lasting sentences and of the others."""
     rows = read(FROZEN)
     for lang in ("en", "de"):
         mine = [each for each in rows if each["lang"] == lang]
@@ -74,7 +74,7 @@ def judge_frozen() -> None:
 
 
 def matrix(texts: list[str]) -> Any:
-    """A row of features for each text."""
+    """Return one row of features per text."""
     rows = [features(text) for text in texts]
     values = [value for row in rows for value in row.values()]
     columns = [bucket for row in rows for bucket in row]
@@ -83,7 +83,7 @@ def matrix(texts: list[str]) -> Any:
 
 
 def write(model: LogisticRegression, threshold: float) -> None:
-    """Write the weights as bytes: their rounding changes no judgement that matters."""
+    """Write the weights rounded to bytes, which changes no judgement that matters."""
     unit = float(np.abs(model.coef_).max() / 127)
     weights = [b64encode(np.round(row / unit).astype(np.int8).tobytes()).decode() for row in np.asarray(model.coef_)]
     held = {

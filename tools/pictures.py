@@ -1,7 +1,7 @@
-"""Takes the pictures in docs/images: `python tools/pictures.py` those of Dagster's UI, with `pages` those of `memory ui`.
+"""Take the screenshots in docs/images: `python tools/pictures.py` those of Dagster's UI, with `pages` those of `memory ui`.
 
-It needs Chromium (`apt-get install chromium`). The sample home is copied to a folder of its own; for Dagster's UI it is run, changed and
-run again, so that there is something to see. Pages show paths, so their home is the folder `home` of the temporary folder.
+It needs Chromium (`apt-get install chromium`) and works on a copy of the sample home. For Dagster's UI the main job runs, a file changes
+and the job runs again, so that there is something to see. The pages show paths, so their home is `home` in the temporary folder.
 """
 
 import base64
@@ -33,14 +33,14 @@ PAGES = {
     "sleep": ("/sleep?cycle=cluster", 900),
     "health": ("/health", 900),
 }
-"""Name of a picture -> the address of its page and the height of the screen; all are 1440 wide."""
+"""Picture name -> the address of its page and the height of the screen in pixels; all are 1440 wide."""
 _SCALE = 0.75
 _QUALITY = 55
 _LAST_RUN = '{ runsOrError(filter: {pipelineName: "remember"}, limit: 1) { ... on Runs { results { runId } } } }'
 
 
 def prepare(folder: Path, environment: Mapping[str, str]) -> None:
-    """Fill the stores: two runs with a change between them, and the sleep cycles."""
+    """Fill the stores: two runs with a change in between, and the sleep cycles."""
     shutil.copytree(ROOT / "data" / "sample", folder / "home", dirs_exist_ok=True)
     subprocess.run([*_MEMORY, "run"], env=environment, check=True)
     imports = (
@@ -56,7 +56,7 @@ def prepare(folder: Path, environment: Mapping[str, str]) -> None:
 
 
 def take(name: str, path: str, size: str, folder: Path) -> None:
-    """A picture of one page, with few colours, so that it is small."""
+    """Take a screenshot of one page and reduce its colours to keep the file small."""
     file = IMAGES / f"{name}.png"
     browser = shutil.which("chromium") or sys.exit("Chromium is not installed; apt-get install chromium.")
     options = ["--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", f"--user-data-dir={folder / 'browser'}"]
@@ -68,13 +68,13 @@ def take(name: str, path: str, size: str, folder: Path) -> None:
 
 
 def environment_of(home: Path, data: Path) -> Mapping[str, str]:
-    """The environment of commands that know this home alone."""
+    """Return an environment in which commands see only this home."""
     named = {"MEMORY_DATA_DIR": f"{data}", "HOME": f"{home}", "MEMORY_CONFIG": f"{data}/none.toml"}
     return {**{name: value for name, value in os.environ.items() if not name.startswith(("MEMORY_", "DAGSTER_"))}, **named}
 
 
 def take_pages() -> None:
-    """A picture of each page, small enough for the documentation."""
+    """Take a screenshot of each page, small enough for the documentation."""
     from playwright.sync_api import sync_playwright
 
     home = Path(tempfile.gettempdir()) / "home"
@@ -112,7 +112,7 @@ def take_pages() -> None:
 
 
 def main() -> None:
-    """Start everything, take the pictures, end everything."""
+    """Start the servers, take the screenshots, stop the servers."""
     IMAGES.mkdir(exist_ok=True)
     if sys.argv[1:] == ["pages"]:
         return take_pages()

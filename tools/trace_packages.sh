@@ -1,5 +1,5 @@
 #!/bin/sh
-# Installs strace, with which memory_assets_tests/test_privacy.py watches the program, where this is Debian and we are root.
+# Install strace, which memory_assets_tests/test_privacy.py needs to watch the program. Needs Debian and root.
 set -eu
 command -v strace >/dev/null && exit 0
 if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then

@@ -1,4 +1,4 @@
-"""One pipeline from the separately trained parts, small on disk, with its sources and scores in meta.json."""
+"""Assemble the separately trained parts into one pipeline, small on disk, with its sources and scores in meta.json."""
 
 import json
 from pathlib import Path
@@ -73,7 +73,7 @@ REPRESENTATIONS OR WARRANTIES, EXPRESS OR IMPLIED.
 
 
 def assemble(syntax: Path, lemmas: Path, entities: Path, output: Path) -> None:
-    """Write the pipeline of all parts, each of which was trained over the same tok2vec."""
+    """Write the pipeline of all parts, which were trained on the same tok2vec."""
     nlp = spacy.load(syntax, exclude=["trainable_lemmatizer"])
     nlp.add_pipe("trainable_lemmatizer", source=spacy.load(lemmas), after="morphologizer")
     nlp.add_pipe("ner", source=spacy.load(entities), before="parser")
@@ -86,7 +86,7 @@ def assemble(syntax: Path, lemmas: Path, entities: Path, output: Path) -> None:
 
 
 def needed_strings(nlp: Language) -> set[str]:
-    """The strings that the components refer to; those of the training texts, which a vocabulary also keeps, are not."""
+    """Return the strings that the components use, without those that the vocabulary keeps from the training texts."""
     morphologizer: Any = nlp.get_pipe("morphologizer")
     lemmatizer: Any = nlp.get_pipe("trainable_lemmatizer")
     tokenizer: Any = nlp.tokenizer
@@ -105,7 +105,7 @@ def needed_strings(nlp: Language) -> set[str]:
 
 
 def describe(pipeline: Path, scores: Scores) -> None:
-    """Write the licence note, and the sources and scores into meta.json."""
+    """Write the licence file, and add the sources and scores to meta.json."""
     path = pipeline / "meta.json"
     meta = json.loads(path.read_text(encoding="utf-8"))
     meta |= {

@@ -1,4 +1,4 @@
-"""Variations of the treebank: rare words made unknown, and texts without capitals."""
+"""Augment the treebank: rare words made unknown, and texts without capitals."""
 
 import random
 from collections import Counter
@@ -12,18 +12,18 @@ _KEPT_ENDING = 4
 
 
 def varied_copies(treebank: list[Doc], copies: int, level: float, lower_level: float, seed: int) -> Iterator[Doc]:
-    """Copies of a treebank with letters changed inside words that it has once or twice.
+    """Yield copies of a treebank with letters changed inside words that occur once or twice.
 
-    A model that sees each rare word again in every epoch learns it by heart, and learns little about how unknown
-    words look. A changed word keeps its first letter, its shape and its last letters, and so its tag and its
-    inflection; its lemma changes alike.
+    A model that sees the same rare words in every epoch memorises them and learns little about unknown words. A changed
+    word keeps its first letter, its shape and its last letters, and so its tag and its inflection; its lemma changes
+    the same way.
 
     Args:
         treebank: Fully annotated documents.
-        copies: How many variations of each document to give.
-        level: Share of the words seen once that are changed; half of it for words seen twice.
-        lower_level: Share of the documents that are put into lower case instead.
-        seed: Seed of the draws.
+        copies: Number of variations of each document.
+        level: Share of the words seen once that are changed; half of this share for words seen twice.
+        lower_level: Share of the documents that are converted to lower case instead.
+        seed: Seed of the random draws.
     """
     draw = random.Random(seed)
     counts = Counter(token.text.lower() for doc in treebank for token in doc)
@@ -60,7 +60,7 @@ def _is_changeable(word: str) -> bool:
 
 
 def _changed(word: str, lemma: str, draw: random.Random) -> tuple[str, str]:
-    """The word with one or two letters before its ending replaced, in the word and, where it has them, the lemma."""
+    """Replace one or two letters before the ending, in the word and, if it has them, in the lemma."""
     last = len(word) - min(_KEPT_ENDING, len(word) - 2)
     letters, lemma_letters = list(word), list(lemma)
     for place in draw.sample(range(1, last), min(2, last - 1)):

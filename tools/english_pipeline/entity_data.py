@@ -36,7 +36,7 @@ _LOC_PATTERNS = (
 
 
 class Names:
-    """Lists of names written for this project, and draws from them."""
+    """Random draws from lists of names written for this project."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
@@ -48,7 +48,7 @@ class Names:
         self.sentences = _lines("sentences.txt")
 
     def draw(self, label: str, tokens: int | None = None) -> str:
-        """One name of the given label; for a person, `tokens` says how long it should be."""
+        """Draw a name with the given label; for a person, of `tokens` words."""
         pick = self.random.choice
         if label == "PERSON":
             length = tokens or self.random.choice((1, 1, 2))
@@ -72,11 +72,11 @@ class Names:
 
 
 def clean(doc: Doc) -> Doc:
-    """The document with one convention for all sources.
+    """Return the document with the entity conventions that all sources share.
 
-    Kept are PERSON, ORG and LOC. A handle ("@ name" becomes "@name") and a hashtag are no entity, a person's
-    title is not part of the name, and a mention that is a title, a nationality or a bare common word counts as
-    not annotated, since the sources contradict each other there.
+    Only PERSON, ORG and LOC are kept. A handle ("@ name" becomes "@name") and a hashtag are not entities. A person's
+    title is not part of the name. A mention that is a title, a nationality or a bare common word counts as not
+    annotated, because the sources contradict each other there.
     """
     words: list[str] = []
     spaces: list[bool] = []
@@ -119,7 +119,7 @@ def clean(doc: Doc) -> Doc:
 
 
 def split_sentences(doc: Doc) -> Iterator[Doc]:
-    """Each sentence as its own document; the document itself when it has no sentence boundaries."""
+    """Yield each sentence as its own document, or the document itself if it has no sentence boundaries."""
     if not doc.has_annotation("SENT_START"):
         yield doc
         return
@@ -128,7 +128,7 @@ def split_sentences(doc: Doc) -> Iterator[Doc]:
 
 
 def substitute(doc: Doc, names: Names, nlp: Language) -> Doc:
-    """A copy in which most entities are replaced by drawn names of the same kind and case."""
+    """Return a copy in which drawn names of the same kind and case replace most entities."""
     missing = {t.i for t in doc if t.ent_iob == 0}
     words: list[str] = []
     spaces: list[bool] = []
@@ -170,7 +170,7 @@ def substitute(doc: Doc, names: Names, nlp: Language) -> Doc:
 
 
 def lower_case(doc: Doc) -> Doc:
-    """The document in lower case, entities and gaps kept."""
+    """Return the document in lower case, with its entities and unannotated gaps."""
     copy = Doc(doc.vocab, words=[t.lower_ for t in doc], spaces=[bool(t.whitespace_) for t in doc])
     copy.set_ents(
         [Span(copy, e.start, e.end, label=e.label_) for e in doc.ents],
@@ -181,7 +181,7 @@ def lower_case(doc: Doc) -> Doc:
 
 
 def written_sentences(count: int, names: Names, nlp: Language) -> Iterator[Doc]:
-    """Developers' notes from this project's own patterns; tools and projects in them are no entities."""
+    """Yield developers' notes made from this project's patterns; tools and projects in them are not entities."""
     while count:
         pattern = names.random.choice(names.sentences)
         text = ""
@@ -205,11 +205,11 @@ def written_sentences(count: int, names: Names, nlp: Language) -> Iterator[Doc]:
 
 
 def silver(treebank: Iterable[Doc], teacher: Language) -> Iterator[Doc]:
-    """Sentences of a treebank without entities, given some.
+    """Yield sentences of a treebank without entity annotations, with silver entity labels.
 
-    A run of tokens with a proper noun's tag is what the hand-made list says of it, or else what the teacher says.
-    A proper noun of which neither says anything stays unannotated, so that nothing is learned from it, and every
-    other token outside the names found is certainly outside.
+    A run of proper nouns gets its label from the hand-made list, or else from the teacher. A proper noun that neither
+    labels remains unannotated, so that nothing is learned from it. Every other token outside the names found is
+    labelled as outside.
     """
     listed = dict(line.split("\t") for line in _lines("treebank_names.tsv"))
     golds = [sentence.as_doc() for doc in treebank for sentence in doc.sents]
@@ -241,7 +241,7 @@ def silver(treebank: Iterable[Doc], teacher: Language) -> Iterator[Doc]:
 
 
 def _proper_runs(doc: Doc) -> Iterator[tuple[int, int]]:
-    """Start and end of each run of proper nouns, a person's title left out."""
+    """Yield start and end of each run of proper nouns, without a person's title."""
     start = 0
     while start < len(doc):
         end = start
@@ -256,7 +256,7 @@ def _proper_runs(doc: Doc) -> Iterator[tuple[int, int]]:
 
 
 def _whole_name(entity: Span) -> tuple[int, int]:
-    """First and last token of the name an entity is part of, by the gold tree ("York" in "New York")."""
+    """Return the first and last token of the name that contains an entity, by the gold tree ("York" in "New York")."""
     doc, first, last = entity.doc, entity.start, entity.end - 1
     if not doc.has_annotation("DEP"):
         return first, last

@@ -1,4 +1,4 @@
-"""Scores, size and speed of a pipeline on the development files."""
+"""Measure scores, size and speed of a pipeline on the development files."""
 
 import time
 from dataclasses import asdict, dataclass
@@ -15,15 +15,15 @@ _TIMED_RUNS = 3
 
 @dataclass(frozen=True)
 class Scores:
-    """What one evaluation measured.
+    """Results of one evaluation.
 
     Attributes:
         accuracy: spaCy's scores by name, 0..1, from raw text (tokenization errors count).
         entities: Precision, recall and F (p, r, f) of each entity type, 0..1.
-        words_per_second: Whole pipeline over the development texts, best of three runs, tokens per second of CPU
-            time (OMP_NUM_THREADS=1: of one core).
-        load_seconds: `spacy.load` after `import spacy`.
-        megabytes: All files, in units of 10^6 bytes.
+        words_per_second: Tokens per second of CPU time for the whole pipeline over the development texts, best of three
+            runs (with OMP_NUM_THREADS=1, on one core).
+        load_seconds: Time of `spacy.load`, without `import spacy`.
+        megabytes: Size of all files, in units of 10^6 bytes.
     """
 
     accuracy: dict[str, float]
@@ -63,7 +63,7 @@ def evaluate(pipeline: Path, data: Path) -> Scores:
 
 
 def print_scores(scores: Scores) -> None:
-    """The table that README.md quotes."""
+    """Print the table that README.md quotes."""
     for name, value in scores.accuracy.items():
         print(f"{name:16} {100 * value:6.2f}")
     for label, values in scores.entities.items():

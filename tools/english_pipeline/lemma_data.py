@@ -1,7 +1,7 @@
 """Extra training material for the lemmatiser: inflected forms in short frames.
 
-A treebank of a few hundred thousand words holds few irregular or consonant-doubling forms. WordNet's lists of
-exceptions (in the package `spacy-lookups-data`) have thousands, and a word list of this project adds what developers do.
+A treebank of a few hundred thousand words has few irregular or consonant-doubling forms. WordNet's exception lists (in the
+package `spacy-lookups-data`) have thousands, and this project's word list adds developers' vocabulary.
 """
 
 import random
@@ -33,7 +33,7 @@ _REPEATS_OF_DEVELOPER_WORDS = 8
 
 
 def inflected_forms(treebank: Iterable[Doc], vocab: Vocab, seed: int) -> Iterator[Doc]:
-    """Short documents with lemmas, one for each inflected form; the treebank decides about the forms it has."""
+    """Yield a short document with lemmas for each inflected form; skip irregular forms that the treebank has more than once."""
     draw = random.Random(seed)
     seen = Counter((t.lower_, t.pos_) for doc in treebank for t in doc)
     tables = load_lookups("en", ["lemma_exc", "lemma_index"])
@@ -65,7 +65,7 @@ def inflected_forms(treebank: Iterable[Doc], vocab: Vocab, seed: int) -> Iterato
 
 
 def _kinds(form: str, pos: str) -> tuple[str, ...]:
-    """What an irregular form of a verb, noun or adjective can be."""
+    """Return the kinds of inflection that an irregular form can have."""
     if pos == "noun":
         return ("plural",)
     if pos == "adj":
@@ -76,7 +76,7 @@ def _kinds(form: str, pos: str) -> tuple[str, ...]:
 
 
 def _inflect(entry: str) -> list[tuple[str, str, str]]:
-    """Forms of a verb; "run+=ran,run" says that its consonant doubles and what its irregular forms are."""
+    """Return the forms of a verb entry; "run+=ran,run" doubles its consonant (+) and lists its irregular forms (=)."""
     stem, _, irregular = entry.partition("=")
     verb = stem.rstrip("+")
     base = verb + verb[-1] if stem.endswith("+") else verb

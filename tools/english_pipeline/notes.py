@@ -1,10 +1,10 @@
-"""Train the entity recogniser further on notes as people write them.
+"""Continue training the entity recogniser on notes as people write them.
 
     python tools/english_pipeline/notes.py --base DIR OUTPUT_DIR [TEXTS.jsonl ...]
 
-`notes/*.txt` hold written sentences with their names in brackets: a person or animal, `o:` an organisation, `l:` a place, `p:` a
-project, `m:` anything else that bears a name. The texts (`content` of each line) are rehearsed with the labels that the recogniser
-gave before, so that it forgets nothing. OUTPUT_DIR gets the whole pipeline. One core, some ten minutes; the seed is fixed.
+`notes/*.txt` hold written sentences with their names in brackets: a person or animal without a prefix, `o:` an organisation, `l:` a place,
+`p:` a project, `m:` anything else with a name. The TEXTS (`content` of each line) are rehearsed with the labels that the recogniser gave
+them before, so that it does not forget. OUTPUT_DIR gets the whole pipeline. One core needs about ten minutes; the seed is fixed.
 """
 
 import argparse
@@ -36,10 +36,10 @@ LABELS = {"": "PERSON", "o:": "ORG", "l:": "LOC", "m:": "MISC", "p:": "PROJECT"}
 VERSION = "1.1.0"
 SEED = 5
 COPIES = 6
-"""Of each written sentence with names, with other names."""
+"""Copies of each written sentence with names, each copy with other names."""
 LOWER_CASED = 0.12
 REHEARSED = 1_600
-"""Parts of texts."""
+"""Number of rehearsed text parts."""
 EPOCHS = 7
 WORDS_A_BATCH = 400
 LEARNING_RATE = 0.0008
@@ -73,7 +73,7 @@ def main() -> None:
 
 
 class NoteNames(Names):
-    """Draws of names, among them animals', and words that are names as well."""
+    """Random draws of names, including animals' names and words that are also names."""
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
@@ -81,7 +81,7 @@ class NoteNames(Names):
         self.written = {label: sorted({text for mark, text in marked if LABELS[mark] == label}) for label in LABELS.values()}
 
     def draw(self, label: str, tokens: int | None = None) -> str:
-        """One name of the label, for a person of so many words, often one of the written sentences."""
+        """Draw a name with the label (a person's of `tokens` words), often one from the written sentences."""
         single = label == "PERSON" and tokens in {None, 1}
         if label in {"MISC", "PROJECT"} or (single and self.random.random() < 0.5):
             return self.random.choice(self.written[label])
@@ -89,7 +89,7 @@ class NoteNames(Names):
 
 
 def read_notes(path: Path, nlp: Language) -> Iterator[Doc]:
-    """The sentences of a file with the entities that its brackets mark."""
+    """Yield the sentences of a file with the entities that its brackets mark."""
     gazetteer = load_gazetteer([], {})
     for line in path.read_text(encoding="utf-8").splitlines():
         text, spans, end = "", [], 0
@@ -110,10 +110,10 @@ def read_notes(path: Path, nlp: Language) -> Iterator[Doc]:
 
 
 def rehearse(paths: Iterable[Path], nlp: Language, draw: random.Random) -> Iterator[Doc]:
-    """English parts of texts as the recogniser labels them.
+    """Yield English parts of texts with the recogniser's own labels.
 
-    A capitalised word that it leaves out is no example of anything; but the first word of a sentence is a person if it is one
-    inside other sentences, and no name if it stands in lower case elsewhere.
+    A capitalised word without a label counts as not annotated. Exceptions: the first word of a sentence is a person if it is
+    one inside other sentences, and not a name if it occurs in lower case elsewhere.
     """
     contents = [json.loads(line)["content"] for path in paths for line in path.read_text(encoding="utf-8").splitlines()]
     parts = sorted({part.text for content in contents for part in read(content).parts if part.language == ENGLISH})
@@ -141,7 +141,7 @@ def rehearse(paths: Iterable[Path], nlp: Language, draw: random.Random) -> Itera
 
 
 def train(nlp: Language, docs: list[Doc], draw: random.Random) -> dict:
-    """Update the entity recogniser alone; returns the averages of its weights."""
+    """Update only the entity recogniser; return the averages of its weights."""
     recogniser: Any = nlp.get_pipe("ner")
     for label in ("MISC", "PROJECT"):
         recogniser.add_label(label)

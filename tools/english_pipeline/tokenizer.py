@@ -1,7 +1,7 @@
-"""spaCy's English tokenizer, brought nearer to the conventions of English UD treebanks.
+"""Adapt spaCy's English tokenizer to the conventions of English UD treebanks.
 
-The differences were read off the training text alone: runs of one punctuation mark stay together, "and/or" and
-")(" are split, times lose their "PM", phone numbers stay whole.
+The rules come from the training text alone: runs of one punctuation mark stay together, "and/or" and ")(" are split,
+"PM" is split from a time, phone numbers stay whole.
 """
 
 import re
@@ -36,7 +36,7 @@ _PHONE_NUMBER = re.compile(r"^(?:\(?\d{3}\)?-)?\d{3}-\d{4}$")
 
 
 def tune_tokenizer(nlp: Language) -> Language:
-    """Adapt the tokenizer of a blank English pipeline in place, as the training texts are read."""
+    """Adapt the tokenizer of a blank English pipeline in place, for reading the training texts."""
     tokenizer: Any = nlp.tokenizer
     defaults = nlp.Defaults
     tokenizer.prefix_search = compile_prefix_regex([_RUN, *(defaults.prefixes or ())]).search
@@ -53,7 +53,7 @@ def tune_tokenizer(nlp: Language) -> Language:
 
 
 def extend_tokenizer(nlp: Language) -> Language:
-    """Add, in place, what the training texts have too little of to be learned from: "DON'T", "retry(3)", "C#"."""
+    """Add, in place, rules for forms that are too rare in the training texts: "DON'T", "retry(3)", "C#"."""
     tokenizer: Any = nlp.tokenizer
     defaults = nlp.Defaults
     infixes = [*(defaults.infixes or ()), *_INFIXES, *_RARE_INFIXES]
@@ -69,5 +69,5 @@ def extend_tokenizer(nlp: Language) -> Language:
 
 @registry.callbacks("memory_assets.tune_tokenizer.v1")
 def make_tune_tokenizer() -> Callable[[Language], Language]:
-    """What `[initialize.before_init]` of the training configurations names."""
+    """Return the callback that `[initialize.before_init]` of the training configurations names."""
     return tune_tokenizer

@@ -3,7 +3,7 @@
     python tools/english_pipeline/train.py DATA_DIR OUTPUT_DIR
 
 DATA_DIR holds syntax_train.spacy, syntax_dev.spacy, ner_train.spacy and ner_dev.spacy. OUTPUT_DIR is replaced when the new
-pipeline is complete. Runs on one CPU core; README.md says how long and what it needs.
+pipeline is complete. Runs on one CPU core; README.md has the time and the requirements.
 """
 
 import argparse
@@ -58,7 +58,7 @@ def main() -> int:
 
 
 def run(data: Path, output: Path, work: Path) -> None:
-    """All steps, from the treebank to a scored pipeline in `output`."""
+    """Run all steps, from the treebank to a scored pipeline in `output`."""
     nlp = tune_tokenizer(spacy.blank("en"))
     treebank = read(data / "syntax_train.spacy", nlp)
     annotated = read(data / "ner_train.spacy", nlp)
@@ -92,12 +92,12 @@ def run(data: Path, output: Path, work: Path) -> None:
 
 
 def read(path: Path, nlp: Language) -> list[Doc]:
-    """The documents of a DocBin."""
+    """Read the documents of a DocBin."""
     return list(DocBin().from_disk(path).get_docs(nlp.vocab))
 
 
 def fit(step: str, work: Path, train_path: Path, dev_path: Path, syntax: Path | None = None) -> Path:
-    """Train one step by its configuration; the best pipeline by the development set."""
+    """Train one step from its configuration; return the path of the best pipeline on the development set."""
     overrides: dict[str, str | int] = {
         "paths.train": str(train_path),
         "paths.dev": str(dev_path),
@@ -113,7 +113,7 @@ def fit(step: str, work: Path, train_path: Path, dev_path: Path, syntax: Path | 
 
 
 def entity_corpus(sentences: list[Doc], names: Names, nlp: Language) -> list[Doc]:
-    """The annotated sentences, the same with other names, written ones, and some of all without capitals."""
+    """Return the annotated sentences, copies with other names, written sentences, and some of all these in lower case."""
     substituted = [substitute(doc, names, nlp) for doc in sentences if doc.ents]
     written = list(written_sentences(WRITTEN_SENTENCES, names, nlp))
     everything = [*sentences, *substituted, *written]
@@ -123,7 +123,7 @@ def entity_corpus(sentences: list[Doc], names: Names, nlp: Language) -> list[Doc
 
 
 def replace(finished: Path, output: Path) -> None:
-    """Put the finished pipeline in the place of the old one."""
+    """Replace the old pipeline with the finished one."""
     beside = output.with_name(f".{output.name}.new")
     shutil.rmtree(beside, ignore_errors=True)
     shutil.copytree(finished, beside)

@@ -1,4 +1,4 @@
-"""Teach the first layers alone what the whole network says of answers; `README.md` says how."""
+"""Distil the whole network's judgement of answers into the first layers alone; see `README.md`."""
 
 import argparse
 import json
@@ -18,13 +18,13 @@ from memory_assets.language.embedders.bge import bge_files
 from memory_assets.language.judge import ANSWERS
 
 _LABELLED = 0.5
-"""How much the labels weigh beside the teacher's logits, which are cut at `_MOST`."""
+"""Weight of the labels relative to the teacher's logits, which are clipped at `_MOST`."""
 _MOST = 6.0
 _DROPOUT = 0.05
 
 
 def examples_of(hits: Path, held: list[str], chance: random.Random) -> list[Example]:
-    """Questions beside texts: every hit of hits.py, and what two draws of the families and sessions ask."""
+    """Return pairs of a question and a text: every hit of hits.py, and the questions of two draws of the families and sessions."""
     found = []
     for line in hits.read_text(encoding="utf-8").splitlines():
         row = json.loads(line)
@@ -42,7 +42,7 @@ def examples_of(hits: Path, held: list[str], chance: random.Random) -> list[Exam
 
 
 def _has_learnt(each: Example) -> bool:
-    """Whether the package's network for answers has learnt from it."""
+    """Return whether the package's answer network was trained on this example."""
     return each.group in KNOWN or (each.group.startswith("hits-") and not each.group.startswith(("hits-sessions", "hits-w")))
 
 
@@ -52,13 +52,11 @@ def main() -> None:
         "teacher",
         type=Path,
         nargs="?",
-        help="what train.py wrote; without it, the package's network goes on, and remembers what it said",
+        help="weights written by train.py; without them, training continues from the package's network, which is its own teacher",
     )
     parser.add_argument("--hits", type=Path, required=True, help="what hits.py wrote")
-    parser.add_argument("--held", nargs="*", default=[], help="writers and stores held out")
-    parser.add_argument(
-        "--known", type=float, default=1.0, help="share of what the package's network has learnt from that is drawn again"
-    )
+    parser.add_argument("--held", nargs="*", default=[], help="writers and stores to hold out")
+    parser.add_argument("--known", type=float, default=1.0, help="share of the package network's training examples to draw again")
     parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--rate", type=float, default=2e-4)
     parser.add_argument("--seed", type=int, default=40)

@@ -1,4 +1,4 @@
-"""The judge's network in torch: BERT with bge-small's weights to begin with, and two heads on the first token, at two depths."""
+"""The judge's network in torch: BERT initialised with bge-small's weights, with two heads on the first token at two depths."""
 
 import re
 from pathlib import Path
@@ -14,20 +14,20 @@ from memory_assets.language.judge import STATEMENTS
 
 HEADS, INNER = 12, 1536
 ANSWERED_AFTER = 6
-"""Layers after which the whole network says whether a text answers; `distil.py` teaches this to fewer."""
+"""Number of layers before the answer head of the whole network; `distil.py` needs fewer."""
 MOST_STEPS = 64
-"""Of a weight to each side of zero, so that two products fit into 16 bits."""
+"""Largest weight in steps on each side of zero, so that two products fit into 16 bits."""
 
 
 class Matrix(nn.Linear):
-    """A linear layer whose weights are seen on the steps of bge-small's 8-bit integers, as they are written in the end."""
+    """A linear layer whose weights are rounded to the steps of bge-small's 8-bit integers, the form in which they are written."""
 
     def __init__(self, inputs: int, outputs: int) -> None:
         super().__init__(inputs, outputs)
         self.register_buffer("scale", torch.ones(outputs, 1), persistent=False)
 
     def forward(self, states: torch.Tensor) -> torch.Tensor:
-        """The product with the nearest steps; gradients pass as if there were none."""
+        """Multiply by the rounded weights; gradients pass through the rounding unchanged."""
         stepped = (self.weight / self.scale).round().clamp(-MOST_STEPS, MOST_STEPS) * self.scale
         return linear(states, self.weight + (stepped - self.weight).detach(), self.bias)
 
@@ -46,7 +46,7 @@ class Layer(nn.Module):
         self.dropout = nn.Dropout(0.1)
 
     def forward(self, states: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        """The states after the layer, shape (texts, tokens, 384)."""
+        """Return the states after the layer, shape (texts, tokens, 384)."""
         texts, length, _ = states.shape
         parts = self.attention_input(states).view(texts, length, 3, HEADS, DIMENSION // HEADS).permute(2, 0, 3, 1, 4)
         attended = scaled_dot_product_attention(*parts, attn_mask=mask).transpose(1, 2).reshape(texts, length, DIMENSION)
@@ -56,7 +56,7 @@ class Layer(nn.Module):
 
 
 class Encoder(nn.Module):
-    """Pairs of texts to logits: of the five relations after all layers, and of an answer after the first ones."""
+    """Network from pairs of texts to logits: of the five relations after all layers, of an answer after the first ones."""
 
     def __init__(self, model: Path, relations: int, layers: int = STATEMENTS.layers) -> None:
         super().__init__()
@@ -81,7 +81,7 @@ class Encoder(nn.Module):
                 self.get_buffer(name).copy_(value)
 
     def forward(self, ids: torch.Tensor, types: torch.Tensor, known: torch.Tensor, *, asked: bool) -> torch.Tensor:
-        """Logits of an answer, shape (pairs, 1), if the first texts are questions, else of the relations; `known` is false for padding."""
+        """Return logits of an answer, shape (pairs, 1), if `asked`, else of the relations; `known` is false for padding."""
         states = self.dropout(self.norm(self.words[ids] + self.positions[: ids.shape[1]] + self.types[types]))
         mask = known[:, None, None, :]
         for layer in self.layers[: ANSWERED_AFTER if asked else None]:
@@ -90,7 +90,7 @@ class Encoder(nn.Module):
 
 
 def _bge(tensors: dict[str, Any], layers: int) -> Any:
-    """bge-small's first layers by our names, in floating point."""
+    """Return bge-small's first layers under our names, in floating point."""
 
     def real(name: str) -> torch.Tensor:
         return torch.from_numpy(np.array(tensors[name], np.float32))

@@ -1,8 +1,7 @@
-"""What the judge of statements learns from: pairs and fact families of `benchmarks/sets`, as labelled examples.
+"""Labelled training examples for the judge of statements, from the pairs and fact families of `benchmarks/sets`.
 
-A family tells three facts of one subject: texts that say the same, changed values, contraries, look-alikes and questions. Each epoch
-draws other pairs of them. An example names the outcomes that are possible, so that a pair of which only "not the same" is known teaches
-just that.
+A family has three facts about one subject: paraphrases, changed values, contraries, look-alikes and questions. Each epoch draws different
+pairs of them. An example lists its possible outcomes, so that a pair known only as "not the same" teaches just that.
 """
 
 import json
@@ -21,7 +20,7 @@ DIFFERENT = frozenset({CHANGED, OPPOSITE})
 BESIDE = frozenset({RELATED, UNRELATED})
 _NUMBER = re.compile(r"(?<![\w.,:-])\d{1,4}(?![\w.,:-]*\d)")
 _DRAWN = {"same": 3, "changed": 4, "opposite": 2, "lookalike": 3, "beside": 2, "unrelated": 1, "answers": 3, "silent": 3}
-"""Pairs of a fact that an epoch draws."""
+"""Pairs drawn per fact and epoch."""
 
 
 _MONTHS = (
@@ -41,9 +40,9 @@ _MONTHS = (
 _NAMES = ("", "", "", "", "Mira", "Jonas", "Priya", "Tom", "Lena")
 _PROJECTS = ("", "", "atlas", "heron", "billing", "notes")
 SESSIONS = 16
-"""Sessions whose memories lie in one store."""
+"""Number of sessions whose memories share one store."""
 _ANSWERS, _TIMES, _OTHERS, _NEAR = 2, 2, 3, 6
-"""Answers of a question that an epoch draws, how often each, and others among the nearest hits and behind them."""
+"""Per question and epoch: answers drawn, repetitions of each, other texts drawn, and how many of the first hits count as nearest."""
 KNOWN = (
     "de_alltag",
     "de_arbeit",
@@ -61,34 +60,34 @@ KNOWN = (
     "en_work",
     "short_hard",
 )
-"""Writers from whose families the network of 26 November 2026 has learnt."""
+"""Writers whose families trained the network of 26 November 2026."""
 _WORDED = {"same": 3, "replaced": 4, "holds": 5}
-"""Pairs of a fact in several wordings that an epoch draws."""
+"""Pairs drawn per epoch and fact in several wordings."""
 _LONG_WORD = 5
 _EQUAL = 0.1
-"""Share of facts of which a text is put beside itself."""
+"""Share of facts for which a text is paired with itself."""
 
 
 class Example(NamedTuple):
-    """Two texts, or a question and a text, and what is known of them."""
+    """Two texts, or a question and a text, with their labels."""
 
     one: str
     other: str
     possible: frozenset[int]
     """Relations that `other` may have to `one`; empty for a question."""
     answers: bool | None = None
-    """Whether `other` answers the question `one`; None if `one` is no question."""
+    """Whether `other` answers the question `one`; None if `one` is not a question."""
     group: str = ""
-    """Who wrote it, for holding writers out."""
+    """Writer of the example, so that writers can be held out."""
 
     @property
     def is_question(self) -> bool:
-        """Whether the first text asks, and the second answers or does not."""
+        """Return whether the first text is a question."""
         return self.answers is not None
 
 
 def read(path: Path) -> list[Any]:
-    """The objects of a file, one a line; a line that is just being written is left out."""
+    """Return the objects of a JSON Lines file; skip an incomplete line, which another process may be writing."""
     found = []
     for line in path.read_text(encoding="utf-8").splitlines():
         try:
@@ -99,7 +98,7 @@ def read(path: Path) -> list[Any]:
 
 
 def pairs() -> Iterator[Example]:
-    """The pairs with a label."""
+    """Yield the labelled pairs."""
     for each in read(SETS / "pairs_train.jsonl"):
         group = f"pairs-{each['writer']}-{each['lang']}"
         for _ in range(each.get("times", 1)):
@@ -110,7 +109,7 @@ def pairs() -> Iterator[Example]:
 
 
 def wordings(chance: random.Random) -> Iterator[Example]:
-    """Facts beside their other wordings, what replaces them, and what holds beside them; the older text first."""
+    """Yield facts paired with their other wordings, with replacements, and with texts that leave them valid; the older text comes first."""
     for each in read(SETS / "siblings_train.jsonl"):
         possible = DIFFERENT if each["label"] == "replaced" else BESIDE
         yield Example(each["old"], each["new"], possible, group=f"siblings-{each['lang']}")
@@ -127,7 +126,7 @@ def wordings(chance: random.Random) -> Iterator[Example]:
 
 
 def worlds(chance: random.Random) -> Iterator[Example]:
-    """Facts that changed, and facts of the same world beside them."""
+    """Yield facts that changed, and pairs of facts from the same world that hold side by side."""
     for part in ("", "_more"):
         changes, constants = read(SETS / f"changes{part}_train.jsonl"), read(SETS / f"constants{part}_train.jsonl")
         for world in sorted({each["world"] for each in changes}):
@@ -145,7 +144,7 @@ def worlds(chance: random.Random) -> Iterator[Example]:
 
 
 def silos(chance: random.Random) -> Iterator[Example]:
-    """Sentences of memory folders: what is outdated, what contradicts, and what holds beside the two."""
+    """Yield pairs of sentences from memory folders: outdated ones, contradictory ones, and ones that both hold."""
     changes, constants = read(SETS / "silo_changes_train.jsonl"), read(SETS / "silo_constants_train.jsonl")
     for each in changes:
         texts = (each["outdated"], each["holds"]) if "holds" in each else (each["one"], each["other"])
@@ -162,7 +161,7 @@ def silos(chance: random.Random) -> Iterator[Example]:
 
 
 def families(writers: Iterable[str], chance: random.Random, folder: Path = FAMILIES) -> Iterator[Example]:
-    """An epoch's examples of some writers' families."""
+    """Yield one epoch's examples from some writers' families."""
     for writer in writers:
         found = [each for each in read(folder / f"{writer}.jsonl") if is_whole(each)]
         for place, family in enumerate(found):
@@ -171,7 +170,7 @@ def families(writers: Iterable[str], chance: random.Random, folder: Path = FAMIL
 
 
 def hits(file: Path, chance: random.Random) -> Iterator[Example]:
-    """Questions beside what a search finds for them, see `hits.py`: what answers, and what is only near, the nearest more often."""
+    """Yield questions paired with search hits (see `hits.py`): answers, and other hits, the nearest more often."""
     for row in read(file):
         group = f"hits-{row['store']}"
         for text in chance.sample(row["answers"], min(_ANSWERS, len(row["answers"]))):
@@ -184,7 +183,7 @@ def hits(file: Path, chance: random.Random) -> Iterator[Example]:
 
 
 def sessions(chance: random.Random, held: Collection[str] = ()) -> Iterator[Example]:
-    """What people type while they work, beside the memories that help and others of the same person."""
+    """Yield prompts that people type while they work, paired with memories that help and others of the same person."""
     for number, session in enumerate(read(SETS / "sessions_train.jsonl")):
         if f"hits-sessions-{number // SESSIONS}" in held:
             continue
@@ -199,13 +198,13 @@ def sessions(chance: random.Random, held: Collection[str] = ()) -> Iterator[Exam
 
 
 def _headed(text: str, chance: random.Random) -> str:
-    """A text behind a day and perhaps a project or a person, as the memories of a store stand in its full-text index."""
+    """Prefix a text with a day and perhaps a project or person, as in the full-text index of a store."""
     day = f"{chance.randint(1, 28)} {chance.choice(_MONTHS)} {chance.randint(2023, 2026)}"
     return f"[{', '.join(filter(None, (chance.choice(_NAMES), day, chance.choice(_PROJECTS))))}] {text}"
 
 
 def is_whole(family: dict[str, Any]) -> bool:
-    """Whether a family has what it needs."""
+    """Return whether a family has all required parts."""
     keys = ("says", "changed", "opposite", "lookalike", "asks")
     return len(family.get("facts", ())) > 1 and all(fact.get(key) for fact in family["facts"] for key in keys)
 
@@ -250,7 +249,7 @@ def _of_family(family: dict[str, Any], others: list[dict[str, Any]], chance: ran
 
 
 def _renumbered(says: list[str], chance: random.Random) -> Iterator[Example]:
-    """One text beside another that says the same but for a number: whatever they are, they are not the same."""
+    """Yield a text paired with a paraphrase whose number differs: whatever their relation, they are not the same."""
     for one, other in chance.sample(list(combinations(says, 2)), 1):
         shared = set(_NUMBER.findall(one)) & set(_NUMBER.findall(other))
         if shared:

@@ -1,9 +1,9 @@
-"""Fit how likely a memory that was read answers, in the training stores, and show what each threshold of the floor loses and refuses.
+"""Fit the probability that a candidate memory answers, on the training stores, and show what each floor threshold loses and refuses.
 
     PYTHONPATH=benchmarks python tools/statement_judge/fit.py
 
 Prints the weights and the constant of `memory_assets/recall/likelihood.py`, for stores of chats and of memory folders together and apart,
-each kind of store weighing the same. `lost`: questions with an answer among what was read that the threshold would refuse.
+with equal weight for each kind of store. `lost` counts questions with an answer among the candidates that the threshold would refuse.
 """
 
 import argparse
@@ -27,7 +27,7 @@ THRESHOLDS = (0.03, 0.06, 0.1, 0.15, 0.2, 0.25, 0.3)
 
 
 class Read(NamedTuple):
-    """What was read for a question: its parts and log odds, shape (memories, 4), which of them answer, and where it was asked."""
+    """Candidates of one question: their parts and log odds, shape (memories, 4), which of them answer, and the store."""
 
     parts: Floats
     answers: Mask
@@ -36,7 +36,7 @@ class Read(NamedTuple):
 
 
 def kind_of(store: Store) -> str:
-    """Chats, sessions or folders."""
+    """Return the kind of a store: chats, sessions or folders."""
     return (
         "sessions"
         if store.name.startswith("sessions-")
@@ -47,7 +47,7 @@ def kind_of(store: Store) -> str:
 
 
 def read(store: Store, asked: Asked) -> Read | None:
-    """What a search reads for a question; None where it reads nothing or does not judge."""
+    """Return the candidates that a search reads for a question; None if it reads none or does not judge."""
     tenant = store.tenant
     question = read_query(tenant, asked.text, store.now)
     ranked = rank(tenant, question, 10, Filters(), Weights.of(tenant.settings), store.now, MOST_READ)
@@ -66,7 +66,9 @@ def read(store: Store, asked: Asked) -> Read | None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--without", nargs="*", default=[], help="stores that the network learnt from most")
+    parser.add_argument(
+        "--without", nargs="*", default=[], help="stores to leave out, such as those that the network learnt from most"
+    )
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as home:
         stores = training_stores(Path(home), given.without)

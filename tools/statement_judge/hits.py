@@ -1,9 +1,9 @@
-"""Write what a search finds for questions whose answers are known: what the network learns from, to tell answers from what is near.
+"""Write the search hits of questions with known answers; from them the network learns to tell answers from merely similar texts.
 
     PYTHONPATH=benchmarks python tools/statement_judge/hits.py --out hits.jsonl
 
-Each line has a question, the texts that answer it, and the other texts among the first hits, best first, as a search gives them to the
-network. Questions are those of the sets that docs/recall.md lists as training sets, and of `stores_train` and `silos_train`.
+Each line has a question, the texts that answer it, and the other texts among the first hits, best first, in the form that the network
+gets from a search. The questions come from the training sets listed in docs/recall.md and from `stores_train` and `silos_train`.
 """
 
 import argparse
@@ -34,30 +34,30 @@ _MOST_WORDS = 0.8
 
 
 class Asked(NamedTuple):
-    """A question of a training set to a store, and what is known of its answers."""
+    """A question of a training set to a store, with its known answers."""
 
     text: str
     answers: frozenset[str] = frozenset()
-    """External ids of the memories that answer, or that helped before they were replaced: of these nothing is known."""
+    """External ids of the memories that answer, or that helped before they were replaced (whether these answer is unknown)."""
     outdated: frozenset[str] = frozenset()
     evidence: tuple[str, ...] = ()
-    """The sentences that answer, where memories are long; again of outdated ones nothing is known."""
+    """The sentences that answer, for long memories; for outdated ones the label is again unknown."""
     outdated_evidence: tuple[str, ...] = ()
 
     def is_answered_by(self, memory: Memory) -> bool | None:
-        """Whether a memory answers; None if that is not known."""
+        """Return whether a memory answers; None if unknown."""
         if memory.external_id in self.answers or _say(memory.content, self.evidence):
             return True
         return None if memory.external_id in self.outdated or _say(memory.content, self.outdated_evidence) else False
 
     def is_answered_in(self, memory: Memory, part: str) -> bool | None:
-        """The same of a part of it."""
+        """Return whether a part of a memory answers; None if unknown."""
         answers = self.is_answered_by(memory)
         return None if answers and self.evidence and not _say(part, self.evidence) else answers
 
 
 class Store(NamedTuple):
-    """A store of the training sets with its questions, which are asked at the time of its newest memory."""
+    """A store of the training sets with its questions, asked at the time of its newest memory."""
 
     name: str
     tenant: Tenant
@@ -67,12 +67,12 @@ class Store(NamedTuple):
 
     @classmethod
     def of(cls, name: str, tenant: Tenant, questions: list[Asked]) -> "Store":
-        """A store with the time of its newest memory."""
+        """Make a store whose `now` is the time of its newest memory."""
         return cls(name, tenant, questions, max(tenant.memories.scan(("created_at",))["created_at"].to_pylist()))
 
 
 def training_stores(home: Path, without: Collection[str] = ()) -> Iterator[Store]:
-    """Every store of the training sets, but some, filled in a folder; opened one after another."""
+    """Yield every store of the training sets except `without`, each filled below `home` and opened in turn."""
     for name, memories, questions in [*of_sets(), *of_folders(SETS / "stores_train"), *of_sessions()]:
         if name not in without:
             fill(home, name, memories)
@@ -88,7 +88,7 @@ def training_stores(home: Path, without: Collection[str] = ()) -> Iterator[Store
 
 
 def of_sets() -> Iterator[tuple[str, list[NewMemory], list[Asked]]]:
-    """Name, memories and questions of each store of the sets with chats."""
+    """Yield name, memories and questions of each store of the chat sets."""
     foreign = [Asked(line) for line in (SETS / "foreign.txt").read_text(encoding="utf-8").splitlines() if line.strip()]
     for name in TRAINING:
         asked = read_lines(SETS / f"{name}_questions.jsonl", ("store", "question", "relevant"))
@@ -98,7 +98,7 @@ def of_sets() -> Iterator[tuple[str, list[NewMemory], list[Asked]]]:
 
 
 def of_folders(folder: Path) -> Iterator[tuple[str, list[NewMemory], list[Asked]]]:
-    """The same of a folder with a folder for each store."""
+    """Yield name, memories and questions of each store in a folder with one folder per store."""
     for each in sorted(folder.iterdir()):
         memories = [
             NewMemory(
@@ -116,7 +116,7 @@ def of_folders(folder: Path) -> Iterator[tuple[str, list[NewMemory], list[Asked]
 
 
 def of_sessions() -> Iterator[tuple[str, list[NewMemory], list[Asked]]]:
-    """What people type while they work, as questions to the memories of some sessions together."""
+    """Yield stores of several sessions' memories, with the prompts that people type while they work as questions."""
     found = read_lines(SETS / "sessions_train.jsonl", ("id", "memories", "prompts"))
     for start in range(0, len(found), SESSIONS):
         memories, questions = [], []
@@ -140,7 +140,7 @@ def of_sessions() -> Iterator[tuple[str, list[NewMemory], list[Asked]]]:
 
 
 def _say(text: str, sentences: Iterable[str]) -> bool:
-    """Whether a text has nearly all words of one of the sentences."""
+    """Return whether a text has nearly all words of one of the sentences."""
     said = stems(text)
     return any(len(wanted & said) >= max(1, _MOST_WORDS * len(wanted)) for wanted in map(stems, sentences))
 

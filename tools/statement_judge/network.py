@@ -1,4 +1,4 @@
-"""Write a trained encoder as the files that `memory_assets.language.judge` runs: graphs, and how their weights differ from bge-small's."""
+"""Write a trained encoder as the files that `memory_assets.language.judge` runs: graphs, and their weights' difference to bge-small's."""
 
 import sys
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ Trained = dict[str, torch.Tensor]
 
 
 def write_network(network: Network, state: Trained, head: str, temperature: float = 1.0) -> None:
-    """Write a network with one of the heads of a trained encoder, whose logits are divided by the temperature."""
+    """Write a network with one head of a trained encoder; its logits are divided by the temperature."""
     begun = read_layers(network.layers)
     trained = {name: value.float().numpy() for name, value in state.items()}
     found: dict[str, npt.NDArray[np.generic]] = dict(_rest(network.layers, trained, head, temperature))
@@ -34,7 +34,7 @@ def write_network(network: Network, state: Trained, head: str, temperature: floa
 
 
 def read_encoder(encoder: Encoder, network: Network = STATEMENTS, head: str = "relation") -> None:
-    """Give an encoder with as many layers the weights of a network of the package; its other head stays as it is."""
+    """Load the weights of a package network into an encoder with as many layers; the other head stays unchanged."""
     weights = read_network(network)
     state = encoder.state_dict()
 
@@ -67,7 +67,7 @@ def _first_type() -> npt.NDArray[np.float32]:
 
 
 def _matrices(layers: int, trained: Weights) -> Iterator[tuple[str, npt.NDArray[np.float32]]]:
-    """Each matrix by the name of the graph, (inputs, outputs)."""
+    """Yield each matrix, shape (inputs, outputs), under its name in the graph."""
     for layer in range(layers):
         for part in PARTS:
             matrix = trained[f"layers.{layer}.{part.replace('.', '_')}.weight"].T
@@ -80,8 +80,8 @@ def _matrices(layers: int, trained: Weights) -> Iterator[tuple[str, npt.NDArray[
 
 
 def _rest(layers: int, trained: Weights, head: str, temperature: float) -> Iterator[tuple[str, npt.NDArray[np.float32]]]:
-    """What is no matrix of a layer, in floating point."""
-    # bge-small's positions hold the vector of type 0.
+    """Yield the tensors that are not layer matrices, in floating point."""
+    # bge-small's position vectors include the vector of type 0.
     yield "types", trained["types"] - _first_type()
     yield "embedding.norm.gain", trained["norm.weight"]
     yield "embedding.norm.bias", trained["norm.bias"]

@@ -1,4 +1,4 @@
-"""Train the judge of statements and questions; `README.md` says how."""
+"""Train the judge of statements and questions; see `README.md`."""
 
 import argparse
 import random
@@ -21,19 +21,19 @@ BATCH = 32
 
 
 def autocast() -> torch.autocast:
-    """Half precision where the processor has it; elsewhere it would be computed step by step."""
+    """Return a context for half precision, enabled only if the processor supports it; emulation would be slow."""
     return torch.autocast("cpu", torch.bfloat16, enabled=torch.cpu._is_avx512_bf16_supported())
 
 
 def encode(tokenizer: Tokenizer, examples: Sequence[Example]) -> list[tuple[list[int], list[int]]]:
-    """Token ids and types of each pair."""
+    """Return token ids and types of each pair."""
     pieces = {text: tokenizer.encode(text, add_special_tokens=False).ids for each in examples for text in each[:2]}
     pairs_of_tokens = (pair_tokens(pieces[one], pieces[other]) for one, other, *_ in examples)
     return [(ids.tolist(), types.tolist()) for ids, types in pairs_of_tokens]
 
 
 def batches(examples: Sequence[Example], lengths: Sequence[int], chance: random.Random) -> list[list[int]]:
-    """Places of examples of one kind and similar length, in random order."""
+    """Return batches of example indices, each of one kind and similar length, in random order."""
     found = []
     for asked in (False, True):
         order = [place for place, each in enumerate(examples) if each.is_question is asked]
@@ -44,7 +44,7 @@ def batches(examples: Sequence[Example], lengths: Sequence[int], chance: random.
 
 
 def tensors(encoded: Sequence[tuple[list[int], list[int]]]) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """A batch, padded."""
+    """Return a padded batch."""
     longest = max(len(ids) for ids, _ in encoded)
     ids = torch.tensor([each + [0] * (longest - len(each)) for each, _ in encoded])
     types = torch.tensor([each + [0] * (longest - len(each)) for _, each in encoded])
@@ -52,7 +52,7 @@ def tensors(encoded: Sequence[tuple[list[int], list[int]]]) -> tuple[torch.Tenso
 
 
 def loss_of(logits: torch.Tensor, examples: Sequence[Example]) -> torch.Tensor:
-    """Cross entropy; of an example with several possible relations that of their sum."""
+    """Return the cross entropy; an example with several possible relations uses their summed probability."""
     if examples[0].is_question:
         wanted = torch.tensor([float(bool(each.answers)) for each in examples])
         return torch.nn.functional.binary_cross_entropy_with_logits(logits[:, 0], wanted)
@@ -61,7 +61,7 @@ def loss_of(logits: torch.Tensor, examples: Sequence[Example]) -> torch.Tensor:
 
 
 def predict(model: Encoder, tokenizer: Tokenizer, examples: Sequence[Example]) -> tuple[np.ndarray, np.ndarray]:
-    """Logits of the relations and of an answer."""
+    """Return the logits of the relations and of an answer."""
     model.eval()
     encoded = encode(tokenizer, examples)
     relations, answers = np.zeros((len(encoded), len(LABELS)), np.float32), np.zeros(len(encoded), np.float32)
@@ -77,7 +77,7 @@ def predict(model: Encoder, tokenizer: Tokenizer, examples: Sequence[Example]) -
 
 
 def report(examples: Sequence[Example], relations: np.ndarray, answers: np.ndarray) -> None:
-    """Print how well held-out examples are judged."""
+    """Print the scores on held-out examples."""
     for group in [*sorted({each.group for each in examples}), ""]:
         places = [place for place, each in enumerate(examples) if each.group == group or not group]
         asked = [place for place in places if examples[place].is_question]
@@ -111,7 +111,7 @@ def report(examples: Sequence[Example], relations: np.ndarray, answers: np.ndarr
 
 
 class Steps:
-    """Takes the steps of a training: the rate rises for a twelfth of them and then falls, and is five times as high for the heads."""
+    """Optimiser steps of a training: the rate rises for the first twelfth and then falls; for the heads it is five times as high."""
 
     def __init__(self, model: Encoder, rate: float, count: int) -> None:
         self._model = model
@@ -124,7 +124,7 @@ class Steps:
         )
 
     def take(self, loss: torch.Tensor) -> None:
-        """Go down the loss by one step."""
+        """Take one step down the gradient of the loss."""
         loss.backward()
         torch.nn.utils.clip_grad_norm_(self._model.parameters(), 1.0)
         self._optimizer.step()
@@ -139,14 +139,12 @@ def main() -> None:
     parser.add_argument("--families", type=Path, default=FAMILIES)
     parser.add_argument("--held", nargs="*", default=[], help="writers held out")
     parser.add_argument("--tested", type=int, default=3000, help="most held-out examples")
-    parser.add_argument("--begin", type=Path, help="weights of an earlier training to go on from")
-    parser.add_argument("--shipped", action="store_true", help="go on from the network of the package")
+    parser.add_argument("--begin", type=Path, help="continue from the weights of an earlier training")
+    parser.add_argument("--shipped", action="store_true", help="continue from the package's network")
     parser.add_argument("--hits", type=Path, help="what hits.py wrote")
-    parser.add_argument(
-        "--known", type=float, default=1.0, help="share of what the shipped network has learnt from that is drawn again"
-    )
-    parser.add_argument("--relations", action="store_true", help="learn from pairs alone, not from questions")
-    parser.add_argument("--most", type=int, default=1_000_000, help="examples of an epoch")
+    parser.add_argument("--known", type=float, default=1.0, help="share of the shipped network's training examples to draw again")
+    parser.add_argument("--relations", action="store_true", help="train on pairs alone, not on questions")
+    parser.add_argument("--most", type=int, default=1_000_000, help="most examples per epoch")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, required=True)
     given = parser.parse_args()

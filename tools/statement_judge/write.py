@@ -16,17 +16,17 @@ from memory_assets.language.embedders.bge import bge_files
 from memory_assets.language.judge import ANSWERS, STATEMENTS
 
 NETWORKS = {"judge": (STATEMENTS, "relation"), "answers": (ANSWERS, "answer")}
-"""A network and the encoder's head that it gets."""
+"""Argument -> the network to write and the encoder's head for it."""
 
 
 def logits_of(network: judge.Network, examples: list[Example]) -> np.ndarray:
-    """What the package's network makes of the examples."""
+    """Return the logits of a package network for the examples."""
     judge._opened.cache_clear()
     return judge._run(network, [(each.one, each.other) for each in examples])
 
 
 def temperature_of(examples: list[Example], logits: np.ndarray) -> float:
-    """By what to divide the logits, so that probabilities are shares."""
+    """Return the temperature that calibrates the probabilities."""
     if examples[0].is_question:
         signs = np.where([bool(each.answers) for each in examples], -1, 1)
 
@@ -44,7 +44,7 @@ def temperature_of(examples: list[Example], logits: np.ndarray) -> float:
 
 
 def print_thresholds(examples: list[Example], logits: np.ndarray) -> None:
-    """Precision and recall of each answer, by the probability from which it is given; and how true the probabilities are."""
+    """Print precision and recall of each verdict by its probability threshold, and how well the probabilities are calibrated."""
     if examples[0].is_question:
         columns = [("answers", np.array([bool(each.answers) for each in examples]), 1 / (1 + np.exp(-logits[:, 0])))]
         truth = np.zeros(0)
@@ -69,13 +69,15 @@ def print_thresholds(examples: list[Example], logits: np.ndarray) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("network", choices=NETWORKS)
-    parser.add_argument("weights", type=Path, help="what train.py or distil.py wrote")
+    parser.add_argument("weights", type=Path, help="weights written by train.py or distil.py")
     parser.add_argument("--families", type=Path, default=FAMILIES)
     parser.add_argument("--held", nargs="*", default=[], help="writers that the weights have not seen")
     parser.add_argument("--hits", type=Path, help="what hits.py wrote")
-    parser.add_argument("--temperature", type=float, default=1.0, help="where nothing is held out")
+    parser.add_argument("--temperature", type=float, default=1.0, help="temperature to use if nothing is held out")
     parser.add_argument("--tested", type=int, default=4000)
-    parser.add_argument("--share", type=float, default=1.0, help="of the new weights in their mean with the package's")
+    parser.add_argument(
+        "--share", type=float, default=1.0, help="share of the new weights in the mean with the package's weights"
+    )
     given = parser.parse_args()
     network, head = NETWORKS[given.network]
     state = torch.load(given.weights)
