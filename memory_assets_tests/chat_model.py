@@ -1,4 +1,4 @@
-"""A stand-in of a chat model, as Ollama and OpenAI-compatible services answer."""
+"""A stand-in for a chat model behind Ollama's or an OpenAI-compatible API."""
 
 import json
 import threading
@@ -8,7 +8,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 
 class StandIn:
-    """A chat server on loopback that answers what it is told to, and remembers what it was asked."""
+    """A chat server on loopback that gives preset answers and records its requests."""
 
     def __init__(self):
         self.asked: list[dict] = []
@@ -21,7 +21,7 @@ class StandIn:
         """Sent instead of a chat answer."""
         self.status = 200
         self.pause = 0.0
-        """Seconds between one byte of an answer and the next."""
+        """Seconds between the bytes of an answer."""
         stand_in = self
 
         class Handler(BaseHTTPRequestHandler):

@@ -1,4 +1,4 @@
-"""A whole cluster as processes of one machine, started by the scripts of deploy/cluster: each host has a folder and no other host's."""
+"""A whole cluster as processes on one machine, started by the scripts of deploy/cluster; each host uses only its own folder."""
 
 import json
 import os
@@ -33,7 +33,7 @@ _RESTART_SECONDS = 1.0
 
 
 class Host:
-    """One machine: a part of the cluster, its folder and its environment. A part that ends is started again, as a cluster does."""
+    """One host: a part of the cluster with its folder and environment. A part that ends is restarted, as a cluster does."""
 
     def __init__(self, folder: Path, part: Sequence[str], environment: dict[str, str], is_ready: Callable[[], bool]) -> None:
         self.folder = folder
@@ -50,7 +50,7 @@ class Host:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """Start its part, unless it runs."""
+        """Start the part unless it is running."""
         if self._process and self._process.poll() is None:
             return
         self.restarts += self._process is not None
@@ -67,14 +67,14 @@ class Host:
             )
 
     def kill(self, number: signal.Signals = signal.SIGKILL) -> None:
-        """End every process of it at once, as a power cut does."""
+        """Kill all of its processes at once, like a power cut."""
         if self._process:
             with suppress(ProcessLookupError):
                 os.killpg(self._process.pid, number)
             self._process.wait()
 
     def log_text(self) -> str:
-        """What its part said."""
+        """Return the log of the part."""
         return (self.folder / "log").read_text(encoding="utf-8", errors="replace")
 
 
@@ -91,7 +91,10 @@ class Cluster:
         answering: int = 2,
         webserver: bool = True,
     ) -> None:
-        """`folder` must be empty or absent; `processes` is how many runs a worker takes at once, `answering` a replica's processes."""
+        """Set up a cluster in `folder`, which must be empty or absent.
+
+        `processes` is the number of concurrent runs per worker; `answering`, the number of processes per replica.
+        """
         self.folder = folder
         self.postgresql = PostgreSQL(folder / "postgresql")
         self.storage = ObjectStorage(folder / "s3")
@@ -102,7 +105,7 @@ class Cluster:
         self._stop = Event()
         self._stack = ExitStack()
         self.urls: list[str] = []
-        """Of the replicas."""
+        """Addresses of the replicas."""
 
     def __enter__(self) -> Self:
         try:
@@ -138,7 +141,7 @@ class Cluster:
         """Wait until `look` is true.
 
         Raises:
-            TimeoutError: it is not within `seconds`; the message has the ends of all logs.
+            TimeoutError: `look` is not true within `seconds`; the message has the ends of all logs.
         """
         until = time.monotonic() + seconds
         while not look():
@@ -148,7 +151,7 @@ class Cluster:
             time.sleep(0.3)
 
     def create_tenants(self, names: Sequence[str]) -> dict[str, str]:
-        """Make tenants as one of the hosts does; their keys by name."""
+        """Create tenants in the environment of one host; return their keys by name."""
         given = pickle.dumps((_create, (list(names),))).hex()
         done = zygote.shared().start(self.replicas[0].environment, "@call", given).wait()
         assert done.code == 0, done.err
@@ -156,7 +159,7 @@ class Cluster:
 
     @contextmanager
     def instance(self) -> "Iterator[dg.DagsterInstance]":
-        """Dagster's records, as an operator's machine opens them."""
+        """Open Dagster's instance as on an operator's machine."""
         import dagster as dg
 
         home = self.folder / "operator"
@@ -229,7 +232,7 @@ def _create(names: Sequence[str]) -> None:
 
 
 def engine_settings(postgresql: PostgreSQL, storage: ObjectStorage) -> dict[str, str]:
-    """What tells a process that stores lie on these servers; the database `memory` must be there."""
+    """Return the settings that put the stores on these servers; the database `memory` must exist."""
     login = f"host=127.0.0.1 port={postgresql.port} user={PostgreSQL.USER}"
     return {
         "MEMORY_STATE_URI": f"postgresql://{PostgreSQL.USER}@127.0.0.1:{postgresql.port}/memory",
@@ -244,7 +247,7 @@ def engine_settings(postgresql: PostgreSQL, storage: ObjectStorage) -> dict[str,
 
 
 def answers(url: str) -> bool:
-    """Whether a service answers at all."""
+    """Return whether a service answers at all."""
     try:
         return httpx.get(url, timeout=5).status_code < 500
     except httpx.HTTPError:

@@ -1,4 +1,4 @@
-"""What a cluster lives through: tenants are loaded, parts are killed under stores and searches, and everything is counted afterwards."""
+"""Cluster scenarios: load tenants, kill parts during stores and searches, then compare the stores with what clients were told."""
 
 import json
 import random
@@ -28,25 +28,25 @@ ENDED = (dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE, dg.DagsterRun
 
 @dataclass(slots=True)
 class Traffic:
-    """What clients were told."""
+    """Requests of the clients and the answers they got."""
 
     keys: Mapping[str, str]
     urls: Sequence[str]
     acknowledged: dict[str, set[str]] = field(default_factory=dict)
-    """Texts by tenant."""
+    """Texts that a replica acknowledged, by tenant."""
     unanswered: dict[str, set[str]] = field(default_factory=dict)
-    """Texts whose store failed: there once, or not at all."""
+    """Texts whose store request failed, by tenant: each may be stored once or not at all."""
     searches: list[tuple[float, str, bool]] = field(default_factory=list)
-    """When each began, of which replica, and whether it was answered with 200."""
+    """Start time, replica, and whether the answer was 200."""
     failures: Counter[str] = field(default_factory=Counter)
     _lock: Lock = field(default_factory=Lock)
 
     def post(self, url: str, tenant: str, path: str, body: Any, timeout: float = _TIMEOUT_SECONDS) -> httpx.Response:
-        """Ask a replica."""
+        """Send a request to a replica."""
         return httpx.post(f"{url}/api/v1/{tenant}/{path}", json=body, headers={"X-API-Key": self.keys[tenant]}, timeout=timeout)
 
     def store(self, url: str, tenant: str, text: str) -> None:
-        """Store a text, and remember what was said of it."""
+        """Store a text and record whether the replica acknowledged it."""
         try:
             answer = self.post(url, tenant, "store", {"content": text})
             said = str(answer.status_code)
@@ -59,7 +59,7 @@ class Traffic:
                 self.failures[f"store: {said}"] += 1
 
     def search(self, url: str, tenant: str) -> None:
-        """Search, and remember whether there was an answer."""
+        """Search and record whether the replica answered."""
         begun = time.monotonic()
         try:
             answer = self.post(url, tenant, "search", {"query": "who reviewed the harbour report"}, timeout=15)
@@ -72,13 +72,13 @@ class Traffic:
                 self.failures[f"search: {said}"] += 1
 
     def answered(self, url: str, since: float, until: float) -> tuple[int, int]:
-        """How many searches of a replica were answered in a span of time, and how many not."""
+        """Count the answered and the failed searches of a replica in a span of time."""
         found = [ok for begun, where, ok in self.searches if where == url and since <= begun < until]
         return sum(found), len(found) - sum(found)
 
     @contextmanager
     def flowing(self) -> Iterator[None]:
-        """Store through every replica, and search each, until the block ends."""
+        """Store and search through every replica until the block ends."""
         stop = Event()
         tenants = sorted(self.keys)
 
@@ -109,7 +109,7 @@ class Traffic:
 
 
 def load(cluster: Cluster, tenants: Sequence[str], lines: str) -> Traffic:
-    """Make tenants, and import the same memories into each through the replicas in turn."""
+    """Create tenants and import the same memories into each, through the replicas in turn."""
     traffic = Traffic(cluster.create_tenants(tenants), cluster.urls)
     for number, tenant in enumerate(tenants):
         url = cluster.urls[number % len(cluster.urls)]
@@ -125,7 +125,7 @@ def load(cluster: Cluster, tenants: Sequence[str], lines: str) -> Traffic:
 
 
 def find_losses(traffic: Traffic, url: str) -> list[str]:
-    """What is not as clients were told: an acknowledged text that is missing or there twice, or an unanswered one that is there twice."""
+    """Return the losses: acknowledged texts that are missing or stored twice, and unacknowledged texts that are stored twice."""
     found: list[str] = []
     for tenant, key in traffic.keys.items():
         answer = httpx.get(f"{url}/api/v1/{tenant}/export", headers={"X-API-Key": key}, timeout=_TIMEOUT_SECONDS)
@@ -138,7 +138,7 @@ def find_losses(traffic: Traffic, url: str) -> list[str]:
 
 
 def settle(cluster: Cluster, tenants: Sequence[str], *, quiet: bool = True) -> None:
-    """Wait until every tenant's newest run has succeeded and, if `quiet`, the sensor asks for no more."""
+    """Wait until every tenant's newest run has succeeded and, if `quiet`, the sensor requests no more runs."""
     with cluster.instance() as instance:
 
         def is_settled() -> bool:
@@ -175,21 +175,21 @@ def _steadily(look: Callable[[], bool]) -> Callable[[], bool]:
 
 
 def runs_of(cluster: Cluster, *, started: bool = False) -> list[dg.DagsterRun]:
-    """All runs, or those under way."""
+    """Return all runs, or only the running ones."""
     wanted = dg.RunsFilter(statuses=[dg.DagsterRunStatus.STARTED]) if started else None
     with cluster.instance() as instance:
         return list(instance.get_runs(wanted))
 
 
 def task_of(instance: dg.DagsterInstance, run: dg.DagsterRun) -> "AsyncResult":
-    """What Celery knows of a run."""
+    """Return Celery's result object of a run."""
     launcher = instance.run_launcher
     assert isinstance(launcher, WorkerLauncher)
     return launcher.celery.AsyncResult(run.tags.get("dagster-celery/task_id", ""))
 
 
 def kill_busy_worker(cluster: Cluster) -> str:
-    """Kill a worker that has a run, as soon as there is one; the run's id."""
+    """Wait for a worker with a run, kill it and return the run's id."""
     found: list[tuple[Host, str]] = []
 
     def look() -> bool:
@@ -207,7 +207,7 @@ def kill_busy_worker(cluster: Cluster) -> str:
 
 
 def where_runs_ran(cluster: Cluster) -> tuple[Counter[str], Counter[str], list[str]]:
-    """Runs that have ended by worker, all by status, and the runs that a worker took over or that were made again."""
+    """Return finished runs by worker, all runs by status, and the runs that were taken over or repeated."""
     by_worker: Counter[str] = Counter()
     by_status: Counter[str] = Counter()
     again: list[str] = []

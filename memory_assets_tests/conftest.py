@@ -1,4 +1,4 @@
-"""What every test gets: a home, a data folder and settings of its own, and no way to reach the real ones."""
+"""Fixtures for every test: its own home, data folder and settings, isolated from the real ones."""
 
 import gc
 import os
@@ -34,22 +34,22 @@ hypothesis_settings.register_profile("suite", deadline=None, derandomize=True, s
 hypothesis_settings.register_profile("explore", deadline=None, suppress_health_check=_UNTIMED)
 hypothesis_settings.load_profile("suite")  # the same examples on every machine; `--hypothesis-profile explore` looks for new ones
 IS_LONG = bool(os.environ.get("MEMORY_LONG_TESTS"))
-"""Whether what waits for minutes is waited for: `make long` sets it."""
+"""Whether to run the tests that take minutes; `make long` sets it."""
 COMPUTED = ((BgeEmbedder, "_vectors"), (judge, "_run"), (Analyzer, "_find"))
-"""The functions of which each row depends on one text, or one pair of texts, alone: language/ tests that they do."""
+"""Functions whose result rows each depend on one text or pair of texts alone, which the tests of language/ check."""
 _MADE_OF: WeakKeyDictionary[Analyzer, Any] = WeakKeyDictionary()
-"""What an analyzer's findings depend on, as of its first."""
+"""Analyzer -> what its findings depend on, recorded at its first text."""
 SHARED = frozenset({"service", "site", "server", "servers"})
 """Fixtures that start servers for many tests."""
 SAMPLE = Path(__file__).parent.parent / "data" / "sample"
 
 
 def pytest_configure() -> None:
-    """Let the tests' folders lie in memory where it has room: they are thousands, and each waits for the disk at every commit.
+    """Speed up the suite; put the thousands of test folders in memory if there is room, as every commit would wait for the disk.
 
-    Garbage is looked for as seldom as in the program itself. DuckDB works in the thread that asks, as the tables are small and
-    its other threads would spin; in the processes that tests start it has all its threads. Certificates are loaded once. Many tests store
-    the same texts, so each is embedded once. NumPy has one thread in the workers and in what they start: its others spin while they wait.
+    The garbage collector runs as rarely as in the program. DuckDB uses only the calling thread, because the tables are small and its
+    other threads would spin; processes that tests start keep all its threads. Certificates are loaded once. Many tests store the same
+    texts, so each text is embedded once. NumPy uses one thread in the workers and their child processes: its others spin while they wait.
     """
     gc.set_threshold(50_000)
     CONFIG["threads"] = 1
@@ -64,12 +64,12 @@ def pytest_configure() -> None:
 
 
 def examples(few: int) -> int:
-    """How many examples a test takes of which each is costly; `make long` takes twenty times as many."""
+    """Return the number of examples for a test with costly ones; `make long` takes twenty times as many."""
     return few * 20 if IS_LONG else few
 
 
 def with_known_rows(compute: Callable[..., Any]) -> Callable[..., Any]:
-    """The same function, which computes each row once in this process; `__wrapped__` computes all."""
+    """Wrap a function so that it computes each row once per process; `__wrapped__` always computes all rows."""
     known: dict[Any, Any] = {}
 
     @wraps(compute)
@@ -86,7 +86,7 @@ def with_known_rows(compute: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _made_of(analyzer: Analyzer) -> Any:
-    """Its pipeline, and the names that it knows: those that it was given, and those of files as they are at its first text."""
+    """Return the analyzer's pipeline and known names: those passed to it, and those in files at its first text."""
     if analyzer not in _MADE_OF:
         files = tuple((path, path.stat().st_mtime_ns) for path in analyzer.gazetteer_paths if path.exists())
         _MADE_OF[analyzer] = analyzer.location, files, frozenset(analyzer.known_names.items())
@@ -94,7 +94,7 @@ def _made_of(analyzer: Analyzer) -> Any:
 
 
 def read_migrations_once() -> None:
-    """Let Alembic read Dagster's migrations, hundreds of files, once in this process and in those that are forked from it."""
+    """Make Alembic read Dagster's migrations (hundreds of files) only once in this process and its forks."""
     read = ScriptDirectory.from_config
     found: dict[str | None, ScriptDirectory] = {}
 
@@ -108,16 +108,16 @@ def read_migrations_once() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with what takes long, so that no worker is left with it at the end, then with what shares a server or a browser.
+    """Run long tests first, so that none is left for the end, then the tests that share a server or a browser.
 
-    Each worker begins with a part of this order and takes over from the end of another's, so one worker alone starts what is shared.
+    Each worker starts with a part of this order and steals from the end of another's, so only one worker starts what is shared.
     """
     items.sort(key=lambda item: (item.get_closest_marker("long") is None, SHARED.isdisjoint(getattr(item, "fixturenames", ()))))
 
 
 @pytest.fixture(autouse=True)
 def _own_world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Point every path at the test's folder: the environment that commands, sensors and child processes see."""
+    """Point every path in the environment of commands, sensors and child processes at the test's folder."""
     for name in list(os.environ):
         if name.startswith(("MEMORY_", "POND_", "OLLAMA_", "OPENAI_", "DAGSTER_")):
             monkeypatch.delenv(name)
@@ -136,37 +136,37 @@ def _own_world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     }
     for name, value in world.items():
         monkeypatch.setenv(name, str(value))
-    monkeypatch.setenv("TMPDIR", "")  # so that it is unset again behind the test: writing sets it
+    monkeypatch.setenv("TMPDIR", "")  # restored after the test; writing sets it
     monkeypatch.delenv("TMPDIR")
     home.mkdir()
 
 
 @pytest.fixture
 def settings() -> Settings:
-    """The settings that the test's environment gives."""
+    """Load the settings from the test's environment."""
     return load_settings()
 
 
 @pytest.fixture
 def tenant(settings: Settings) -> Tenant:
-    """The tenant `main` of the test's data folder."""
+    """Return the tenant `main` of the test's data folder."""
     return Tenant(settings)
 
 
 @pytest.fixture
 def sample_home(tmp_path: Path, loaded_pipeline: None) -> Path:
-    """The sample home, copied to where the settings look."""
+    """Copy the sample home to the paths in the settings."""
     shutil.copytree(SAMPLE, tmp_path / "home", dirs_exist_ok=True)
     return tmp_path / "home"
 
 
 Found = TypeVar("Found")
 _FILLED: dict[str, tuple[str, Any]] = {}
-"""Copies of tenants' folders, and what filled them returned, by name."""
+"""Name -> a copy of a filled tenant's folder and the return value of its `fill`."""
 
 
 def filled_once(tenant: Tenant, name: str, fill: Callable[[], Found]) -> Found:
-    """Fill a new tenant; later ones of this process get a copy of what the first one held then."""
+    """Fill a new tenant; later tenants of this process get a copy of the first one's folder."""
     if name not in _FILLED:
         session = next(each for each in tenant.settings.data_dir.parents if each.name.startswith(("pytest-", "popen-")))
         _FILLED[name] = mkdtemp(prefix="filled-", dir=session), fill()
@@ -177,7 +177,7 @@ def filled_once(tenant: Tenant, name: str, fill: Callable[[], Found]) -> Found:
 
 
 def make_table(tenant: Tenant, embedder: str, dimension: int) -> None:
-    """Make the table of memories with the vector columns of an embedder, as the first memory does, unless something is there."""
+    """Create the table of memories with the vector columns of an embedder, as the first memory does, unless it exists."""
     if not tenant.folder.exists():
         columns = tenant.memories.columns
         filled_once(tenant, f"{embedder}, {dimension}", lambda: columns.make_live(columns.add(embedder, dimension)))
@@ -188,13 +188,13 @@ WriteSilo = Callable[..., Path]
 
 @pytest.fixture(scope="session")
 def loaded_pipeline() -> None:
-    """The pipeline, loaded once and not by a process for each run."""
+    """Load the pipeline once, instead of in a process for each run."""
     open_analyzer().load()
 
 
 @pytest.fixture
 def write_silo(settings: Settings, loaded_pipeline: None) -> WriteSilo:
-    """Write a well-formed silo file: `write_silo(name, body, kind="project", slug="-home-ada-atlas")`."""
+    """Return a function that writes a valid silo file: `write_silo(name, body, kind="project", slug="-home-ada-atlas")`."""
 
     def write(name: str, body: str, kind: str = "project", slug: str = "-home-ada-atlas") -> Path:
         path = settings.claude_projects_dir / slug / "memory" / f"{name}.md"
@@ -207,7 +207,7 @@ def write_silo(settings: Settings, loaded_pipeline: None) -> WriteSilo:
 
 @pytest.fixture
 def chat() -> Iterator[StandIn]:
-    """A chat model on loopback."""
+    """Start a chat model on loopback."""
     stand_in = StandIn()
     yield stand_in
     stand_in.server.shutdown()

@@ -1,9 +1,9 @@
-"""Runs every command, the service and the MCP server, one after the other, for `test_privacy` to watch.
+"""Run every command, the service and the MCP server, one after the other, while `test_privacy` watches.
 
     python -m memory_assets_tests.every_command FOLDER
 
-Settings come from the environment; files that a command is told to write go to FOLDER. `store`, `run`, `serve` and `mcp` are real
-processes; the others share this one. Ends with a traceback where one of them fails.
+Settings come from the environment; output files of commands go to FOLDER. `store`, `run`, `serve` and `mcp` run as real processes; the
+others run in this one. A failure ends it with a traceback.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ _MEMORY = [sys.executable, "-m", "memory_assets.cli"]
 
 
 def main(folder: Path) -> None:
-    """Run them all; raises where one was left out."""
+    """Run them all; raise if a command has no example."""
     subprocess.run([*_MEMORY, "store", "Alice moved the billing export to DuckDB.", "--json"], check=True)
     subprocess.run([*_MEMORY, "run"], check=True)
     lines = folder / "lines.jsonl"

@@ -1,4 +1,4 @@
-"""Ports for servers that a test starts, where the server cannot choose one itself."""
+"""Free ports for servers that cannot choose one themselves."""
 
 import os
 import socket
@@ -7,10 +7,10 @@ _given: set[int] = set()
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that are free, and free 10,000 above as well, which SeaweedFS takes for its own protocol.
+    """Return ports that are free, and also free 10,000 above, which SeaweedFS uses for its own protocol.
 
-    They lie below those that the kernel gives to connections, so that none is taken before the server listens; each process of the tests
-    begins elsewhere, and none is given twice.
+    They are below the kernel's range for outgoing connections, so that none is taken before the server listens. Each test process starts
+    at a different port, and no port is returned twice.
     """
     found: list[int] = []
     port = 10_000 + os.getpid() * 16 % 10_000

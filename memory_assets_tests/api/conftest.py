@@ -1,4 +1,4 @@
-"""A real service for the tests of the HTTP API: one process, on a free loopback port, over a folder of its own."""
+"""A real service for the tests of the HTTP API: one process on a free loopback port with its own data folder."""
 
 from collections.abc import Iterator
 from itertools import count
@@ -12,7 +12,7 @@ _numbers = count(1)
 
 @pytest.fixture(scope="session")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """The service that most tests share; each takes tenants of its own."""
+    """Start the service that most tests share; each test uses its own tenants."""
     folder = tmp_path_factory.mktemp("service")
     home = {"MEMORY_CLAUDE_PROJECTS_DIR": folder / "projects", "MEMORY_PAI_LEARNING_DIR": folder / "LEARNING"}
     with Service(folder, **{name: str(path) for name, path in home.items()}) as running:
@@ -21,5 +21,5 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
 
 @pytest.fixture
 def client(service: Service) -> TenantClient:
-    """A new tenant of the shared service."""
+    """Create a tenant of the shared service."""
     return service.new_tenant(f"tenant{next(_numbers)}")

@@ -1,4 +1,4 @@
-"""Starting, stopping and talking to a real service."""
+"""A real service for tests: start it, stop it, send requests."""
 
 import os
 import re
@@ -21,7 +21,7 @@ _START_SECONDS = 180
 
 
 class TenantClient:
-    """One tenant of a service, spoken to with its key."""
+    """A client of one tenant, with the tenant's key."""
 
     def __init__(self, service: "Service", name: str, key: str) -> None:
         self.service = service
@@ -31,7 +31,7 @@ class TenantClient:
 
     @property
     def tenant(self) -> Tenant:
-        """The tenant's stores, opened in this process."""
+        """Open the tenant's stores in this process."""
         return Tenant(self.service.settings, self.name)
 
     def post(self, path: str, body: Any = None, **headers: str) -> httpx.Response:
@@ -41,18 +41,18 @@ class TenantClient:
         )
 
     def store(self, content: str, **fields: Any) -> int:
-        """Store a memory, which must succeed."""
+        """Store a memory and return its id; fail unless it succeeds."""
         answer = self.post("/store", {"content": content, **fields})
         assert answer.status_code == 200, answer.text
         return answer.json()["id"]
 
 
 get = partial(httpx.get, timeout=60)
-"""A request that outlasts a slow machine."""
+"""Send a GET request with a timeout long enough for a slow machine."""
 
 
 class Service:
-    """A `memory serve` process over `folder`, forked from the one that has loaded the program."""
+    """A `memory serve` process over `folder`, forked from the zygote that has loaded the program."""
 
     arguments: tuple[str, ...] = ("serve", "--port", "0")
 
@@ -91,24 +91,24 @@ class Service:
         assert httpx.get(f"{self.url}/openapi.json", timeout=30).status_code == 200
 
     def stop(self, number: signal.Signals) -> int:
-        """Send a signal and wait for the end; returns the exit code."""
+        """Send a signal, wait for the process to end and return its exit code."""
         assert self.process
         os.kill(self.process.pid, number)
         command, self.process = self.process, None
         return command.wait(60).code
 
     def log_text(self) -> str:
-        """Everything that the process wrote to standard error."""
+        """Return everything that the process wrote to standard error."""
         return (self.folder / "process" / "err").read_text(encoding="utf-8", errors="replace")
 
     def new_tenant(self, name: str) -> TenantClient:
-        """Create a tenant with a key."""
+        """Create a tenant with a key and return its client."""
         tenant = Tenant(self.settings, name)
         create_tenant(tenant)
         return self.client(name, KeyStore(tenant.state).create()[1])
 
     def client(self, name: str, key: str) -> TenantClient:
-        """Speak to a tenant that exists."""
+        """Return a client of an existing tenant."""
         client = TenantClient(self, name, key)
         self._clients.enter_context(client.http)
         return client

@@ -1,4 +1,4 @@
-"""The small real stores of the tests of recall, of which context reads neighbourhoods."""
+"""Fixtures of the recall tests: small real stores whose neighbourhoods context reads."""
 
 from memory_assets_tests.recall.conftest import connect, mention, remember, tenant
 

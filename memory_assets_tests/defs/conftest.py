@@ -1,4 +1,4 @@
-"""An instance that knows the tenant `main`, and the definitions over the test's stores."""
+"""Fixtures for Dagster: an instance with the tenant `main`, and the definitions over the test's stores."""
 
 from collections.abc import Iterator
 from functools import cache
@@ -16,7 +16,7 @@ from memory_assets.defs.resources import MemoryResource
 
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A tick looks at all tenants, however slow the machine is."""
+    """Let a tick check all tenants, however slow the machine is."""
     monkeypatch.setattr(sensors, "_BUDGET_SECONDS", 60.0)
 
 
@@ -29,7 +29,7 @@ def instance() -> Iterator[dg.DagsterInstance]:
 
 @pytest.fixture
 def disk_instance(tmp_path: Path) -> Iterator[dg.DagsterInstance]:
-    """As `instance`, on disk: what schedules are evaluated with."""
+    """Make an instance like `instance`, but on disk, as the evaluation of schedules requires."""
     (tmp_path / "dagster").mkdir()
     with dg.DagsterInstance.local_temp(str(tmp_path / "dagster")) as made:
         made.add_dynamic_partitions(PARTITION_SET, ["main"])
@@ -45,11 +45,11 @@ def run(instance: dg.DagsterInstance, job: str = "remember", tenant: str = "main
 
 @cache
 def _resolved(job: str, *_models: str) -> dg.JobDefinition:
-    """A job, built once for all runs of these models; its stores are opened by the settings of each run."""
+    """Build a job once for all runs with these models; each run opens the stores of its own settings."""
     return build_defs(MemoryResource()).resolve_job_def(job)
 
 
 def metadata(result: dg.ExecuteInProcessResult, asset: str) -> dict[str, Any]:
-    """What the materialisation of an asset reported."""
+    """Return the metadata that the materialisation of an asset reported."""
     (event,) = [each for each in result.asset_materializations_for_node(asset) if each.asset_key == dg.AssetKey(asset)]
     return {name: value.value for name, value in event.metadata.items()}

@@ -1,4 +1,4 @@
-"""`memory up` over a test's data folder, as tests drive it: its processes, and the webserver's GraphQL as the UI asks it."""
+"""`memory up` over a test's data folder: control of its processes, and GraphQL queries to the webserver as the UI sends them."""
 
 import os
 import signal
@@ -20,12 +20,12 @@ from memory_assets_tests.ports import free_ports
 _PATIENCE_SECONDS = 400.0
 _RUNS = """{ runsOrError(limit: 20) { ... on Runs { results { status tags { key value } } } } }"""
 _AS_IN_THE_BACKGROUND = '"$@" >&2 & echo $!; wait $!'
-"""A shell starts what runs in its background with SIGINT ignored."""
+"""Shell command that runs its arguments in the background, where the shell makes them ignore SIGINT."""
 Found = TypeVar("Found")
 
 
 def wait_for(what: str, look: Callable[[], Found | None], pause: float = 0.5) -> Found:
-    """What `look` returns as soon as it is true; slow machines get time, fast ones lose none."""
+    """Poll `look` and return its first true value; fail after the patience that a slow machine needs."""
     deadline = time.monotonic() + _PATIENCE_SECONDS
     while time.monotonic() < deadline:
         try:
@@ -38,7 +38,7 @@ def wait_for(what: str, look: Callable[[], Found | None], pause: float = 0.5) ->
 
 
 def is_alive(pid: int) -> bool:
-    """Whether a process runs; a zombie that its parent has not asked about does not."""
+    """Return whether a process is running; a zombie is not."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
     except FileNotFoundError:
@@ -60,7 +60,7 @@ class Deployment:
         self.supervisor = int(self.process.stdout.readline())
 
     def kill(self) -> None:
-        """End it as a power cut does."""
+        """Kill all of its processes, like a power cut."""
         with suppress(ProcessLookupError):
             os.kill(self.supervisor, signal.SIGKILL)
         self.process.wait()
@@ -68,7 +68,7 @@ class Deployment:
         self.process.stdout.close()
 
     def running(self) -> Running | None:
-        """What runs, once all of it does."""
+        """Return the running deployment once all of its processes run, else None."""
         assert self.process.poll() is None, self.log.read_text()
         found = find_running(self.settings)
         return found if found and found.parts and all(part["pid"] for part in found.parts) else None
@@ -78,7 +78,7 @@ class Deployment:
         return next((int(part["pid"] or 0) for part in found.parts if part["name"] == name), 0) if found else 0
 
     def ask(self, query: str, **variables: Any) -> dict[str, Any]:
-        """What the webserver answers to a GraphQL query."""
+        """Send a GraphQL query to the webserver and return the answer."""
         asked = {"query": query, "variables": variables}
         answer = httpx.post(f"http://127.0.0.1:{self.ui}/graphql", json=asked, timeout=60, trust_env=False)
         return answer.raise_for_status().json()["data"]

@@ -1,4 +1,4 @@
-"""What Dagster is told, as text that a person reviews: `python -m memory_assets_tests.defs.specs` writes `specs.txt` anew."""
+"""Dagster's definitions as reviewable text: `python -m memory_assets_tests.defs.specs` rewrites `specs.txt`."""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -12,7 +12,7 @@ SNAPSHOT = Path(__file__).with_name("specs.txt")
 
 
 def specs() -> Iterator[str]:
-    """A line for each asset, check, job, schedule and sensor."""
+    """Yield one line per asset, check, job, schedule and sensor."""
     defs = build_defs(MemoryResource())
     graph = defs.resolve_asset_graph()
     for spec in sorted(defs.resolve_all_asset_specs(), key=lambda spec: (spec.group_name, spec.key)):

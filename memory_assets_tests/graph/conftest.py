@@ -1,4 +1,4 @@
-"""A tenant's real stores in a temporary folder, and a short way to put memories into them."""
+"""Fixtures for the graph: a tenant's real stores in a temporary folder, and a short way to fill them."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -27,7 +27,7 @@ Edge = tuple[int, int, str]
 
 
 class World:
-    """One tenant. What is put there is committed together, as soon as somebody looks."""
+    """A tenant whose new memories are committed together before the next read."""
 
     def __init__(self, folder: Path) -> None:
         self._tenant = Tenant(load_settings(data_dir=folder, pai_seed=folder / "none.json"), "main")
@@ -46,7 +46,7 @@ class World:
         return self._tenant
 
     def with_settings(self, **changes: Any) -> Tenant:
-        """The tenant, from now on with other settings."""
+        """Change the settings of the tenant and return it."""
         self._tenant.settings = self._tenant.settings.model_copy(update=changes)
         return self.tenant
 
@@ -76,7 +76,7 @@ class World:
         days: float = 0,
         **fields: Any,
     ) -> None:
-        """Store a memory, created and first seen `days` before DAY; its vector is its own direction unless one is given."""
+        """Store a memory, created and first seen `days` before DAY; by default its vector is random, seeded with `number`."""
         text = content or "".join("klmnopqrst"[int(digit)] for digit in str(number)) * 3
         made = Memory(
             **{
@@ -103,7 +103,7 @@ class World:
         return refresh_graph(self.catalog, self.memories, self.relations, **options)
 
     def edges(self, *origins: str) -> set[Edge]:
-        """Edges of some origins, or all."""
+        """Return the edges of some origins, or all edges."""
         with self.catalog.read() as connection:
             rows = connection.execute("SELECT source_id, target_id, type, origin FROM graph_edges").fetchall()
         return {tuple(row[:3]) for row in rows if not origins or row[3] in origins}

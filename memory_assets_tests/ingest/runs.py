@@ -1,4 +1,4 @@
-"""What the tests of ingestion share: how much a run changed, and what it left."""
+"""Helpers of the ingestion tests: run an ingestion, count its changes, read its memories."""
 
 from memory_assets.models import Memory, State
 from memory_assets.operations.take_in import take_in as ingest
@@ -13,7 +13,7 @@ def ignore(_done: int, _total: int) -> None:
 
 
 def changed(tenant: Tenant) -> int:
-    """How many memories a run writes."""
+    """Ingest and return the number of memories that changed."""
     taken = ingest(tenant)
     return taken.added + taken.updated + taken.superseded + taken.vanished + taken.returned
 

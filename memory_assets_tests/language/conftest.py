@@ -1,4 +1,4 @@
-"""What several tests of the language room need."""
+"""Fixtures shared by the language tests."""
 
 import pytest
 

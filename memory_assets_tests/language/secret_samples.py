@@ -1,4 +1,4 @@
-"""Invented secrets, and what merely looks like one. No literal here is a token: each is put together from parts at run time."""
+"""Invented secrets, and look-alikes. No literal here is a token: each is assembled from parts at run time."""
 
 import base64
 import json
@@ -119,7 +119,7 @@ TOKENS: dict[str, Maker] = {
     "pulumi": _joined("pu", "l-", _of(HEX, 40)),
     "docker hub": _joined("dck", "r_pat_", _of(URLSAFE, 27)),
 }
-"""Tokens that are known by their shape, whatever stands around them."""
+"""Tokens recognised by their shape, regardless of context."""
 
 _SHOWN = (
     "The token of staging is {}.",
@@ -171,11 +171,11 @@ _NAMED: tuple[tuple[str, str, Maker], ...] = (
     ("password", "curl -u mira:{} https://example.org", _password),
     ("password", "The login for staging is mira / {}", _password),
 )
-"""Secrets that are known by what they are called."""
+"""Secrets recognised by their name."""
 
 
 def secrets(random: Random, each: int) -> Iterator[tuple[str, str, str]]:
-    """`each` texts with a secret, of every kind and wording: (kind, text, the secret in it)."""
+    """Return `each` texts with a secret for every kind and wording: (kind, text, the secret in it)."""
     for kind, make in TOKENS.items():
         for _ in range(each):
             secret = make(random)
@@ -267,7 +267,7 @@ _HARMLESS_TEXTS = (
 
 
 def harmless(random: Random, each: int) -> Iterator[str]:
-    """Texts without a secret: `each` of every look-alike, and sentences about secrets that name none."""
+    """Return texts without a secret: `each` of every look-alike, and sentences about secrets that contain none."""
     for wording, make in _HARMLESS:
         for _ in range(each):
             yield wording.format(make(random))

@@ -1,4 +1,4 @@
-"""A small home with everything that an apply does: moved, merged, outdone, accepted, rejected and left files, and an odd index."""
+"""A small home for every action of an apply: moved, merged, superseded, accepted, rejected and untouched files, and an odd index."""
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
@@ -30,11 +30,11 @@ MARKERS = (
     "quiet mornings",
     "tabs are",
 )
-"""One telling text of each memory of the home."""
+"""One distinctive phrase of each memory of the home."""
 
 
 def write(path: Path, name: str, body: str, kind: str, modified: str = "2026-05-01T10:00:00Z") -> None:
-    """Write a well-formed memory."""
+    """Write a valid memory file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(
         f"---\nname: {name}\ndescription: about {name}\nmetadata: \n  node_type: memory\n  type: {kind}\n"
@@ -45,7 +45,7 @@ def write(path: Path, name: str, body: str, kind: str, modified: str = "2026-05-
 
 @pytest.fixture
 def curated_home(tmp_path: Path) -> Path:
-    """The home's folder, with silos and a LEARNING store."""
+    """Make the home with silos and a LEARNING store; return its folder."""
     home = tmp_path / "home"
     atlas, lab = (home / ".claude/projects" / slug / "memory" for slug in (ATLAS, LAB))
     write(atlas / "port.md", "port", "The service listens on 8931.", "project")
@@ -68,7 +68,7 @@ OpenCuration = Callable[[], Curation]
 
 @pytest.fixture
 def open_curation(monkeypatch: pytest.MonkeyPatch) -> OpenCuration:
-    """Curation at a fixed time, over a fresh look at the settings; texts get vectors that have nothing in common."""
+    """Return a function that opens a curation at a fixed time with reloaded settings; texts embedded together have orthogonal vectors."""
 
     class Embedder:
         name = "none"
@@ -82,13 +82,13 @@ def open_curation(monkeypatch: pytest.MonkeyPatch) -> OpenCuration:
 
 
 def decide(curation: Curation, **chosen: Status) -> None:
-    """Decide on the proposals of these names, dashes written as underscores."""
+    """Decide on proposals by name, with dashes written as underscores."""
     by_name = {proposal.name.replace("-", "_"): proposal.id for proposal in curation.decisions().proposals}
     curation.decide([Decided(by_name[name], status) for name, status in chosen.items()])
 
 
 def tree(*folders: Path) -> dict[str, tuple[int, bytes]]:
-    """Mode and content of every file below some folders but the catalog, which is derived."""
+    """Return mode and content of every file below some folders, without the catalog, which is derived."""
     return {
         str(path): (path.lstat().st_mode, path.read_bytes() if path.is_file() else b"")
         for folder in folders
@@ -98,6 +98,6 @@ def tree(*folders: Path) -> dict[str, tuple[int, bytes]]:
 
 
 def homes_of(curation: Curation) -> MemoryFiles:
-    """What the canonical homes hold now."""
+    """Read the canonical homes."""
     curation.refresh()
     return read_homes(curation.tenant)

@@ -1,1 +1,1 @@
-"""A session of a real Claude Code against a stand-in of its model."""
+"""A session of a real Claude Code against a stand-in for its model."""

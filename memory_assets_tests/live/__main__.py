@@ -1,8 +1,8 @@
-"""Drive Claude Code through a session: start, prompts, a memory file that it writes, end. `make live` installs it from npm.
+"""Drive Claude Code through a session: start, prompts, a memory file that it writes, end. `make live` installs Claude Code from npm.
 
     python -m memory_assets_tests.live CLAUDE
 
-It prints what the model was sent of the memory, and fails if something of it is missing.
+Prints which memories the model was sent and fails if an expected one is missing.
 """
 
 import json
@@ -60,13 +60,13 @@ def memory(*arguments: str) -> str:
 
 
 def session(claude: str, project: Path, silo: Path) -> None:
-    """Say the prompts one after the other, each when its answer has come, and look at what the model was sent."""
+    """Send the prompts one after the other, each after the previous answer, and check what the model was sent."""
     command = [claude, "-p", "--verbose", "--input-format", "stream-json", "--output-format", "stream-json"]
     command += ["--permission-mode", "acceptEdits", "--allowedTools", "Write"]
     with subprocess.Popen(command, cwd=project, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
 
         def say(text: str) -> str:
-            """Say a prompt, wait for its answer, and return what the model was sent for it."""
+            """Send a prompt, wait for its answer, and return what the model was sent for it."""
             assert process.stdin
             assert process.stdout
             before = len(Model.requests)
@@ -93,7 +93,7 @@ def session(claude: str, project: Path, silo: Path) -> None:
 
 
 def recalled() -> int:
-    """How often the conversation, as the model was sent it last, tells what a prompt recalled."""
+    """Count the recalled memories in the conversation that the model was last sent."""
     return json.dumps(Model.requests[-1]["messages"]).count(HEADING)
 
 

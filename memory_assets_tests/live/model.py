@@ -1,4 +1,4 @@
-"""A stand-in for the Messages API on loopback: keeps what it was sent, and answers with a word or a tool call."""
+"""A stand-in for the Messages API on loopback: it records its requests and answers with a word or a tool call."""
 
 import json
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -6,14 +6,14 @@ from threading import Thread
 from typing import Any, ClassVar
 
 WRITE = "WRITE-NOW "
-"""A prompt that begins so is answered with a call of Write for the path behind it."""
+"""A prompt with this prefix is answered with a Write call for the path after it."""
 WRITTEN = (
     "---\nname: kettle\ndescription: The office kettle\ntype: project\n---\n\nThe office kettle is red and was bought in Ghent.\n"
 )
 
 
 class Model(BaseHTTPRequestHandler):
-    """Answers one request."""
+    """Handler of one request."""
 
     protocol_version = "HTTP/1.1"
     requests: ClassVar[list[dict[str, Any]]] = []

@@ -21,7 +21,7 @@ START = datetime(2026, 3, 2, 9, tzinfo=UTC)
 
 
 class HashedWords:
-    """A real, small embedder for tests: the sum of one fixed random direction a word."""
+    """A real, small embedder for tests: the sum of one fixed random direction per word."""
 
     name = "hashed-words"
     dimension = 64
@@ -45,7 +45,7 @@ def tenant(tmp_path: Path) -> Tenant:
 
 
 class Remember:
-    """Stores memories; ids count from 1, and times go on by a minute, unless they are given."""
+    """Function object that stores memories; by default ids count from 1 and times advance by a minute."""
 
     def __init__(self, tenant: Tenant) -> None:
         self._tenant = tenant
@@ -65,7 +65,7 @@ class Remember:
         return memories
 
     def made(self, content: str, **fields: Any) -> Memory:
-        """A memory that is not stored."""
+        """Make a memory without storing it."""
         number = next(self._numbers)
         return Memory(
             **{
@@ -89,7 +89,7 @@ def remember(tenant: Tenant) -> Remember:
 
 @pytest.fixture
 def connect(tenant: Tenant) -> Callable[..., None]:
-    """Write edges (source, target, type, confidence, note) into the catalog."""
+    """Return a function that writes edges (source, target, type, confidence, note) into the catalog."""
 
     def write(*edges: tuple[int, int, str, float, str], origin: str = "stated") -> None:
         with tenant.catalog.write() as connection:
@@ -104,7 +104,7 @@ def connect(tenant: Tenant) -> Callable[..., None]:
 
 @pytest.fixture
 def mention(tenant: Tenant) -> Callable[..., None]:
-    """Write an entity and the memories that mention it into the catalog."""
+    """Return a function that writes an entity and the memories that mention it into the catalog."""
 
     def write(entity: int, label: str, *memories: int) -> None:
         with tenant.catalog.write() as connection:

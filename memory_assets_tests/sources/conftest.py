@@ -1,4 +1,4 @@
-"""What the tests of the sources share: writing a silo, and looking at a scan."""
+"""Fixtures of the source tests: write a silo, read the items of a scan."""
 
 import json
 from collections.abc import Callable
@@ -18,7 +18,7 @@ Write = Callable[[str, str | bytes], Path]
 
 @pytest.fixture
 def write(tmp_path: Path) -> Write:
-    """Write a file below the root folder `tmp_path / "root"`."""
+    """Return a function that writes a file below `tmp_path / "root"`."""
 
     def write_file(name: str, content: str | bytes) -> Path:
         path = tmp_path / "root" / name
@@ -42,7 +42,7 @@ def stamps_of(scan: Scan) -> dict[str, FileStamp]:
 
 
 def one(write: Write, tmp_path: Path, content: str | bytes, name: str = "note.md") -> SourceItem:
-    """The only item of a silo with one file."""
+    """Write a silo with one file and return its only item."""
     write(f"{SLUG}/memory/{name}", content)
     result = claude_silos.scan(tmp_path / "root", {})
     assert refusals_of(result) == []
@@ -51,5 +51,5 @@ def one(write: Write, tmp_path: Path, content: str | bytes, name: str = "note.md
 
 
 def line(cwd: object) -> str:
-    """A line of a transcript."""
+    """Return a line of a transcript."""
     return json.dumps({"type": "user", "cwd": cwd, "sessionId": "s"}) + "\n"

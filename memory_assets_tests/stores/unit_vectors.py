@@ -1,4 +1,4 @@
-"""Vectors of length 1 in no direction in particular."""
+"""Random unit vectors."""
 
 import numpy as np
 

@@ -11,7 +11,7 @@ from memory_assets_tests.tana.stand_in import StandIn
 
 @pytest.fixture
 def tana(monkeypatch: pytest.MonkeyPatch) -> Iterator[StandIn]:
-    """A stand-in Tana that the settings lead to."""
+    """Start a stand-in Tana and point the settings at it."""
     with StandIn() as stand_in:
         monkeypatch.setenv("MEMORY_TANA_URL", stand_in.url)
         monkeypatch.setenv("MEMORY_TANA_TOKEN", stand_in.token)
@@ -20,7 +20,7 @@ def tana(monkeypatch: pytest.MonkeyPatch) -> Iterator[StandIn]:
 
 @pytest.fixture
 def client(tana: StandIn) -> TanaClient:
-    """Asks the stand-in, and does not wait between tries."""
+    """Return a client of the stand-in that does not wait between retries."""
     opened = TanaClient.open(load_settings())
     opened.service.sleep = lambda _: asyncio.sleep(0)
     return opened
@@ -33,7 +33,7 @@ def seed(settings: Settings) -> Path:
 
 @pytest.fixture
 def workspace(tana: StandIn) -> StandIn:
-    """A workspace with people, projects and somebody else's notes; creations reach its search index after an hour."""
+    """Make a workspace with people, projects and another person's notes; its search index lags creations by an hour."""
     person, project = tana.add_tag("person"), tana.add_tag("Project")
     tana.add_node("Ada Lovelace", person)
     tana.add_node("Grace Hopper", person)

@@ -1,4 +1,4 @@
-"""Tana's Local API as contract.json types it: which call a request is, and whether it fulfils the contract."""
+"""Tana's Local API as typed in contract.json: match a request to its operation and validate it."""
 
 import json
 import re
@@ -11,7 +11,7 @@ from jsonschema import Draft202012Validator
 
 
 class RefusedError(Exception):
-    """An answer that is not 200."""
+    """A request that is answered with a status other than 200."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -36,10 +36,10 @@ def route(method: str, path: str) -> tuple[str, dict[str, str], dict[str, Any]]:
 
 
 def checked(spec: dict[str, Any], query: str, body: bytes) -> dict[str, Any]:
-    """Parameters or body, as the contract has them.
+    """Return the parameters or the body, validated and typed by the contract.
 
     Raises:
-        RefusedError: they do not fulfil it.
+        RefusedError: The request violates the contract.
     """
     if not spec:
         raise RefusedError(404, "no such call")
@@ -68,7 +68,7 @@ def _hold(schema: dict[str, Any], given: Any) -> None:
 
 
 def _unbracketed(pairs: list[tuple[str, str]]) -> dict[str, Any]:
-    """`a[b][0]=c` as {"a": {"b": ["c"]}}."""
+    """Parse `a[b][0]=c` into {"a": {"b": ["c"]}}."""
     tree: dict[str, Any] = {}
     for name, value in pairs:
         path = [name.partition("[")[0], *re.findall(r"\[([^\]]*)\]", name)]
@@ -93,7 +93,7 @@ def _listed(value: Any) -> Any:
 
 
 def _coerced(value: Any, schema: dict[str, Any]) -> Any:
-    """Numbers are read from texts, booleans are not, as Tana does."""
+    """Convert texts to numbers but not to booleans, as Tana does."""
     if isinstance(value, str) and schema.get("type") == "number":
         try:
             return float(value)

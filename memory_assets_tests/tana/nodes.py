@@ -1,4 +1,4 @@
-"""What a workspace of Tana is made of, and what goes wrong with it."""
+"""The parts of a Tana workspace, and the traps of a live one."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,7 +9,7 @@ DAY_S = 86_400
 
 @dataclass
 class Value:
-    """What stands in a field: a text, or a reference to a node or an option."""
+    """A field value: a text, or a reference to a node or an option."""
 
     text: str = ""
     ref: str = ""
@@ -17,7 +17,7 @@ class Value:
 
 @dataclass
 class Tuple:
-    """A field of a node with its values; a node may have two of one attribute."""
+    """A field of a node with its values; a node may have two tuples of one attribute."""
 
     attribute: str
     values: list[Value] = field(default_factory=list)
@@ -68,25 +68,25 @@ class TagDefinition:
 
 @dataclass
 class Traps:
-    """What goes wrong, each as it was seen on a live Tana."""
+    """Faults to simulate, each observed on a live Tana."""
 
     index_lag: float = 0.0
-    """Seconds until a search sees what was created or renamed."""
+    """Seconds until a search sees a creation or a new name."""
     trashed_in_results: bool = True
     second_tuple: bool = True
-    """Importing a field that a node has makes a second one."""
+    """Whether importing a field that a node already has adds a second one."""
     poison: set[str] = field(default_factory=set)
-    """Nodes that no page may hold: 500."""
+    """Nodes that fail every page that contains them, with 500."""
     latency: float = 0.0
     """Seconds before each answer."""
     statuses: list[int] = field(default_factory=list)
-    """Answers given instead of the next ones, in order: 401, 429, 503, ..."""
+    """Statuses of the next answers, in order: 401, 429, 503, ..."""
     failing_searches: str = ""
-    """A search whose query holds this is answered with 500."""
+    """A search whose query contains this is answered with 500."""
     shapes: dict[str, Any] = field(default_factory=dict)
-    """Operation -> what it answers in place of what it should, JSON or bytes."""
+    """Operation -> its answer (JSON or bytes) in place of the right one."""
     everywhere: bytes = b""
-    """What every request is answered with, unless empty."""
+    """The answer to every request, unless empty."""
     retry_after: str = "0"
     lose_answers: int = 0
-    """So many of the next writes are done, and their connection is cut instead of answered."""
+    """Number of the next writes that succeed but whose connection is cut instead of answered."""

@@ -1,4 +1,4 @@
-"""The nodes, supertags and fields of a workspace in memory: as a test fills them, and as they are looked up."""
+"""The nodes, supertags and fields of an in-memory workspace: fill them and look them up."""
 
 import threading
 from collections import defaultdict
@@ -24,7 +24,7 @@ class Outline:
         self.add_workspace(WORKSPACE, "main")
 
     def reset(self) -> None:
-        """Lose everything in the workspace, as a user who begins anew."""
+        """Delete everything in the workspace, like a user who starts over."""
         with self._lock:
             self.nodes.clear()
             self.tags.clear()
@@ -71,7 +71,7 @@ class Outline:
         return node
 
     def populate(self, count: int, kinds: tuple[str, ...] = ("person", "project", "meeting", "task")) -> None:
-        """So many nodes of several supertags, ten below each day's page, each with a reference to another."""
+        """Add `count` nodes of several supertags, ten below each day's page, each with a reference to another."""
         tags = [self.tag_named(kind) or self.add_tag(kind) for kind in kinds]
         related = {tag: self._field(tag, "Related") for tag in tags}
         parent = ""
@@ -89,11 +89,11 @@ class Outline:
         return next((tag.id for tag in self.tags.values() if tag.name == name), "")
 
     def live(self, tag: str) -> list[Node]:
-        """The nodes with a supertag of this name that are not in the trash."""
+        """Return the nodes with a supertag of this name that are not in the trash."""
         return [node for node in map(self.nodes.__getitem__, sorted(self.by_tag[self.tag_named(tag)])) if not node.in_trash]
 
     def value(self, node: Node, name: str) -> list[str]:
-        """What a field of a node holds: texts, names of options and nodes."""
+        """Return the values of a field: texts, names of options and names of nodes."""
         found = []
         for held in node.tuples:
             if self._field_name(held.attribute) == name:
@@ -101,7 +101,7 @@ class Outline:
         return found
 
     def seed_ids(self, node: Node) -> list[str]:
-        """The entries of seed.json that a node stands for."""
+        """Return the ids of the seed.json entries that a node represents."""
         return self.value(node, "Seed Entry ID")
 
     def by_seed_id(self, tag: str, seed_id: str) -> list[Node]:

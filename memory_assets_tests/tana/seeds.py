@@ -1,4 +1,4 @@
-"""seed.json files as pai-seed writes them, and what a sync made of them."""
+"""seed.json files in pai-seed's format, and the result of a sync."""
 
 import json
 from pathlib import Path
@@ -43,7 +43,7 @@ def write_seed(
     proposals: list[dict[str, Any]] | None = None,
     **root: Any,
 ) -> None:
-    """A seed.json of pai-seed's shape, two spaces and a line break at its end."""
+    """Write a seed.json in pai-seed's format, indented by two spaces and ending with a line break."""
     preferences = {"responseStyle": "concise", "timezone": "Europe/Berlin", "locale": "en-GB"}
     seed = {
         "version": "1.0.0",
@@ -67,10 +67,10 @@ SLOW_REVIEW = proposal("prop_077", "Review is slow on Fridays")
 
 
 def counts(tana: StandIn) -> tuple[int, int]:
-    """Learnings and proposals in Tana."""
+    """Count the learnings and proposals in Tana."""
     return len(tana.live("pai_learning")), len(tana.live("pai_proposal"))
 
 
 def mapping(settings: Settings) -> dict[str, str]:
-    """Which node stands for which entry."""
+    """Read the mapping of entries to nodes."""
     return json.loads(settings.pai_mapping.read_text())["mappings"]

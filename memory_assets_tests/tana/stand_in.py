@@ -1,16 +1,15 @@
-"""A Tana to test and to show against: a real HTTP server on loopback that answers to contract.json, with the traps seen live.
+"""A stand-in Tana for tests and demos: a real HTTP server on loopback that follows contract.json, with the traps of a live Tana.
 
     python -m memory_assets_tests.tana.stand_in [--port 8262] [--nodes 50000] [--latency 0.02] [--token demo]
 
-Every request is held to the contract; what does not fulfil it is refused with 400 and kept in `violations`. Counts of nodes and writes
-are the server's own. `contract.json` has the types of Tana's OpenAPI document, without its texts. What Tana does beyond that document:
+Every request is validated against the contract; a violation is refused with 400 and recorded in `violations`. The server counts nodes and
+writes itself. `contract.json` has the types of Tana's OpenAPI document, without its texts. Behaviour beyond that document:
 
-- A search that names no workspace looks in the one that is open. Trashed nodes are in the results. It lists at most 100 nodes and has no
-  next page.
+- A search without a workspace uses the open one. The results include trashed nodes. They are at most 100 nodes, without a next page.
 - Boolean query parameters are refused.
 - The search index lags creations and renames by seconds; a list of children does not.
-- An import adds a second field where a node has one.
-- A page that holds a "poison node" fails as a whole.
+- An import adds a second field if a node already has one.
+- A page that contains a "poison node" fails as a whole.
 """
 
 import argparse
@@ -27,7 +26,7 @@ from memory_assets_tests.tana.workspace import Workspace
 
 
 class StandIn(Workspace):
-    """A workspace and the server over it; `with StandIn() as tana: tana.url`."""
+    """A workspace with a server; `with StandIn() as tana: tana.url`."""
 
     def __init__(self, *, token: str = "secret", port: int = 0, clock: Callable[[], float] = time.time) -> None:
         super().__init__(clock)
@@ -36,7 +35,7 @@ class StandIn(Workspace):
         self.requests: list[str] = []
         self.violations: list[str] = []
         self.on_write: Callable[[str], None] = lambda _: None
-        """Called after each write is done and before it is answered."""
+        """Called after each write and before its answer."""
         self._port = port
         self._server: _Server | None = None
 
@@ -52,7 +51,7 @@ class StandIn(Workspace):
         return f"http://127.0.0.1:{self._port}"
 
     def start(self) -> None:
-        """Listen; at the same port as before."""
+        """Listen, on the same port as before."""
         stand_in = self
 
         class Handler(_Handler):
@@ -63,17 +62,17 @@ class StandIn(Workspace):
         threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
 
     def stop(self) -> None:
-        """Go away as a closed desktop app does."""
+        """Stop, like a closed desktop app."""
         if self._server:
             self._server.shutdown()
             self._server.server_close()
             self._server.drop()
             self._server = None
 
-    # How a request comes in.
+    # Request handling.
 
     def answer(self, method: str, target: str, authorization: str, body: bytes) -> tuple[int, Any]:
-        """Status and JSON of one request."""
+        """Return status and JSON of one request."""
         if self.traps.everywhere:
             return 200, self.traps.everywhere
         parts = urlsplit(target)
@@ -154,7 +153,7 @@ class _Server(ThreadingHTTPServer):
         super().shutdown_request(request)
 
     def drop(self) -> None:
-        """Cut the connections that are kept open."""
+        """Cut the open connections."""
         for request in list(self._open):
             try:
                 request.shutdown(2)
@@ -162,7 +161,7 @@ class _Server(ThreadingHTTPServer):
                 continue
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that went away is no news."""
+        """Ignore clients that disconnected."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -196,14 +195,14 @@ class _Handler(BaseHTTPRequestHandler):
         self.flush_headers()
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
-        """Keep still."""
+        """Log nothing."""
 
 
 def main() -> None:
     """Serve a workspace until it is interrupted."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--port", type=int, default=8262)
-    parser.add_argument("--nodes", type=int, default=0, help="nodes to begin with")
+    parser.add_argument("--nodes", type=int, default=0, help="number of nodes at the start")
     parser.add_argument("--latency", type=float, default=0.0, help="seconds before each answer")
     parser.add_argument("--token", default="demo")
     given = parser.parse_args()

@@ -1,4 +1,4 @@
-"""A workspace of Tana in memory: what the Local API does with its nodes, traps and all."""
+"""The operations of Tana's Local API on an in-memory workspace, including the traps."""
 
 import re
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ _LABELS = {
 
 
 class Workspace(Outline):
-    """The workspace as calls see it."""
+    """A workspace with the operations of the Local API."""
 
     def health(self) -> dict[str, Any]:
         return {"status": "ok", "timestamp": _iso(self.clock()), "nodeSpaceReady": True}
@@ -217,10 +217,10 @@ class Workspace(Outline):
             "message": "added",
         }
 
-    # How they are done.
+    # Helpers of the operations.
 
     def _put(self, node: Node, attribute: str, value: Value | None, mode: str) -> None:
-        """Field values alone do not count as an edit."""
+        """Set a field value; field values alone do not count as an edit."""
         held = next((held for held in node.tuples if held.attribute == attribute), None)
         if held is None:
             held = Tuple(attribute)
@@ -270,7 +270,7 @@ class Workspace(Outline):
         return Value(text=text)
 
     def _candidates(self, query: dict[str, Any]) -> Iterator[Node]:
-        """The nodes with the supertag that every hit must have, else all."""
+        """Yield the nodes with the supertag that every hit must have, else all nodes."""
         for part in (query, *query.get("and", ())):
             if "hasType" in part:
                 tag = part["hasType"]["typeId"] if isinstance(part["hasType"], dict) else part["hasType"]

@@ -1,4 +1,4 @@
-"""One service with pages for the tests of a process, new tenants of it, the sample home, and Chromium."""
+"""Fixtures for the pages: one service per test process, new tenants, the sample home, and Chromium."""
 
 import shutil
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ _CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shut
 
 @pytest.fixture(scope="session")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """The running service."""
+    """Start the service."""
     folder = tmp_path_factory.mktemp("site")
     shutil.copytree(SAMPLE, folder / "home")
     with Site(folder) as running:
@@ -33,19 +33,19 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 @pytest.fixture
 def tenant(site: Site) -> Tenant:
-    """A new, empty tenant of the service."""
+    """Create an empty tenant of the service."""
     return site.new_tenant(f"visitor{next(_numbers)}")[0]
 
 
 @pytest.fixture
 def visitor(site: Site, tenant: Tenant) -> Visitor:
-    """A browser without a window, logged in to the tenant."""
+    """Return a headless visitor, logged in to the tenant."""
     return site.visitor(tenant)
 
 
 @pytest.fixture(scope="session")
 def sample(site: Site) -> Tenant:
-    """The tenant of the sample home, with its graph and scores; tests that change it must not depend on each other."""
+    """Return the tenant of the sample home, with graph and scores; tests that change it must not depend on each other."""
     tenant = Tenant(site.settings)
     create_tenant(tenant)
     KeyStore(tenant.state).create()
@@ -58,7 +58,7 @@ def sample(site: Site) -> Tenant:
 
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
-    """A headless browser; without one the test is skipped. It ends with its module: while it runs, no test can run an event loop."""
+    """Start Chromium, or skip the test. It ends with the module, because no test can run an event loop while it runs."""
     if _CHROMIUM is None:
         pytest.skip("no Chromium is installed; `make test` as root installs Debian's")
     with sync_playwright() as playwright:
@@ -69,7 +69,7 @@ def chromium() -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def window(chromium: Browser, site: Site, sample: Tenant) -> Iterator[tuple[Page, list[str]]]:
-    """The one tab of a module, logged in to the sample home; and what is wrong: errors that pages log, and other hosts that they ask."""
+    """Open the module's only tab, logged in to the sample home, with a list of faults: logged errors and requests to other hosts."""
     with chromium.new_context(base_url=site.url, locale="en-GB", reduced_motion="reduce") as context:
         context.set_default_timeout(30_000)
         page = context.new_page()
@@ -83,7 +83,7 @@ def window(chromium: Browser, site: Site, sample: Tenant) -> Iterator[tuple[Page
 
 @pytest.fixture
 def tab(window: tuple[Page, list[str]]) -> Iterator[Page]:
-    """The tab, wide and light. No page of a test may do anything wrong."""
+    """Return the tab, wide and with the light theme; fail if a page of the test has a fault."""
     page, faults = window
     faults.clear()
     page.set_viewport_size({"width": 1440, "height": 900})
@@ -94,7 +94,7 @@ def tab(window: tuple[Page, list[str]]) -> Iterator[Page]:
 
 @pytest.fixture
 def asked(tab: Page) -> Iterator[list[str]]:
-    """The questions that a test was asked; each is answered with yes."""
+    """Record the confirmation dialogs of a test and answer each with yes."""
     questions: list[str] = []
 
     def accept(dialog: Dialog) -> None:

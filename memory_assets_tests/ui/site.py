@@ -1,4 +1,4 @@
-"""A service with pages, and visitors of it."""
+"""A service with pages, and its visitors."""
 
 import html
 import pickle
@@ -23,7 +23,7 @@ _CSRF = re.compile(r'name="csrf" value="([^"]+)"')
 
 
 class Visitor:
-    """One browser without a window: it keeps cookies and sends each form with the token of the page before."""
+    """A headless visitor: it keeps cookies and sends each form with the token of the previous page."""
 
     def __init__(self, url: str) -> None:
         self.http = httpx.Client(base_url=url, timeout=60, follow_redirects=True)
@@ -34,7 +34,7 @@ class Visitor:
         return self._read(self.http.get(f"/ui{path}", headers=headers))
 
     def post(self, path: str, **fields: Any) -> httpx.Response:
-        """Send a form, as if it stood on the page that was opened last, or on the search."""
+        """Send a form as if from the page opened last, or from the search page."""
         if not self.csrf:
             self.get("/search")
         return self._read(self.http.post(f"/ui{path}", data={"csrf": self.csrf, **fields}))
@@ -57,13 +57,13 @@ def _serve_fresh() -> None:
 
 
 class _Fresh(Service):
-    """A service that sees at once what other processes store."""
+    """A service that sees other processes' writes at once."""
 
     arguments = "@call", pickle.dumps((_serve_fresh, ())).hex()
 
 
 class Site:
-    """A running service over a data folder of its own, which sees at once what this process stores."""
+    """A running service with its own data folder that sees this process's writes at once."""
 
     def __init__(self, folder: Path) -> None:
         home = folder / "home"
@@ -91,13 +91,13 @@ class Site:
         return self._service.url
 
     def new_tenant(self, name: str) -> tuple[Tenant, str]:
-        """A tenant and a key of it."""
+        """Create a tenant and a key for it."""
         tenant = Tenant(self.settings, name)
         create_tenant(tenant)
         return tenant, KeyStore(tenant.state).create()[1]
 
     def visitor(self, tenant: Tenant | None = None) -> Visitor:
-        """A browser; of a tenant, with an open session whose first page is still to be opened."""
+        """Return a visitor; with a tenant, one that has a session and has not opened a page yet."""
         visitor = Visitor(self.url)
         self._visitors.append(visitor)
         if tenant:
@@ -106,5 +106,5 @@ class Site:
 
 
 def remember(tenant: Tenant, content: str, **fields: Any) -> int:
-    """Store a memory; returns its id."""
+    """Store a memory and return its id."""
     return store(tenant, NewMemory(content, Source.CLI, **fields)).id
