@@ -93,7 +93,7 @@ def session(claude: str, project: Path, silo: Path) -> None:
 
 
 def recalled() -> int:
-    """Count the recalled memories in the conversation that the model was last sent."""
+    """Count the blocks of recalled memories in the conversation that the model was last sent."""
     return json.dumps(Model.requests[-1]["messages"]).count(HEADING)
 
 

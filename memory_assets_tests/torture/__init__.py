@@ -1,4 +1,4 @@
-"""The torture campaigns: kill, damage, fill, feed and load the program, and compare it with a model of what it promises.
+"""Torture campaigns: kill, damage, overfill, misfeed and overload the program, and compare it with a model of its promises.
 
-`make torture` runs them all for an hour and prints one table; `test_torture.py` runs a minute of them.
+`make torture` runs all campaigns for an hour and prints one table; `test_torture.py` runs them for a minute.
 """

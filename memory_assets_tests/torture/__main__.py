@@ -1,4 +1,4 @@
-"""`python -m memory_assets_tests.torture [CAMPAIGN...] [--seconds N] [--seed S]`: run campaigns, print one table."""
+"""Run campaigns and print one table: `python -m memory_assets_tests.torture [CAMPAIGN...] [--seconds N] [--seed S]`."""
 
 import argparse
 import os
@@ -23,15 +23,15 @@ CAMPAIGNS: dict[str, tuple[float, Campaign]] = {
     "commands": (0.3, commands.campaign),
     "history": (0.55, history.campaign),
 }
-"""Name -> its share of the time that is left by those that go on to their ends, which have 0, and what it does."""
+"""Name -> the campaign and its share of the time; those with 0 run to their end, and the others share the rest."""
 
 
 def main() -> int:
-    """Run what was asked for; 1 if anything did not survive."""
+    """Run the chosen campaigns; return 1 if any attempt failed."""
     parser = argparse.ArgumentParser(prog="torture")
     parser.add_argument("campaigns", nargs="*", metavar="CAMPAIGN", help=f"{', '.join(CAMPAIGNS)}, mutants; default: all")
-    parser.add_argument("--seconds", type=float, default=3_600, help="for all of them together")
-    parser.add_argument("--seed", type=int, default=int(time.time()), help="of everything that is left to chance")
+    parser.add_argument("--seconds", type=float, default=3_600, help="time for all campaigns together")
+    parser.add_argument("--seed", type=int, default=int(time.time()), help="seed of all random choices")
     parser.add_argument("--only", action="append", help="a part of `commands`, `damage`, `hostile` or `mutants`; may be repeated")
     given = parser.parse_args()
     names = given.campaigns or [*CAMPAIGNS, "mutants"]
@@ -40,7 +40,7 @@ def main() -> int:
     begun, only = time.monotonic(), {"names": given.only} if given.only else {}
     for place, name in enumerate(names):
         if name == "disk" and not full_disk.mountable():
-            print("disk: left out, because this process may not mount a file system")
+            print("disk: skipped, because this process may not mount a file system")
             continue
         started, worked = time.monotonic(), _processor_seconds()
         with tempfile.TemporaryDirectory(prefix="memory-torture-") as folder:
@@ -66,7 +66,7 @@ def main() -> int:
 
 
 def _processor_seconds() -> float:
-    """What this process and its children that ended have used."""
+    """Return the processor time of this process and its ended children."""
     used = os.times()
     return used.user + used.system + used.children_user + used.children_system
 

@@ -1,7 +1,7 @@
-"""Every command that writes is killed at its joints, at any moment and with its children; run again, it ends as if undisturbed.
+"""Kill every writing command at its joints, at random moments and with its children; run again, it must end as if undisturbed.
 
-What a command leaves is compared with what it leaves undisturbed: memories with their states, relations, the files of silos and
-homes, the tables of the catalog, the nodes in Tana. What differs between two undisturbed runs is not compared.
+The result is compared with that of an undisturbed run: memories with their states, relations, the files of silos and homes, the tables
+of the catalog, the nodes in Tana. Differences between two undisturbed runs are ignored.
 """
 
 import itertools
@@ -22,33 +22,33 @@ from memory_assets_tests.torture.zygote import Outcome, Zygote, start_cold
 SESSION = {"session_id": "s1", "source": "startup", "transcript_path": "{folder}/session.jsonl", "cwd": "{folder}"}
 _MOMENT = re.compile(rb"\d{4}-\d\d-\d\d[T ]\d\d:\d\d[:\d.]*(?:Z|[+-]\d\d:\d\d)?|\b\d{13}\b|\b[0-9a-f]{32}\b")
 _MOST_KILLS = 3
-"""Of one command before it may end."""
+"""Most kills of one command before it may end."""
 _TRIES = 3
-"""To meet a command while it runs, when the time is over."""
+"""Tries to hit a command while it runs, after the time is over."""
 Portrait = dict[tuple[str, ...], Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Writing:
-    """A command that writes."""
+    """A writing command."""
 
     arguments: str
     before: tuple[str, ...] = ()
-    """Commands without which it would have nothing to do."""
+    """Commands that must run first, so that it has something to do."""
     given: str = ""
-    """Its standard input."""
+    """Standard input."""
     cold: bool = False
-    """Whether it is started as a user does, so that it starts children."""
+    """Whether to start it like a user, without the zygote, so that it starts children."""
     once: bool = False
-    """Whether it may refuse to be done a second time."""
+    """Whether it may refuse to run a second time."""
     then: str = ""
-    """What brings the derived tables up to date before they are compared, where they hold what was there at another moment."""
+    """Command that updates the derived tables before the comparison, if they may be stale."""
     adds: bool = False
-    """Whether a second run adds what the first one added."""
+    """Whether a second run adds the same again."""
 
 
 _LINES = "".join(json.dumps({"id": number, "content": f"Bruno paid {number}."}) + "\n" for number in range(1, 1_060, 2))
-"""More than an import commits at once."""
+"""More lines than an import commits at once."""
 COMMANDS: Mapping[str, Writing] = {
     "run": Writing("run"),
     "run, cold": Writing("run", cold=True),
@@ -85,7 +85,7 @@ COMMANDS: Mapping[str, Writing] = {
 
 
 class Stage:
-    """A world that is set up once, and copied for each kill."""
+    """A world that is set up once and copied for each kill."""
 
     def __init__(self, zygote: Zygote, folder: Path, tana: StandIn) -> None:
         self.tana, self.folder = tana, folder
@@ -100,20 +100,20 @@ class Stage:
             self.origin.must(*line.split())
 
     def prepared(self, command: Writing) -> World:
-        """The world just before a command."""
+        """Return the world as it is just before a command."""
         world = self.copy(self.origin, "prepared")
         for line in command.before:
             world.must(*line.split())
         return world
 
     def copy(self, world: World, name: str) -> World:
-        """A copy of a world; the Tana that it is shown begins anew."""
+        """Copy a world; its Tana starts over."""
         self.tana.reset()
         self.tana.populate(40)
         return world.copied(self.folder / name)
 
     def portrait(self, world: World) -> Portrait:
-        """Everything that a command promises to leave, as keys and values."""
+        """Return everything that a command promises to leave, as keys and values."""
         found: Portrait = {}
         for tenant in [path.parent.name for path in world.data.glob("*/vectors")]:
             seen = world.seen(tenant)
@@ -142,7 +142,7 @@ class Stage:
 
 
 def _tables(path: Path) -> Portrait:
-    """Rows in each table of a catalog."""
+    """Count the rows of each table of a catalog."""
     import duckdb
 
     if not path.exists():
@@ -163,7 +163,7 @@ def _run(command: Writing, world: World) -> Outcome:
 
 
 def _kill(command: Writing, world: World, chance: random.Random, joints: int, seconds: float) -> tuple[Outcome, str]:
-    """Start a command and kill it, or one of its children."""
+    """Start a command and kill it or one of its children."""
     arguments, given = _line(command, world)
     if not command.cold and chance.random() < 0.6:
         joint = chance.randint(1, max(1, joints))
@@ -179,7 +179,7 @@ def _kill(command: Writing, world: World, chance: random.Random, joints: int, se
 
 
 def campaign(zygote: Zygote, folder: Path, seconds: float, seed: int, names: Sequence[str] = tuple(COMMANDS)) -> Report:
-    """Kill each command again and again, as often as fits."""
+    """Kill each command repeatedly until the time is over."""
     report, chance, begun = Report("commands killed", seed), random.Random(seed), time.monotonic()
     with StandIn() as tana:
         tana.populate(40)
@@ -194,7 +194,7 @@ def campaign(zygote: Zygote, folder: Path, seconds: float, seed: int, names: Seq
 
 
 def try_command(report: Report, stage: Stage, name: str, chance: random.Random, until: float) -> None:
-    """Kill one command at least once, and until a time."""
+    """Kill one command at least once, and repeatedly until `until`."""
     command = COMMANDS[name]
     prepared = stage.prepared(command)
     before = stage.portrait(prepared)
@@ -217,7 +217,7 @@ def try_command(report: Report, stage: Stage, name: str, chance: random.Random, 
         problem = problem or again.problem
         report.acknowledged += not again.code
         if not problem and again.code and not command.once:
-            problem = f"run again it fails: {again.err.strip()[-200:]}"
+            problem = f"run again, it fails: {again.err.strip()[-200:]}"
         if not problem:
             examined = world.run("doctor", *(["--mend"] if name == "tenant delete" else []))
             ended = {key: value for key, value in _settled(stage, world, command).items() if key not in noise}
@@ -229,7 +229,7 @@ def try_command(report: Report, stage: Stage, name: str, chance: random.Random, 
 
 
 def _undisturbed(stage: Stage, prepared: World, command: Writing) -> tuple[Portrait, Portrait, Outcome, float, World]:
-    """What a command leaves, that after what settles it, how the command ended and how long it took."""
+    """Run a command undisturbed; return its result before and after `then`, its outcome, its seconds and the world."""
     world = stage.copy(prepared, "whole")
     began = time.monotonic()
     outcome = _run(command, world)
@@ -244,7 +244,7 @@ def _settled(stage: Stage, world: World, command: Writing) -> Portrait:
 
 
 def _torn(before: Portrait, after: Portrait, now: Portrait, noise: set[tuple[str, ...]]) -> str | None:
-    """What is neither as it was nor as it is to be; of a file, which several steps may write, that it is lost or empty."""
+    """Describe a value that is neither the old nor the new one; a file, which several steps may write, must only not be lost or empty."""
     for key in before.keys() | after.keys():
         old, new, found = before.get(key), after.get(key), now.get(key)
         if key in noise or key[0] not in ("memory", "relation", "file") or found in (old, new):

@@ -1,4 +1,4 @@
-"""Dagster's daemon takes in a file by itself, is killed with all its processes in the middle of the next, and goes on."""
+"""Let Dagster's daemon ingest a file, kill it with all its processes during the next file, and check that it recovers."""
 
 import contextlib
 import os
@@ -15,7 +15,7 @@ _PATIENCE_SECONDS = 400.0
 
 
 def campaign(zygote: Zygote, folder: Path, seed: int) -> Report:
-    """One life of the daemon, its death, and another life."""
+    """Run the daemon, kill it and run it again."""
     report = Report("Dagster's daemon killed", seed)
     world = World(zygote, folder)
     silo = world.home / ".claude/projects/-home-ada-atlas/memory"

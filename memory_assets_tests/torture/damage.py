@@ -1,4 +1,4 @@
-"""Files lost, cut short and overwritten: what is derived is rebuilt, what is remembered is served or its loss is said."""
+"""Remove, truncate and overwrite files: derived data must be rebuilt; memories must be served or their loss reported."""
 
 import os
 import shutil
@@ -60,7 +60,7 @@ REBUILT: dict[str, Callable[[Path], None]] = {
     "the access log overwritten": _overwrite(b"\xff\x00 1 2 3 .\n\x00", "access/*"),
     "Dagster's records cut short": _cut("../dagster/history/runs.db"),
 }
-"""Damage that `memory doctor --mend` and `memory run` undo, so that everything is found again."""
+"""Damage that `memory doctor --mend` and `memory run` repair completely."""
 TOLD: dict[str, Callable[[Path], None]] = {
     "the newest manifest removed": _newest_manifest,
     "all manifests removed": _remove(f"{_TABLE}/_versions/*"),
@@ -71,11 +71,11 @@ TOLD: dict[str, Callable[[Path], None]] = {
     "a key's file overwritten": _overwrite(b"{", "keys/*"),
     "the relations removed": _remove("vectors/relations.lance/data/*"),
 }
-"""Damage to what is remembered: `doctor` names it and exits with 1, and no command pretends that all is well."""
+"""Damage to memories: `doctor` must report it and exit with 1, and no command may pretend that all is well."""
 
 
 def campaign(zygote: Zygote, folder: Path, names: Sequence[str] = (*REBUILT, *TOLD)) -> Report:
-    """Do each damage to a copy of one healthy store."""
+    """Apply each damage to a copy of one healthy store."""
     report = Report("damaged files")
     world = World(zygote, folder / "world").with_sample()
     world.remember(60)
@@ -83,7 +83,7 @@ def campaign(zygote: Zygote, folder: Path, names: Sequence[str] = (*REBUILT, *TO
         world.must(*line.split())
     origin = world.copied(folder / "origin")
     for name in names:
-        world = origin.copied(folder / "world")  # where it was, so that the sources have not moved
+        world = origin.copied(folder / "world")  # the same path, so that the sources have not moved
         (REBUILT | TOLD)[name](world.data / "main")
         for arguments in _READING:
             report.attempt(f"{name}: {arguments[0]}", world.run(*arguments).problem)

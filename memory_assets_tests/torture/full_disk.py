@@ -1,4 +1,4 @@
-"""A full and a read-only disk: reading goes on, writing says so in a sentence, and nothing that was there is lost."""
+"""Fill the disk and mount it read-only: reading must work, writing must fail with one sentence, and nothing may be lost."""
 
 import os
 import shutil
@@ -25,12 +25,12 @@ COMMANDS = tuple(arguments[0] for arguments in (*READING, *WRITING))
 
 
 def mountable() -> bool:
-    """Whether this process may mount a file system in memory."""
+    """Return whether this process may mount a file system in memory."""
     return os.geteuid() == 0 and subprocess.run(["unshare", "-m", "true"], check=False, capture_output=True).returncode == 0
 
 
 def campaign(zygote: Zygote, folder: Path, commands: tuple[str, ...] = COMMANDS) -> Report:
-    """Fill the disk to its last byte, then mount it read-only; ask the commands each time."""
+    """Fill the disk to its last byte, then mount it read-only; run the commands each time."""
     report = Report("full and read-only disk")
     world = World(zygote, folder)
     world.data.mkdir()

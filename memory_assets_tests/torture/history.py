@@ -1,4 +1,4 @@
-"""One long seeded history of operations of several tenants, killed at any joint, at once, with clocks that differ."""
+"""One long seeded history of operations of several tenants: concurrent, killed at random joints, with differing clocks."""
 
 import fcntl
 import json
@@ -18,31 +18,31 @@ from memory_assets_tests.torture.zygote import Command, Outcome, Zygote, start_c
 _TENANTS = ("main", "one", "two")
 _SHIFTS = (0.0,) * 8 + (-540.0, 540.0)
 _REMEMBERED = 25
-"""Operations that a failure prints, and memories that the next ones are about."""
+"""Number of past operations that a failure prints, and of recent memories that the next operations use."""
 
 _LEAST_STEPS = 20
 _MOST_IMPORTED = 1_000
-"""Memories that are moved by an export, too: an import reads and embeds each text again."""
+"""Most memories of a store that is also copied by export, because an import reads and embeds each text again."""
 _MOST_KILLS = 3
-"""Of one command before it may end."""
+"""Most kills of one command before it may end."""
 
 
 @dataclass
 class Kept:
-    """A tenant as the campaign knows it."""
+    """The campaign's knowledge of a tenant."""
 
     tenant: str
     model: Model = field(default_factory=Model)
     ids: list[int] = field(default_factory=list)
-    """Of the memories that operations are about, in the order in which they came."""
+    """Ids of the memories that operations use, in order of arrival."""
     copy: dict[int, tuple[str, str, int | None]] = field(default_factory=dict)
-    """What the change feed has delivered."""
+    """A copy of the memories, made from the change feed."""
     past: deque[str] = field(default_factory=lambda: deque(maxlen=_REMEMBERED))
     secrets: list[str] = field(default_factory=list)
 
 
 class History:
-    """Operations, kills and comparisons, until its time is over."""
+    """A series of operations, kills and comparisons."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class History:
         cold: float = 0.01,
         name: str = "history",
     ) -> None:
-        """Make the tenants."""
+        """Create the tenants."""
         self.report, self.chance, self.cold = Report(name, seed), random.Random(seed), cold
         self.world, self.author = World(zygote, folder), Author(self.chance)
         self.size = size
@@ -65,7 +65,7 @@ class History:
             self._fresh(tenant)
 
     def go(self, seconds: float, stop_at: int = 0) -> Report:
-        """Go on for so long, or until so many failures."""
+        """Run for `seconds`, or until `stop_at` failures."""
         until, steps = time.monotonic() + seconds, 0
         for _ in range(2):
             self._do("one", [self.author.store()], (0,))
@@ -97,7 +97,7 @@ class History:
         return self.report
 
     def _rivals(self, kept: Kept) -> list[Operation]:
-        """Operations at once on the same few memories."""
+        """Make concurrent operations on the same few memories."""
         ids = self.chance.sample(kept.ids[-_REMEMBERED:], 3)
         active = [number for number in kept.ids[-_REMEMBERED:] if kept.model.rows[number].state == ACTIVE]
         if len(active) > 1 and self.chance.random() < 0.4:
@@ -107,7 +107,7 @@ class History:
         return [operation for operation in made if operation.name != "import"] or [self.author.store()]
 
     def _do(self, tenant: str, operations: Sequence[Operation], kills: Sequence[float]) -> None:
-        """Run operations at once, some of them killed, and compare."""
+        """Run operations concurrently, kill some of them, and compare the store with the model."""
         kept, shift = self.kept[tenant], self.chance.choice(_SHIFTS)
         kept.secrets += [operation.secret for operation in operations if operation.secret]
         outcomes = self._run(kept.tenant, operations, kills, shift)
@@ -184,7 +184,7 @@ class History:
         return None
 
     def _again(self, tenant: str, before: Model, operation: Operation) -> str | None:
-        """What an operation that was killed becomes when it is run again: what it becomes undisturbed."""
+        """Run a killed operation again; it must end as if undisturbed."""
         kept, now = self.kept[tenant], self.kept[tenant].model
 
         def torn() -> str | None:
@@ -211,7 +211,7 @@ class History:
         shift: float = 0.0,
         between: Callable[[], str | None] = lambda: None,
     ) -> tuple[Outcome, str | None]:
-        """Run a command that is killed up to three times; how it ended, and what was wrong, then or after a kill."""
+        """Run a command that is killed up to three times; return its last outcome and a problem, if any."""
         name, world, kills = name or " ".join(line[:2]), world or self.world, self.chance.randint(0, _MOST_KILLS)
         while True:
             joint = self.chance.randint(1, self._joints.get(name, 40)) if kills else 0
@@ -245,7 +245,7 @@ class History:
         return None
 
     def _create_and_delete(self) -> None:
-        """Of two that create one tenant, one does; then it is deleted, while somebody stores or by kills, and is gone."""
+        """Create a tenant twice at once: one must succeed. Delete it during a store or with kills: it must be gone."""
         guest = self._guest("guest")
         both = [self.world.start("tenant", "create", guest.tenant) for _ in range(2)]
         outcomes = [command.wait() for command in both]
@@ -266,7 +266,7 @@ class History:
         self.report.attempt("a tenant created twice at once, and deleted", problem, list(guest.past))
 
     def _wait_for_lock(self, tenant: str) -> None:
-        """Nothing is committed while somebody else deletes the table or changes its embedder, who locks its folder."""
+        """Check that nothing is committed while another process holds the folder's lock to delete the table or change its embedder."""
         kept, operation = self.kept[tenant], self.author.store()
         kept.secrets += [operation.secret] if operation.secret else []
         folder = os.open(self.world.data / kept.tenant / "vectors/memories.lance", os.O_RDONLY)
@@ -281,7 +281,7 @@ class History:
         self.report.attempt("a store beside a deletion", problem or self._compare(tenant, [operation], ()))
 
     def _copy(self, tenant: str, *, backup: bool) -> None:
-        """A backup that is restored, or an export that is taken in, is equal row by row; then the copy is changed as a whole."""
+        """Restore a backup or import an export; every row must be equal. Then change the copy as a whole."""
         kept, copy = self.kept[tenant], self._guest("copy")
         place = str(self.world.folder / "copies")
         if backup:
@@ -303,7 +303,7 @@ class History:
         self.world.run("tenant", "delete", copy.tenant, "--yes")
 
     def _forget_all(self, copy: Kept, before: Seen) -> str | None:
-        """A forget cycle archives what is active, or deletes it after it has written it to a file, and changes nothing else."""
+        """Run a forget cycle: it must archive active memories, or delete them after writing them to a file, and change nothing else."""
         deletes = self.chance.random() < 0.5
         settings = {f"MEMORY_{name}_THRESHOLD": "1" for name in ("ARCHIVE", "DELETE")}
         sleepy = World(
@@ -334,7 +334,7 @@ class History:
         return problem or (f"{left[0]} is still active" if left else None)
 
     def _scan(self, copy: Kept, before: Seen) -> str | None:
-        """`scan --mend` masks a secret that was let in, so that no file holds it, and changes nothing else."""
+        """Run `scan --mend`: it must mask a secret that was let in, leave it in no file, and change nothing else."""
         store = self.author.secret()
         World(self.world.zygote, self.world.folder, MEMORY_SECRETS="allow").must(*store.arguments(), tenant=copy.tenant)
         model = Model(before.rows, before.relations)
@@ -352,7 +352,7 @@ class History:
         return problem or secrets_on_disk(self.world.data / copy.tenant, [store.secret])
 
     def _erase(self, tenant: str) -> None:
-        """A memory that was erased is in no file, also if the first attempt was killed; all others stay as they were."""
+        """Erase a memory: it must be in no file, even if the first attempt was killed, and all others must be unchanged."""
         kept = self.kept[tenant]
         model = kept.model
         bound = {row.superseded_by for row in model.rows.values()} | set(model.revises) | set(model.revises.values())
@@ -379,7 +379,7 @@ class History:
         kept.ids.remove(number)
 
     def _look_everywhere(self) -> None:
-        """Every tenant is as it was left, and no secret lies in any file."""
+        """Check that every tenant is unchanged and that no file contains a secret."""
         for tenant, kept in list(self.kept.items()):
             problem = self._compare(tenant, (), ()) or self._follow(tenant)
             problem = problem or secrets_on_disk(self.world.data, kept.secrets)
@@ -389,12 +389,12 @@ class History:
                 self._fresh(tenant)
 
     def _guest(self, name: str) -> Kept:
-        """A tenant that lives for a moment."""
+        """Make a short-lived tenant."""
         self._tenants += 1
         return Kept(f"{name}{self._tenants}")
 
     def _fresh(self, tenant: str) -> None:
-        """Begin with a tenant that has nothing, or `size` memories: at first, and after a failure."""
+        """Start with an empty tenant or one of `size` memories: at the beginning and after a failure."""
         self._tenants += 1
         kept = self.kept[tenant] = Kept(tenant if tenant not in self.kept else f"{tenant}{self._tenants}")
         if tenant == "main" and self.size:
@@ -406,6 +406,6 @@ class History:
 
 
 def campaign(zygote: Zygote, folder: Path, seconds: float, seed: int, size: int = 0) -> Report:
-    """A history of small stores, or of one of `size` memories."""
+    """Run a history of small stores, or of one with `size` memories."""
     name = f"history of {size:,} memories" if size else "history"
     return History(zygote, folder, seed, size, name=name).go(seconds)

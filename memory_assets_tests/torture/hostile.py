@@ -1,4 +1,4 @@
-"""Hostile files in every source: the run ends, takes the good ones in, and accounts for each of the others."""
+"""Put hostile files into every source: the run must end, ingest the good files and account for each of the others."""
 
 import json
 import os
@@ -47,7 +47,7 @@ FILES: dict[str, bytes] = {
     "base64.md": _FRONT + b"QUJDREVGR0hJSktMTU5PUFFSU1RVVldYWVo" * 8_000,
 }
 QUICK = ("empty.md", "null-bytes.md", "latin-1.md", "surrogates.md", "yaml-tag.md", "yaml-open.md", "bidi.md")
-"""Those that are read in a moment."""
+"""Hostile files that are read in a moment."""
 SEEDS: dict[str, bytes] = {
     "not json": b"{",
     "deep": b"[" * 200_000,
@@ -61,13 +61,13 @@ SEEDS: dict[str, bytes] = {
 
 
 LINKED = {"pipe": "fifo", "endless": "/dev/zero", "folder": "."}
-"""Instead of seed.json: a pipe that nobody writes to, a file without an end, a folder."""
+"""Replacements of seed.json: a pipe without a writer, an endless file, a folder."""
 
 
 def campaign(
     zygote: Zygote, folder: Path, names: Sequence[str] = tuple(FILES), seeds: Sequence[str] = (*SEEDS, *LINKED)
 ) -> Report:
-    """Put each hostile file beside good ones, all at once; then each hostile seed.json."""
+    """Run with all hostile files next to a good one at once, then with each hostile seed.json."""
     report = Report("hostile files")
     world = World(zygote, folder)
     silo = world.home / ".claude/projects/-home-ada-atlas/memory"

@@ -1,4 +1,4 @@
-"""Faults that are planted on purpose, in the forked command alone, to see that the campaign finds them."""
+"""Faults planted on purpose, in the forked command alone, to check that the campaign finds them."""
 
 import sys
 from collections.abc import Callable, Sequence
@@ -15,7 +15,7 @@ Arguments = Sequence[str]
 
 
 def _everywhere(name: str, made: Callable[[Any], Any]) -> None:
-    """Replace a function of the program wherever it was imported."""
+    """Replace a function of the program in every module that imported it."""
     found = [module for key, module in list(sys.modules.items()) if key.startswith("memory_assets.") and hasattr(module, name)]
     assert found, f"there is no {name} in which a fault could be planted"
     for module in found:
@@ -23,7 +23,7 @@ def _everywhere(name: str, made: Callable[[Any], Any]) -> None:
 
 
 def _afterwards(arguments: Arguments, command: str, work: Callable[[Any], None]) -> None:
-    """Spoil the table at the end of a command."""
+    """Corrupt the table at the end of a command."""
     if arguments[0] == command:
         import atexit
         import os
@@ -140,7 +140,7 @@ MUTANTS: dict[str, tuple[str, Callable[[Arguments], None]]] = {
     "two tenants in one store": ("store", _read_another),
     "a fault told as a refusal": ("tag", _fail_aloud),
 }
-"""Name -> the operation that shows it soonest, and what plants it."""
+"""Name -> the operation that shows the fault soonest, and the function that plants it."""
 
 
 def plant(name: str, arguments: Arguments) -> None:
@@ -149,7 +149,7 @@ def plant(name: str, arguments: Arguments) -> None:
 
 
 def campaign(folder: Path, seconds: float, seed: int, names: Sequence[str] = tuple(MUTANTS)) -> Report:
-    """Run a history with each fault planted, until it is found or `seconds` are over."""
+    """Run a history with each fault planted until the fault is found or `seconds` are over."""
     report = Report("mutants", seed)
     for place, name in enumerate(names):
         found = _quietly(shared().planting(name), folder / str(place), seconds, seed, MUTANTS[name][0])

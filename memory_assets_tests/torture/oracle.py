@@ -1,7 +1,7 @@
-"""What each acknowledged operation promises, as a model in plain Python, and how a store is compared with it.
+"""A plain Python model of what each acknowledged operation promises, and its comparison with a store.
 
-The model is the last state that was accepted, row by row. An operation says which rows it changes into what; everything else must
-stay exactly as it was. Stores are read with LanceDB alone, not by the code that is tested.
+The model is the last accepted state, row by row. An operation defines which rows it changes and how; all other rows must stay
+identical. Stores are read with LanceDB alone, not by the code under test.
 """
 
 import itertools
@@ -21,21 +21,21 @@ _FIELDS = ("id", "content", "state", "superseded_by", "tags", "created_at")
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A memory as it is, or as it must become."""
+    """A memory, as seen or as expected."""
 
     text: str
     state: str = ACTIVE
     superseded_by: int | None = None
     tags: frozenset[str] = frozenset()
     created_at: datetime | None = None
-    """None: when it is not said beforehand."""
+    """None if the time is not known in advance."""
     loose: bool = False
-    """Whether other tags than `tags` may be there, which the program finds in the text."""
+    """Whether the row may have further tags that the program found in the text."""
     secret: str = ""
-    """What must have been masked in the text."""
+    """The secret that must be masked in the text."""
 
     def fits(self, seen: "Row") -> bool:
-        """Whether a row that was seen is what this one says."""
+        """Return whether a seen row matches this one."""
         text = (
             self.secret not in seen.text and self.text.split(self.secret)[0] in seen.text
             if self.secret
@@ -47,12 +47,12 @@ class Row:
 
 
 class RefusedError(Exception):
-    """The operation has nothing to do here, or must not be done."""
+    """The operation changes nothing here or is not allowed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One command that writes: what it is called, and what it promises."""
+    """One writing command: its arguments and its promise."""
 
     name: str
     ids: tuple[int, ...] = ()
@@ -60,10 +60,10 @@ class Operation:
     tags: tuple[str, ...] = ()
     secret: str = ""
     lines: tuple[tuple[int, str], ...] = ()
-    """Of an import: ids and texts."""
+    """Ids and texts of an import."""
 
     def arguments(self) -> list[str]:
-        """Of `memory`."""
+        """Return the arguments of `memory`."""
         ids = [str(number) for number in self.ids]
         match self.name:
             case "store":
@@ -85,18 +85,18 @@ class Operation:
 
     @property
     def given(self) -> str:
-        """Standard input."""
+        """Return the standard input."""
         return "".join(json.dumps({"id": number, "content": text, "tags": list(self.tags)}) + "\n" for number, text in self.lines)
 
     @property
     def repeatable(self) -> bool:
-        """Whether running it twice promises what running it once does."""
+        """Return whether running it twice has the same effect as once."""
         return self.name != "store"
 
 
 @dataclass
 class Model:
-    """One tenant's memories and relations, and what is known of where they came from."""
+    """One tenant's memories and relations, and what is known of their origin."""
 
     rows: dict[int, Row] = field(default_factory=dict)
     relations: frozenset[tuple[int, str, int]] = frozenset()
@@ -105,17 +105,17 @@ class Model:
     revises: dict[int, int] = field(default_factory=dict)
     """Edited version -> what it corrects."""
     last: dict[int, tuple[str, Any, str]] = field(default_factory=dict)
-    """What was last done to a memory, what was before, and the state since: what `undo` takes back."""
+    """Memory -> its last operation, the value before and the state since, which `undo` reverts."""
     touched: frozenset[int] = frozenset()
 
     def copy(self) -> "Model":
         return Model(dict(self.rows), self.relations, dict(self.given_tags), dict(self.revises), dict(self.last), self.touched)
 
     def after(self, operation: Operation) -> "Model":
-        """The state after an operation; ids of new memories are negative until they are seen.
+        """Return the state after an operation; ids of new memories are negative until they are seen.
 
         Raises:
-            RefusedError: the operation changes nothing.
+            RefusedError: The operation changes nothing.
         """
         new = self.copy()
         new._apply(operation)
@@ -202,7 +202,7 @@ class Model:
             raise RefusedError
 
     def _refuse_replaced(self, number: int) -> None:
-        """Nothing comes back beside the version that holds."""
+        """Refuse to revive a memory next to its current version."""
         followed = set()
         place = self.rows[number].superseded_by or self.revises.get(number)
         while place is not None and place not in followed and place in self.rows:
@@ -254,7 +254,7 @@ class Model:
             self._note(newer, "undo")
 
     def accept(self, seen: "Seen", base: "Model") -> str | None:
-        """Take over what was seen if it is this state; else say what differs. `base` is the last accepted state."""
+        """Accept `seen` if it matches this state, else describe the difference. `base` is the last accepted state."""
         changed = {number for number in base.rows.keys() | seen.rows.keys() if base.rows.get(number) != seen.rows.get(number)}
         bound: dict[int, int] = {}
         for number in [number for number in self.touched if number < 0]:
@@ -289,7 +289,7 @@ class Model:
         return self.broken_rule()
 
     def broken_rule(self) -> str | None:
-        """What may never be, whatever was done."""
+        """Describe the violation of a rule that no operation may break; None if there is none."""
         for number, row in self.rows.items():
             if row.state == ACTIVE and row.superseded_by is not None:
                 return f"{number} is active although {row.superseded_by} took its place"
@@ -311,14 +311,14 @@ class Model:
 
 @dataclass(frozen=True)
 class Seen:
-    """What a tenant's tables hold."""
+    """Contents of a tenant's tables."""
 
     rows: dict[int, Row]
     relations: frozenset[tuple[int, str, int]]
 
     @classmethod
     def of(cls, folder: Path) -> "Seen":
-        """Read them; a table that is not there is empty."""
+        """Read the tables; a missing table is empty."""
         import lancedb
 
         database = lancedb.connect(folder / "vectors")
@@ -336,9 +336,9 @@ class Seen:
 
 
 def explain(model: Model, seen: Seen, done: Sequence[Operation], perhaps: Sequence[Operation] = ()) -> tuple[Model | None, str]:
-    """The state that the acknowledged operations lead to, in some order, with any of those that were cut off; or what differs.
+    """Find an order of the acknowledged operations, with any of the interrupted ones, that explains `seen`; else describe a difference.
 
-    An acknowledged operation that the model refuses in every order is a fault, too.
+    An acknowledged operation that the model refuses in every order is also a fault.
     """
     wrong = "no order of the operations explains it"
     for count in range(len(perhaps) + 1):
@@ -358,7 +358,7 @@ def explain(model: Model, seen: Seen, done: Sequence[Operation], perhaps: Sequen
 
 
 class Author:
-    """Makes up operations, from a seed."""
+    """Generator of seeded operations."""
 
     _NAMES = ("Alice", "Bruno", "Chen", "Dilek", "Emeka", "Farah", "Goran", "Hana", "Ines", "Jonas")
     _VERBS = ("repaired", "painted", "sold", "moved", "measured", "forgot", "ordered", "cleaned", "tested", "named")
@@ -368,9 +368,9 @@ class Author:
     def __init__(self, chance: random.Random) -> None:
         self.chance, self.serial = chance, 0
         self.unsure: set[int] = set()
-        """Memories of which it is not known what was last done to them."""
+        """Memories whose last operation is not known."""
         self.favoured = ""
-        """An operation that is made up more often than others."""
+        """An operation that is generated more often than others."""
 
     def text(self) -> str:
         self.serial += 1
@@ -387,7 +387,7 @@ class Author:
         return Operation("store", text=f"{self.text()[:-1]}, token {token} it is.", secret=token)
 
     def operation(self, model: Model, ids: Sequence[int]) -> Operation:
-        """Something to do with memories of `ids`, most of it possible."""
+        """Generate an operation on memories of `ids`, in most cases an allowed one."""
         chance = self.chance
         if len(ids) < 3 or chance.random() < 0.25:
             return self.store()
@@ -422,7 +422,7 @@ class Author:
 
 
 def follow(path: Path) -> None:
-    """Read the change feed from where `path` says, and print what came: what a copy kept elsewhere would learn."""
+    """Read the change feed from the cursor in `path` and print the changes, like the reader of a remote copy."""
     from memory_assets.settings import load_settings
     from memory_assets.tenants import Tenant
 
@@ -458,7 +458,7 @@ def follow(path: Path) -> None:
 
 
 def followed(copy: dict[int, tuple[str, str, int | None]], said: str, seen: Mapping[int, Row]) -> str | None:
-    """Bring a copy up to date by what `follow` printed, and say what it still lacks."""
+    """Update a copy with the output of `follow`; describe what it still lacks."""
     changes = json.loads(said)
     copy.update({number: (text, state, by) for number, text, state, by in changes["rows"]})
     for number in changes["gone"]:
@@ -471,7 +471,7 @@ def followed(copy: dict[int, tuple[str, str, int | None]], said: str, seen: Mapp
 
 
 def fill(count: int) -> None:
-    """Make memories with random unit vectors, through the store itself: 20,000 in a few seconds."""
+    """Add memories with random unit vectors directly through the store: 20,000 in a few seconds."""
     import numpy as np
 
     from memory_assets.models import Kind, Memory, Source, TextVectors

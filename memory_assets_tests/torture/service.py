@@ -1,4 +1,4 @@
-"""Clients of two tenants over HTTP and MCP at once, in a service of at most 2 GB that is killed and started again."""
+"""Run clients of two tenants over HTTP and MCP against a service with at most 2 GB that is killed and restarted."""
 
 import json
 import os
@@ -24,18 +24,18 @@ _TENANTS = ("one", "two")
 
 @dataclass
 class Client:
-    """One client, which changes only what it has stored itself."""
+    """A client that changes only memories that it has stored itself."""
 
     tenant: str
     author: Author
     done: list[Operation] = field(default_factory=list)
     cut: list[Operation] = field(default_factory=list)
     stored: dict[int, str] = field(default_factory=dict)
-    """Id -> text of what was acknowledged since the service was started."""
+    """Id -> text of the stores acknowledged since the service was started."""
     problems: list[str] = field(default_factory=list)
 
     def work(self, http: httpx.Client, until: threading.Event) -> None:
-        """Ask one thing after another until the service is gone."""
+        """Send one request after another until the service is gone."""
         while not until.is_set():
             known = list(self.stored)
             name = self.author.chance.choice(("store", "store", "forget", "restore", "search")) if known else "store"
@@ -66,7 +66,7 @@ class Client:
 
 
 def campaign(zygote: Zygote, folder: Path, seconds: float, seed: int) -> Report:
-    """Serve, kill, compare, start again."""
+    """Serve, kill, compare and restart until the time is over."""
     report, chance, until = Report("service and MCP killed", seed), random.Random(seed), time.monotonic() + seconds
     world = World(zygote, folder)
     keys = {}
@@ -95,7 +95,7 @@ def campaign(zygote: Zygote, folder: Path, seconds: float, seed: int) -> Report:
 
 
 def _session(world: World, keys: dict[str, str], clients: list[Client], chance: random.Random) -> str | None:
-    """Serve clients for a while, and an assistant over MCP; then kill both."""
+    """Serve clients and an assistant over MCP for a while, then kill both processes."""
     service = world.start("serve", "--port", "0")
     fifo = world.folder / "mcp.fifo"
     fifo.unlink(missing_ok=True)
@@ -128,7 +128,7 @@ def _session(world: World, keys: dict[str, str], clients: list[Client], chance: 
 
 
 def _beside(world: World, http: httpx.Client, client: Client) -> str | None:
-    """What another process stores while the service runs, the service finds within seconds."""
+    """Check that the service finds within seconds what another process stores."""
     operation = Operation("store", text=client.author.text())
     world.must(*operation.arguments(), tenant=client.tenant)
     client.done.append(operation)
@@ -174,7 +174,7 @@ def _answered(said: str, number: int) -> bool:
 
 
 def _settle(model: Model, seen: Seen, clients: list[Client]) -> str | None:
-    """Compare a tenant: everything acknowledged is there; of what was cut off, what can be seen was done."""
+    """Compare a tenant: everything acknowledged must be there; an interrupted operation counts as done if its effect is visible."""
     after = Model(model.rows, model.relations, model.given_tags, model.revises)
     texts = {text: number for number, row in seen.rows.items() for text in [row.text]}
     for client in clients:

@@ -1,4 +1,4 @@
-"""A minute of the campaigns; `make torture` takes an hour."""
+"""The campaigns for a minute; `make torture` runs them for an hour."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A home of its own for a campaign, what a campaign reports, and the `memory` command of that home."""
+"""A campaign's own home with its `memory` command, and the campaign's report."""
 
 import json
 import os
@@ -14,18 +14,18 @@ from memory_assets_tests.torture.zygote import ROOT, Command, Outcome, Zygote
 
 @dataclass
 class Report:
-    """What a campaign tried, and the sentences that say what did not survive."""
+    """Attempts and failures of a campaign."""
 
     campaign: str
     seed: int = 0
     tried: int = 0
     kills: int = 0
     acknowledged: int = 0
-    """Commands and requests that said that they were done; what each promised is compared with the store."""
+    """Number of acknowledged commands and requests; the promise of each is compared with the store."""
     failures: list[str] = field(default_factory=list)
 
     def attempt(self, what: str, problem: str | None, history: Sequence[str] = ()) -> None:
-        """Count one attempt; `problem` says what is wrong, None that nothing is; `history` makes it happen again."""
+        """Count one attempt; `problem` describes a failure, None is success; `history` reproduces it."""
         self.tried += 1
         if problem:
             self.failures.append(f"{what}: {problem}")
@@ -35,7 +35,7 @@ class Report:
 
 
 class World:
-    """One folder with a home and a data folder; nothing outside of it is touched."""
+    """A folder with a home and a data folder; nothing outside it is changed."""
 
     def __init__(self, zygote: Zygote, folder: Path, **settings: str) -> None:
         self.zygote, self.folder, self.settings = zygote, folder, settings
@@ -43,7 +43,7 @@ class World:
         self.home.mkdir(parents=True, exist_ok=True)
 
     def environment(self, tenant: str = "main") -> dict[str, str]:
-        """What its commands see."""
+        """Return the environment of its commands."""
         left_out = ("MEMORY_", "DAGSTER_", "POND_", "TORTURE_", "OLLAMA_", "OPENAI_")
         return {
             **{name: value for name, value in os.environ.items() if not name.startswith(left_out)},
@@ -66,13 +66,13 @@ class World:
         return self
 
     def copied(self, folder: Path) -> "World":
-        """A copy of it elsewhere."""
+        """Copy the world to another folder."""
         shutil.rmtree(folder, ignore_errors=True)
         shutil.copytree(self.folder, folder, symlinks=True)
         return World(self.zygote, folder, **self.settings)
 
     def start(self, *arguments: str, tenant: str = "main", **options: Any) -> Command:
-        """Fork a command; options are those of `Zygote.start`."""
+        """Fork a command with the options of `Zygote.start`."""
         return self.zygote.start(self.environment(tenant), *arguments, **options)
 
     def run(self, *arguments: str, tenant: str = "main", **options: Any) -> Outcome:
@@ -80,17 +80,17 @@ class World:
         return self.start(*arguments, tenant=tenant, **options).wait()
 
     def must(self, *arguments: str, **options: Any) -> Outcome:
-        """Run a command that has to succeed."""
+        """Run a command that must succeed."""
         done = self.run(*arguments, **options)
         assert done.code == 0, f"{arguments}: {done.err}"
         return done
 
     def seen(self, tenant: str = "main") -> Seen:
-        """What a tenant's tables hold."""
+        """Read a tenant's tables."""
         return Seen.of(self.data / tenant)
 
     def remember(self, count: int) -> None:
-        """Store some memories with ids 1 to `count`, and one relation."""
+        """Store memories with ids 1 to `count` and one relation."""
         texts = [f"Note {number}: Alice moved part {number} of the billing export to DuckDB." for number in range(1, count + 1)]
         lines = "".join(json.dumps({"id": n, "content": t}) + "\n" for n, t in enumerate(texts, 1))
         self.must("import", "-", given=lines)
@@ -98,17 +98,17 @@ class World:
 
 
 def secrets_on_disk(folder: Path, secrets: Sequence[str]) -> str | None:
-    """The file that holds one of some secrets, which none may."""
+    """Name a file that contains one of the secrets; None if there is none."""
     wanted = [secret.encode() for secret in secrets]
     for path in folder.rglob("*"):
         if path.is_file() and not path.is_symlink():
             data = path.read_bytes()
             if any(secret in data for secret in wanted):
-                return f"a secret lies in {path}"
+                return f"{path} contains a secret"
     return None
 
 
 def same(before: Mapping[Any, Any], after: Mapping[Any, Any]) -> str | None:
-    """What differs between two mappings."""
+    """Describe the difference between two mappings; None if they are equal."""
     wrong = [key for key in before.keys() | after.keys() if before.get(key) != after.get(key)]
     return f"{len(wrong)} differ, {wrong[0]} among them: {before.get(wrong[0])} became {after.get(wrong[0])}" if wrong else None

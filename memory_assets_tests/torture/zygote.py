@@ -1,7 +1,7 @@
-"""A process that has loaded the program, and forks one `memory` command after another in milliseconds.
+"""A process that has loaded the program and forks `memory` commands in milliseconds.
 
-A forked command has its own process group, environment, files and end of the interpreter. It can be told to kill itself at its
-n-th joint: before or after a call that changes a file, takes a lock, starts a process or commits to LanceDB or DuckDB.
+A forked command has its own process group, environment, files and interpreter exit. It can kill itself at its n-th joint: before or
+after a call that changes a file, takes a lock, starts a process or commits to LanceDB or DuckDB.
 """
 
 import atexit
@@ -38,7 +38,7 @@ _COMMITS = ("add", "merge", "delete", "update", "create", "optimize", "drop", "a
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a command ended; `code` is negative if a signal ended it."""
+    """Exit code, output and joints of a command; `code` is negative if a signal ended it."""
 
     code: int
     out: str
@@ -51,7 +51,7 @@ class Outcome:
 
     @property
     def problem(self) -> str | None:
-        """What no command may say or do, killed or not."""
+        """Describe a behaviour that no command may show, killed or not; None if there is none."""
         said = self.err + self.out
         for mark in ("Traceback (most recent call last)", "a fault of memory_assets", "terminate called", "panicked at"):
             if mark in said:
@@ -59,18 +59,18 @@ class Outcome:
         if self.code not in (0, 1, 2, -signal.SIGKILL):
             return f"exit code {self.code}: {self.err.strip()[-200:]}"
         if self.code in (1, 2) and not said.strip():
-            return "it failed and said nothing"
+            return "it failed without a message"
         return None
 
 
 class Command:
-    """A `memory` command that runs; what it is given and what it writes lies in `folder`."""
+    """A running `memory` command; its input and output files are in `folder`."""
 
     def __init__(self, pid: int, folder: Path, wait: Callable[[float], int]) -> None:
         self.pid, self._folder, self._wait = pid, folder, wait
 
     def kill(self, *, group: bool = False) -> None:
-        """SIGKILL the leader, or all of its processes."""
+        """SIGKILL the leader, or the whole process group."""
         with contextlib.suppress(ProcessLookupError):
             (os.killpg if group else os.kill)(self.pid, signal.SIGKILL)
 
@@ -86,7 +86,7 @@ class Command:
         return Outcome(code, self.written("out"), self.written("err"), int(self.written("joints") or 0))
 
     def ends_within(self, seconds: float) -> bool:
-        """Whether it ends, or has ended and waits to be asked for its code, before so many seconds are over."""
+        """Return whether it ends within `seconds`; a zombie has ended."""
         until = time.monotonic() + seconds
         while time.monotonic() < until:
             if Path(f"/proc/{self.pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()[0] == "Z":
@@ -95,7 +95,7 @@ class Command:
         return False
 
     def written(self, name: str) -> str:
-        """What it has written until now to "out" or "err"."""
+        """Return its output so far in "out" or "err"."""
         return (self._folder / name).read_text(encoding="utf-8", errors="replace")
 
 
@@ -108,10 +108,10 @@ def _prepared(folder: Path, given: str | bytes) -> Path:
 
 
 class Zygote:
-    """The forking process, seen from the campaign."""
+    """The campaign's side of the forking process."""
 
     mutant = ""
-    """Names the fault that is planted in what is forked."""
+    """Name of the fault that is planted in forked commands."""
 
     def __init__(self) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="torture-zygote-")
@@ -128,7 +128,7 @@ class Zygote:
         return self
 
     def planting(self, mutant: str) -> "Zygote":
-        """The same, planting a fault."""
+        """Return a copy that plants a fault in its commands."""
         planting = copy(self)
         planting.mutant = mutant
         return planting
@@ -151,13 +151,13 @@ class Zygote:
         """Fork a command.
 
         Args:
-            environment: all of it.
-            arguments: of `memory`; `@feed STATE` instead reads the change feed, `@call` calls what is pickled.
-            given: its standard input.
-            joint: the joint at which it kills itself; with 0 it only counts them, with None it does not.
-            shift: seconds by which its clock differs.
-            fifo: read as its standard input instead of `given`.
-            folder: where it writes, if that is read after more than sixty other commands.
+            environment: The complete environment.
+            arguments: Arguments of `memory`; `@feed STATE` reads the change feed instead, `@call` calls a pickled function.
+            given: Standard input.
+            joint: The joint at which the command kills itself; 0 only counts joints, None does not even count.
+            shift: Seconds by which its clock differs.
+            fifo: Pipe to read as standard input instead of `given`.
+            folder: Folder of its output; needed if that is read after more than sixty other commands.
         """
         self._count += 1
         folder = _prepared(folder or Path(self._folder.name) / str(self._count % 64), given)
@@ -167,12 +167,12 @@ class Zygote:
         return Command(pid, folder, lambda seconds: self._ask({"wait": pid}, seconds)["code"])
 
     def memory(self, *arguments: str, stdin: str | None = None, umask: int = 0o022) -> subprocess.CompletedProcess[str]:
-        """Run a command in this process's environment, as `subprocess.run` would, to its end."""
+        """Run a command in this process's environment to its end, like `subprocess.run`."""
         done = self.start(os.environ.copy(), *arguments, given=stdin or "", umask=umask).wait()
         return subprocess.CompletedProcess(arguments, done.code, done.out, done.err)
 
     def call(self, work: Callable[..., object], *given: object) -> Command:
-        """Call a module's function in a process of its own, in this process's environment."""
+        """Call a module's function in its own process, with this process's environment."""
         return self.start(os.environ.copy(), "@call", pickle.dumps((work, given)).hex())
 
     def _ask(self, request: Mapping[str, Any], seconds: float) -> Any:
@@ -181,7 +181,7 @@ class Zygote:
             self._process.stdin.write(json.dumps(request).encode() + b"\n")
             self._process.stdin.flush()
             answer = self._answer(seconds)
-            if answer is None and "wait" in request:  # hung: its end is a failure, told by its exit code
+            if answer is None and "wait" in request:  # hung: the exit code makes it a failure
                 os.killpg(request["wait"], signal.SIGABRT)
                 answer = self._answer(30)
             return answer
@@ -194,14 +194,14 @@ class Zygote:
 
 @cache
 def shared() -> Zygote:
-    """The zygote of a test process, started when it is first needed."""
+    """Return the zygote of the test process, started at the first call."""
     started = Zygote()
     atexit.register(started.__exit__)
     return started
 
 
 def start_cold(environment: Mapping[str, str], *arguments: str, given: str = "") -> Command:
-    """Start a `memory` command as a user does, without a zygote."""
+    """Start a `memory` command like a user, without a zygote."""
     folder = _prepared(Path(tempfile.mkdtemp(prefix="torture-cold-")), given)
     with (folder / "given").open("rb") as stdin, (folder / "out").open("wb") as out, (folder / "err").open("wb") as err:
         process = subprocess.Popen(
@@ -216,7 +216,7 @@ def start_cold(environment: Mapping[str, str], *arguments: str, given: str = "")
 
 
 def descendants(pid: int) -> list[int]:
-    """The processes below one, deepest last."""
+    """Return the descendants of a process, deepest last."""
     found = [pid]
     for parent in found:
         with contextlib.suppress(OSError):
@@ -225,11 +225,11 @@ def descendants(pid: int) -> list[int]:
     return found[1:]
 
 
-# What the zygote does
+# The zygote's side
 
 
 def main() -> None:
-    """Load everything, then fork what is asked for; ends with its standard input."""
+    """Load everything, then fork requested commands until standard input ends."""
     requests, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     _preload()
     _say(answers, {"ready": True})
@@ -269,17 +269,17 @@ def _preload() -> None:
     import lancedb.background_loop as background
     from dagster._core.storage.sqlite_storage import DagsterSqliteStorage
 
-    from memory_assets_tests.conftest import read_migrations_once  # which imports what the called tests do
+    from memory_assets_tests.conftest import read_migrations_once  # it imports the same as the called tests
 
     read_migrations_once()
     with tempfile.TemporaryDirectory() as folder:
         DagsterSqliteStorage(folder).dispose()
     open_analyzer().analyze("Alice read the old books in Paris.")
     opened = bge.open_bge()
-    bge.open_bge = lambda: opened  # one session for all, which survives a fork
+    bge.open_bge = lambda: opened  # one session for all forks; it survives a fork
     judge.load()
     tokens.load_encoding()
-    background.LOOP.loop.call_soon_threadsafe(background.LOOP.loop.stop)  # a fork needs a process of one thread
+    background.LOOP.loop.call_soon_threadsafe(background.LOOP.loop.stop)  # a process must have one thread to fork
     background.LOOP.thread.join()
     assert threading.active_count() == 1, threading.enumerate()
     gc.collect()
@@ -287,7 +287,7 @@ def _preload() -> None:
 
 
 def _end(work: Callable[[Mapping[str, Any]], None], request: Mapping[str, Any]) -> None:
-    """Work, and end as the interpreter does, but for C++'s static objects, which miss the threads that no fork inherits."""
+    """Work, then exit like the interpreter, but skip C++'s static destructors, which need threads that a fork does not inherit."""
     code: Any = 0
     try:
         work(request)
@@ -305,7 +305,7 @@ def _end(work: Callable[[Mapping[str, Any]], None], request: Mapping[str, Any]) 
 
 
 def _become(request: Mapping[str, Any]) -> None:
-    """Be the command until its end."""
+    """Run the command in this fork until it ends."""
     os.setsid()
     os.umask(request["umask"])
     folder = Path(request["folder"])
@@ -318,7 +318,7 @@ def _become(request: Mapping[str, Any]) -> None:
         os.dup2(opened, number)
         os.close(opened)
     sys.stdin, sys.stdout, sys.stderr = (os.fdopen(number, mode, encoding="utf-8") for number, mode in enumerate("rww"))
-    faulthandler.enable()  # what hangs is aborted, and says where
+    faulthandler.enable()  # a hanging command is aborted and prints its traceback
     os.environ.clear()
     os.environ.update(request["environment"])
     tempfile.tempdir = None
@@ -347,7 +347,7 @@ def _become(request: Mapping[str, Any]) -> None:
 
 
 def _count_joints(path: Path, last: int) -> None:
-    """Count in a file the joints that are reached, and die at the `last` one."""
+    """Count the joints reached in a file and die at the `last` one."""
     import lancedb.background_loop as background
 
     from memory_assets.stores.engine import Engine
@@ -390,7 +390,7 @@ class _Likeness(type):
 
 
 def _shift_clock(seconds: float) -> None:
-    """Let every module of the program read another time."""
+    """Shift the clock that every module of the program reads."""
     by, real_time = timedelta(seconds=seconds), time.time
 
     class Shifted(datetime, metaclass=_Likeness):
