@@ -1,4 +1,4 @@
-"""What others wrote never reaches a terminal, an assistant or a log as control characters."""
+"""Text by others never reaches a terminal, an assistant or a log as control characters."""
 
 import json
 import logging

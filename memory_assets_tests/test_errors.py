@@ -1,4 +1,4 @@
-"""What a log tells of an error."""
+"""The content of a logged error."""
 
 import logging
 import sys

@@ -1,4 +1,4 @@
-"""Invariants: each planted corruption is found by its row, and what the invariant prints mends it."""
+"""Invariants: each planted corruption is found by its row, and the printed fix repairs it."""
 
 from datetime import UTC, datetime
 from pathlib import Path

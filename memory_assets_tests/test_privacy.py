@@ -1,4 +1,4 @@
-"""Nothing leaves this machine, and nothing is written but where the settings say: seen from outside, by the system calls."""
+"""System calls show that nothing leaves this machine and that files are written only where the settings say."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""Signs of life: a process that was stopped is noticed, killed and started again; one that answers is left alone."""
+"""Liveness probes: a stopped process is noticed, killed and restarted; a process that answers is left alone."""
 
 import os
 import signal

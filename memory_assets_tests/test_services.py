@@ -1,4 +1,4 @@
-"""The servers of `memory_assets_tests.services` keep what they acknowledged when they are killed, and end with their context."""
+"""The servers of `memory_assets_tests.services` keep acknowledged data when killed, and end with their context."""
 
 import socket
 from pathlib import Path

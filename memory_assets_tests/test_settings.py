@@ -1,4 +1,4 @@
-"""Settings as people set them."""
+"""Settings in the forms that people write."""
 
 import re
 import tomllib

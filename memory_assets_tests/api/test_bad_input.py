@@ -1,4 +1,4 @@
-"""What the service refuses, how it says so, and that nothing of it is kept."""
+"""Invalid input to the service: it is refused with a clear message, and nothing of it is stored."""
 
 import http.client
 import json

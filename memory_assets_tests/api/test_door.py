@@ -1,4 +1,4 @@
-"""Who is let in, and for how long anybody may stand in the door."""
+"""Limits of the service at its door: slow bodies, too many connections, requests for other hosts."""
 
 import socket
 import time

@@ -1,4 +1,4 @@
-"""What survives: a kill, a restart, other processes, many clients at once."""
+"""Durability of the service: kills, restarts, other processes, many clients at once."""
 
 import signal
 import threading

@@ -1,4 +1,4 @@
-"""Nobody's key reaches anybody else's memory, whatever is put into names and fields."""
+"""Isolation of tenants: no key gives access to another tenant's memory, whatever names and fields contain."""
 
 import http.client
 import json

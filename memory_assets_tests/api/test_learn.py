@@ -1,4 +1,4 @@
-"""Over HTTP silos are curated as on the command line, by the tenant whose they are."""
+"""Curation of silos over HTTP works as on the command line, for the tenant that owns them."""
 
 from typing import Any
 

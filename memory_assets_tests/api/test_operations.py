@@ -1,4 +1,4 @@
-"""Over HTTP a tenant's memories are changed as on the command line."""
+"""Changes of memories over HTTP work as on the command line."""
 
 import json
 from typing import Any

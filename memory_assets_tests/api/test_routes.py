@@ -1,4 +1,4 @@
-"""What the routes promise to somebody who uses them as they are meant."""
+"""The routes keep their promises to a client that uses them as intended."""
 
 import time
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,4 @@
-"""Dagster notices what came in over HTTP."""
+"""Dagster notices memories stored over HTTP."""
 
 from pathlib import Path
 

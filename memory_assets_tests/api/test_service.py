@@ -1,4 +1,4 @@
-"""How the service behaves as a process: its log, its counters, its limits, where it listens, and what it says of itself."""
+"""The service as a process: its log, counters, limits, listening addresses and self-description."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Over HTTP names, the timeline and what a session is told are as on the page."""
+"""Names, the timeline and the session brief over HTTP match the pages."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Several processes that answer for one service, as its clients see them."""
+"""Several worker processes of one service, as its clients see them."""
 
 import os
 import re

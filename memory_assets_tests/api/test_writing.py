@@ -1,4 +1,4 @@
-"""How memories that arrive together are stored."""
+"""Memories that arrive together are stored together."""
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor

@@ -1,4 +1,4 @@
-"""The `memory` command as a person or a script meets it: real processes over real stores."""
+"""The `memory` command as people and scripts use it: real processes over real stores."""
 
 import fcntl
 import json

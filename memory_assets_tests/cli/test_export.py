@@ -1,4 +1,4 @@
-"""`memory export` beside the size of what it writes."""
+"""Cost of `memory export` relative to the size of its output."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What a person meets on the first day: forgiving input, and sentences that say what happened and what to do."""
+"""A new user's first day: forgiving input, and messages that say what happened and what to do."""
 
 import json
 import os

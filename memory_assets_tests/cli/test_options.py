@@ -1,4 +1,4 @@
-"""Times as people type them."""
+"""Times in the forms that people type."""
 
 import json
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,4 @@
-"""A data folder that can only be read: what reads answers, what writes refuses in one sentence."""
+"""A read-only data folder: reading commands answer, writing commands refuse with one sentence."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""Resolve, walk, score and tell, over real stores."""
+"""Context over real stores: resolve, walk, score and render."""
 
 import json
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""The budget is a promise, whatever the graph and the text."""
+"""A context never exceeds its budget, whatever the graph and the text."""
 
 from dataclasses import replace
 from datetime import UTC, datetime

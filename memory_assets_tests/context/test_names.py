@@ -1,4 +1,4 @@
-"""Names are found as they are written, within a topic, and with slips; the most telling link to each neighbour is kept."""
+"""Names are found as written, within a topic, and with typos; each neighbour keeps its most informative link."""
 
 import numpy as np
 import pyarrow as pa

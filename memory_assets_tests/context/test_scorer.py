@@ -1,4 +1,4 @@
-"""The seed's numbers."""
+"""The scorer returns the seed's numbers."""
 
 import math
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,4 @@
-"""Context over memories and Tana: live, as last read, and when Tana goes away."""
+"""Context over memories and Tana: live, from the last read, and after Tana stops."""
 
 import json
 from typing import NoReturn

@@ -1,4 +1,4 @@
-"""Checks: they fail on what must never be, and for the tenant of their run alone."""
+"""Checks fail on invalid data, and only for the tenant of their run."""
 
 from datetime import UTC, datetime
 

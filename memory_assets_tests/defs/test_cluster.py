@@ -1,4 +1,4 @@
-"""A small cluster on real servers, and a worker that is killed with a run. `make cluster-test` is the large form."""
+"""A small cluster on real servers, and a worker that is killed during a run. `make cluster-test` is the large form."""
 
 import json
 from collections.abc import Iterator

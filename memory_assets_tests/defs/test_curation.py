@@ -1,4 +1,4 @@
-"""The curation group: it counts, proposes and nudges, and never applies."""
+"""The curation group counts, proposes and nudges, and never applies."""
 
 import dagster as dg
 

@@ -1,4 +1,4 @@
-"""The definitions: they load, they are the documented ones, and they run."""
+"""The Dagster definitions load, match the documentation and run."""
 
 import subprocess
 import sys

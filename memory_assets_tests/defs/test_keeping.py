@@ -1,4 +1,4 @@
-"""Backups by the daemon: an asset, its check that restores, and schedules that wait for a place."""
+"""Backups by the daemon: an asset, a check that restores, and schedules that wait for a backup location."""
 
 from datetime import UTC, datetime
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Runs as processes: which of them live, what becomes of those that died, and how a person ends one."""
+"""Runs as processes: liveness, recovery of dead runs, and termination by a person."""
 
 import signal
 import time

@@ -1,4 +1,4 @@
-"""The job that moves all tenants to other models: a backfill of the partitions, resumable, never half swapped."""
+"""The job that moves all tenants to other models: a resumable backfill of the partitions, never half swapped."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""Dagster's records: they appear whole, and damaged ones hold no run up."""
+"""Dagster's records are written atomically, and damaged ones do not block a run."""
 
 import logging
 import sqlite3

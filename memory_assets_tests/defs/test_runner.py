@@ -1,4 +1,4 @@
-"""`memory run`: what fails is said, and however it ends, Dagster knows."""
+"""`memory run` reports failures, and Dagster records every ending."""
 
 import signal
 import sqlite3

@@ -1,4 +1,4 @@
-"""Sensors: one run a change, again after a failure, and nothing created by looking."""
+"""Sensors request one run per change, retry after a failure, and create nothing by looking."""
 
 import json
 import shutil

@@ -1,4 +1,4 @@
-"""`memory up` as it is used: real webserver, daemon, code location and service; what is killed comes back, and nothing is left behind."""
+"""`memory up` with real webserver, daemon, code location and service: killed processes are restarted, and none is left behind."""
 
 import os
 import signal

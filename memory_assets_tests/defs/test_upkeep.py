@@ -1,4 +1,4 @@
-"""What Dagster keeps: bounded, closed to others, without a text, and gone with its tenant."""
+"""Dagster's stored data is bounded, private, free of memory texts, and deleted with its tenant."""
 
 import os
 import sqlite3

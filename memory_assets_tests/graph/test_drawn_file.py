@@ -1,4 +1,4 @@
-"""The file that `memory graph` writes. test_browser.py opens one."""
+"""The file that `memory graph` writes; test_browser.py opens one."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""A change of embedder: resumable after a kill, and no memory that is stored meanwhile is missed."""
+"""A change of embedder resumes after a kill and misses no memory stored meanwhile."""
 
 import signal
 import subprocess

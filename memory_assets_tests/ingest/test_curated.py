@@ -1,4 +1,4 @@
-"""What `memory learn apply` moved stays the same memory."""
+"""Files moved by `memory learn apply` remain the same memories."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Importing again: what a person decided since stays, and every chunk reaches the readers of the change feed."""
+"""A repeated import keeps a person's later decisions, and every chunk reaches the readers of the change feed."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,4 @@
-"""A run that is killed is completed by the next."""
+"""The next run completes a killed run."""
 
 import os
 import signal

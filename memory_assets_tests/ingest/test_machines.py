@@ -1,4 +1,4 @@
-"""Of each memory it is known on which machine its text was first stored, and no row is written for that alone."""
+"""Each memory records the machine on which its text was first stored; no row is rewritten for that alone."""
 
 import json
 import shutil

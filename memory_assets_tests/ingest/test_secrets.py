@@ -1,4 +1,4 @@
-"""What is kept holds no keys and passwords, wherever they came in."""
+"""Stored data contains no keys and passwords, wherever they came in."""
 
 import json
 from collections.abc import Callable

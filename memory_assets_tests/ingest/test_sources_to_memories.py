@@ -1,4 +1,4 @@
-"""From files to rows: what is added, changed, superseded, vanished, back again and refused."""
+"""From files to rows: added, changed, superseded, vanished, returned and refused memories."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""The plugin for Claude Code: what is written, and that nothing else is touched."""
+"""The plugin for Claude Code: its files are written, and nothing else is changed."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""`memory backup` and `memory restore`: what is copied, what comes back, and what a kill or damage in between leaves."""
+"""`memory backup` and `memory restore`: what is copied and restored, and what a kill or damage in between leaves."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""`memory erase`: whatever road a text took, no file of the data folder holds it afterwards, and no source brings it back."""
+"""`memory erase` removes a text from every file of the data folder, and no source brings it back."""
 
 import json
 import os

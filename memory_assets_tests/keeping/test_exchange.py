@@ -1,4 +1,4 @@
-"""`memory export` and `memory import`: what goes out comes in again, equal."""
+"""`memory export` and `memory import`: exported memories are imported unchanged."""
 
 import json
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,4 @@
-"""The list of what lies in a tenant's folder: backup, erase and the doctor go by it."""
+"""The layout of a tenant's folder, which backup, erase and the doctor use."""
 
 from datetime import UTC, datetime
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Similarities mean the same with every embedder, and go by what texts say."""
+"""Similarities have the same scale with every embedder and depend on the content of texts."""
 
 from itertools import pairwise
 

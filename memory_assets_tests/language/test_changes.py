@@ -1,4 +1,4 @@
-"""What replaces an older statement, and what only looks like it."""
+"""Replacements of older statements, and look-alikes."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""How two statements stand to each other."""
+"""The judge of the relation between two statements."""
 
 import runpy
 import subprocess

@@ -1,4 +1,4 @@
-"""What is not English is recognised, and left as it is."""
+"""Text in other languages is recognised and left unchanged."""
 
 import json
 from pathlib import Path

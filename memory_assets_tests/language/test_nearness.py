@@ -1,4 +1,4 @@
-"""How near words are to texts."""
+"""Similarity of words to texts."""
 
 import numpy as np
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Keys and passwords are noticed; what merely looks like them is not."""
+"""Keys and passwords are detected; look-alikes are not."""
 
 from itertools import pairwise
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A short text is taken apart into words, names, values and denials; what differs between two is said for a person."""
+"""A short text is parsed into words, names, values and negations; the difference of two texts is explained in words."""
 
 from datetime import UTC, datetime
 

@@ -1,4 +1,4 @@
-"""Verbs are found where a reader finds them, and every form leads to its infinitive."""
+"""Verbs are found where a reader finds them, and every form maps to its infinitive."""
 
 import pytest
 

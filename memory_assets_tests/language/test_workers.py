@@ -1,4 +1,4 @@
-"""Many texts, analysed by processes of their own."""
+"""Parallel analysis of many texts in worker processes."""
 
 import subprocess
 import sys

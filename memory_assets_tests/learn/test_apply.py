@@ -1,4 +1,4 @@
-"""Apply and undo: what they write and delete, and that no kill, at whatever point, loses or doubles anything."""
+"""Apply and undo: their writes and deletions; a kill at any point loses or duplicates nothing."""
 
 import errno
 import hashlib

@@ -1,4 +1,4 @@
-"""Which facts of a memory a session is told, and which it needs most."""
+"""Which facts of a memory a session's brief tells, and in which priority."""
 
 import os
 from datetime import UTC, datetime

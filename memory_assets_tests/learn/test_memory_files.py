@@ -1,4 +1,4 @@
-"""What the catalog says of the files in silos and canonical homes."""
+"""The catalog's records of the files in silos and canonical homes."""
 
 from datetime import UTC, datetime
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What is noted when a session ends: the user's own words that ask for lasting, and nothing else."""
+"""Notes at the end of a session: only the user's own lasting requests become notes."""
 
 import json
 from concurrent.futures import ThreadPoolExecutor

@@ -1,4 +1,4 @@
-"""What a session is told when it begins, by the hook as Claude Code calls it."""
+"""The brief at the start of a session, from the hook as Claude Code calls it."""
 
 import json
 import os

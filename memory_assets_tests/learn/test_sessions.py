@@ -1,4 +1,4 @@
-"""What a session did becomes one memory after its end, and the next session of its project is told it."""
+"""A finished session becomes one memory, and the next session of its project is told it."""
 
 import json
 from collections.abc import Sequence

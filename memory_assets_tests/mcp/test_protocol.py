@@ -1,4 +1,4 @@
-"""What the MCP server answers, whatever carries the messages."""
+"""The answers of the MCP server, independent of the transport."""
 
 import json
 import re

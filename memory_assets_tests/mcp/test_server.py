@@ -1,4 +1,4 @@
-"""`memory mcp` as a real process, spoken to by the official SDK's client, and line by line."""
+"""`memory mcp` as a real process, driven by the official SDK's client and line by line."""
 
 import asyncio
 import json

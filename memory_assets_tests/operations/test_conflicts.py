@@ -1,4 +1,4 @@
-"""Two memories that contradict each other stay listed until somebody decides, and the decision survives every run."""
+"""Two contradictory memories stay listed until a person decides, and the decision survives every run."""
 
 from dataclasses import replace
 from datetime import UTC, datetime

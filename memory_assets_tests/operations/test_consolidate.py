@@ -1,4 +1,4 @@
-"""The sleep cycles as operations: what their answers say, in both forms."""
+"""The sleep cycles as operations: their answers as text and as JSON."""
 
 import json
 import os

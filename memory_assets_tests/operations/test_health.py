@@ -1,4 +1,4 @@
-"""What `health` counts, and that it tells the truth about a disk that is full."""
+"""The counts of `health`, and its report on a full disk."""
 
 import asyncio
 import errno

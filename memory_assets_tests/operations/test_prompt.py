@@ -1,4 +1,4 @@
-"""What a prompt is told: what it needs, once in a session, within its tokens, and nothing where it needs nothing."""
+"""Recall for a prompt: relevant memories, once per session, within the token budget, and none for a prompt that needs none."""
 
 import json
 from datetime import UTC, datetime

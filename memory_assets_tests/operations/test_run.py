@@ -1,4 +1,4 @@
-"""`memory run`: an unchanged world is told without Dagster and LanceDB, and no change is ever taken for none."""
+"""`memory run` reports an unchanged world without Dagster and LanceDB, and never misses a change."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""`memory scan`: what was stored before secrets were masked, or where they are allowed."""
+"""`memory scan` finds secrets stored before masking existed or where they are allowed."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""Files that change are searchable within seconds, without Dagster and without anybody asking."""
+"""Changed files are searchable within seconds, without Dagster and without a request."""
 
 import json
 import subprocess

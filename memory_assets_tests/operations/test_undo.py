@@ -1,4 +1,4 @@
-"""Corrections stay corrected: what `undo`, `forget --restore` and `supersede` may bring back, and what not."""
+"""Corrections are permanent: what `undo`, `forget --restore` and `supersede` may revive, and what not."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""What is written one by one is merged as it goes, whichever face it came by."""
+"""Memories written one by one are compacted as they arrive, through every interface."""
 
 import os
 from itertools import pairwise

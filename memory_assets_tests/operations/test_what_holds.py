@@ -1,4 +1,4 @@
-"""The sample home changes its mind in several places: what holds is found first, and only what is outdated is marked."""
+"""Changed facts in the sample home: the current one ranks first, and only outdated ones are marked."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""What a user wants of every answer comes up with the requests that it is meant for, and with them alone."""
+"""A user's standing preferences are recalled for the requests that they concern, and only for them."""
 
 from datetime import UTC, datetime
 

@@ -1,4 +1,4 @@
-"""What is written without spaces between words, or with accents, is found by its words."""
+"""Text without spaces between words, or with accents, is found by its words."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""What a store stirs up costs one look at the neighbourhood, however crowded that is."""
+"""Finding a stored memory's neighbours has a bounded cost, however many equal texts are nearby."""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Claude Code's silo files: every variant in the wild is classified or refused with a reason."""
+"""Claude Code's silo files: every known variant is classified or refused with a reason."""
 
 import json
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""A file that was copied today is not of today: its time comes from its name, from git, or from its session."""
+"""The date of a copied file comes from its name, from git or from its session, not from the copy."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""Other people's files are read within bounds, without blocking and without leaving their folder."""
+"""Other people's files are read within limits, without blocking and without leaving their folder."""
 
 import os
 import socket

@@ -1,4 +1,4 @@
-"""Frontmatter is read as it is written in the wild, and nothing in it can do harm."""
+"""Frontmatter in all its real forms is read safely."""
 
 import pytest
 import yaml

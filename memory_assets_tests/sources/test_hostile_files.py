@@ -1,4 +1,4 @@
-"""A file of somebody else, whatever it is, ends quickly, takes little memory and stops nothing else."""
+"""A hostile file is handled quickly, in little memory, and does not stop the rest."""
 
 import json
 import os

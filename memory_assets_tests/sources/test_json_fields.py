@@ -1,4 +1,4 @@
-"""What JSON does not allow stays where it stands, and is found there."""
+"""Values that JSON does not allow are reported with their JSON path."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""What reading a file costs grows with its size, whatever stands in it."""
+"""The cost of reading a file is linear in its size, whatever its content."""
 
 import sys
 from contextlib import suppress

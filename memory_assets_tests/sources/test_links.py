@@ -1,4 +1,4 @@
-"""`[[name]]` links are found where they are links."""
+"""`[[name]]` links are found only where they are links."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""`MEMORY.md`: what it says itself is taken in by section, and its pointers are hooks of their files."""
+"""`MEMORY.md`: its own text is ingested by section, and its pointers become hooks of their files."""
 
 from pathlib import Path
 from urllib.parse import unquote

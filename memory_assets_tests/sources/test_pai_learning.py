@@ -1,4 +1,4 @@
-"""PAI's LEARNING store: homes, ratings and reflections, a memory a file or a line."""
+"""PAI's LEARNING store: homes, ratings and reflections, one memory per file or line."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""pai-seed's seed.json: each entry stands for itself, and nothing in the file can stop a scan."""
+"""pai-seed's seed.json: entries are independent, and no content can stop a scan."""
 
 import json
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Which project a silo is of: its slug, and what transcripts name."""
+"""The project of a silo, from its slug and its transcripts."""
 
 import os
 from pathlib import Path

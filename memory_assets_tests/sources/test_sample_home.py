@@ -1,4 +1,4 @@
-"""The sample home is read as its README says."""
+"""The sample home is read as its README describes."""
 
 from collections import Counter
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Folders of silos: what is read of them, what is gone, linked or in the way, and that nothing is read twice."""
+"""Folders of silos: read, missing, linked and obstructed ones; nothing is read twice."""
 
 import os
 from pathlib import Path

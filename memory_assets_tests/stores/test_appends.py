@@ -1,4 +1,4 @@
-"""Appends of several processes to one table: each is there once, whoever committed it and whoever was killed."""
+"""Concurrent appends to one table: each row is stored once, whichever process committed it or was killed."""
 
 import fcntl
 import multiprocessing

@@ -1,4 +1,4 @@
-"""Damaged tables and catalogs: what is derived is rebuilt, what is lost is said, and the doctor survives all of it."""
+"""Damaged tables and catalogs: derived data is rebuilt, losses are reported, and the doctor survives all of it."""
 
 import json
 import shutil

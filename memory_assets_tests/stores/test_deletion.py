@@ -1,4 +1,4 @@
-"""A tenant that is made by several at once, deleted while others write to it, and killed in the midst of either."""
+"""A tenant that several processes create at once, that is deleted during writes, and kills during both."""
 
 import errno
 import os

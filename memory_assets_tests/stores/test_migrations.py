@@ -1,4 +1,4 @@
-"""Stores of every past release are read as they are, and brought to the present schema by named steps that survive kills."""
+"""Stores of every past release are readable and are migrated to the current schema by named steps that survive kills."""
 
 import signal
 import subprocess

@@ -1,4 +1,4 @@
-"""The same history of operations against a folder with DuckDB, and against S3 with DuckLake and PostgreSQL: every answer is the same."""
+"""The same history of operations gives the same answers on a folder with DuckDB and on S3 with DuckLake and PostgreSQL."""
 
 import itertools
 import json

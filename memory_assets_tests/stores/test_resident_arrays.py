@@ -1,4 +1,4 @@
-"""What the copy in memory finds in its arrays: vectors, meanings, scores."""
+"""Searches in the arrays of the resident copy: vectors, meanings, scores."""
 
 from collections.abc import Sequence
 

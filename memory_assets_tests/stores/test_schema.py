@@ -1,4 +1,4 @@
-"""The registry of schemas holds for every table, new or migrated, and a difference is named."""
+"""The schema registry matches every table, new or migrated, and differences are named."""
 
 from pathlib import Path
 

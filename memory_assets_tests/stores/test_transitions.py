@@ -1,4 +1,4 @@
-"""Two writers at once: what a person did meanwhile stays as they left it."""
+"""Two concurrent writers: a person's change is kept."""
 
 from collections.abc import Callable
 from dataclasses import replace

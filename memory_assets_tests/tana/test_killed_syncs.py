@@ -1,4 +1,4 @@
-"""A sync that is killed, at whatever step, is completed by the next: nothing is lost, nothing is there twice."""
+"""The next sync completes a sync that was killed at any step: nothing is lost or duplicated."""
 
 import copy
 import os

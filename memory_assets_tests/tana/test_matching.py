@@ -1,4 +1,4 @@
-"""Which texts count as one, and at what cost they are found."""
+"""Which texts count as equal, and the cost of finding them."""
 
 import time
 

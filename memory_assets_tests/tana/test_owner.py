@@ -1,4 +1,4 @@
-"""seed.json and Tana are the settings' tenant's alone: nobody else's key, tool or run reads them."""
+"""seed.json and Tana belong to the configured tenant: no other tenant's key, tool or run reads them."""
 
 from collections.abc import Callable
 

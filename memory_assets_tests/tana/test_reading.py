@@ -1,4 +1,4 @@
-"""A workspace is read politely, piece by piece, and what left it leaves the catalog."""
+"""A workspace is read in small requests, and nodes that left it leave the catalog."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""What syncs keep, and what they keep no longer."""
+"""The state that syncs keep, and what they remove from it."""
 
 import json
 import sqlite3

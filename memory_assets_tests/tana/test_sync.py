@@ -1,4 +1,4 @@
-"""A sync: what is made, changed, linked and taken out, what a person decided in Tana, and Tana away or at fault."""
+"""A sync: creations, changes, links, removals, a person's decisions in Tana, and a missing or faulty Tana."""
 
 import json
 import shutil

@@ -1,4 +1,4 @@
-"""Changes of one memory on its page: what they do, that they can be undone, and that nobody overwrites what another one wrote."""
+"""Changes of one memory on its page: their effect, undo, and protection against overwriting another's change."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""The context of a topic with what was left out, and what the next session is told."""
+"""The context of a topic with its omissions, and the next session's brief."""
 
 import re
 

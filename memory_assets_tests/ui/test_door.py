@@ -1,4 +1,4 @@
-"""Who gets in, what a form must carry, and what every answer forbids the browser."""
+"""Login, form tokens, and the security headers of every answer."""
 
 import re
 import time

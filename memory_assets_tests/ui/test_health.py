@@ -1,4 +1,4 @@
-"""Doctor, secrets, keys, tenants and backups as pages, and who may see what concerns the machine."""
+"""Pages for doctor, secrets, keys, tenants and backups, and who may see data about the machine."""
 
 import re
 from pathlib import Path

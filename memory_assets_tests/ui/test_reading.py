@@ -1,4 +1,4 @@
-"""What the pages show, and that what others wrote is text wherever it is shown."""
+"""The content of the pages; text by others is always shown as text."""
 
 import socket
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""Proposals and contradictions that are decided on, and the neighbourhood of memories."""
+"""Decisions on proposals and contradictions, and the neighbourhood of memories."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""What was learned when, and what held on a date."""
+"""The timeline of learnt facts, and the facts that held on a date."""
 
 import time
 from datetime import UTC, date, datetime
