@@ -12,7 +12,7 @@ SECRET = "Mira keeps the spare key below the third stone."
 
 
 def failed() -> StoreError:
-    """An error of this project that a foreign one caused, which quotes a text."""
+    """Return one of this project's errors, caused by a foreign error that quotes a text."""
     try:
         try:
             raise ValueError(SECRET)

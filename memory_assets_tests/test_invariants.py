@@ -29,7 +29,7 @@ from memory_assets_tests.conftest import WriteSilo
 
 def broken(tenant: Tenant) -> dict[str, list[str]]:
     """Invariant -> what breaks it, of those that do not hold."""
-    with tenant.catalog.read():  # so that the others open at once
+    with tenant.catalog.read():  # so that the others open without delay
         found = {each.name: list(each.find(tenant)) for each in INVARIANTS}
     return {name: rows for name, rows in found.items() if rows}
 
@@ -48,7 +48,7 @@ class Corruptions:
         )
         self.third = min(tenant.memories.scan(("id",), "source_key = ''")["id"].to_pylist())
         self.by_hand: list[Any] = []
-        """What a person does where the mend is to change a file."""
+        """Do what a person does if the fix is to change a file."""
 
     def _execute(self, statement: str) -> None:
         with self.tenant.catalog.write() as connection:
@@ -283,7 +283,7 @@ PLANTED = (
         Corruptions.entries_of_one_name_without_provenance,
     ),
 )
-"""What is planted at once; all of it is mended before the next."""
+"""Corruptions that are planted together; all are repaired before the next."""
 _NAMED_ROWS = 5
 """Of a fault that the doctor names; of more rows it tells the number."""
 

@@ -50,7 +50,7 @@ os.execvp(sys.argv[1], sys.argv[1:])
 
 
 def _isolated() -> list[str]:
-    """What a command line begins with to run without a network, under a trace; skips the test where that cannot be had."""
+    """Return the command prefix to run without a network under a trace; skip the test if that is not possible."""
     missing = [tool for tool in ("strace", "unshare") if not shutil.which(tool)]
     if missing:
         pytest.skip(f"{' and '.join(missing)} missing: tools/trace_packages.sh installs what Debian has")
@@ -112,7 +112,7 @@ def test_no_command_and_no_face_reaches_beyond_this_machine_or_writes_elsewhere(
 
 
 def _modes(folder: Path) -> dict[str, str]:
-    """The permissions of what lies at and below a folder that are not those of an owner alone."""
+    """Return the permissions at and below a folder that allow more than the owner."""
     return {
         str(path): oct(path.stat().st_mode & 0o7777)
         for path in (folder, *folder.rglob("*"))

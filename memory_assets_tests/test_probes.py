@@ -82,7 +82,7 @@ def test_a_part_hangs_after_as_many_looks_as_it_has_patience(monkeypatch: pytest
 
 @pytest.fixture
 def code_server(tmp_path: Path) -> Iterator[Path]:
-    """A gRPC server that answers what Dagster's code server answers to a ping."""
+    """A gRPC server that answers a ping like Dagster's code server."""
     handler = grpc.unary_unary_rpc_method_handler(lambda _request, _context: b"")
     served = grpc.server(
         ThreadPoolExecutor(2), handlers=[grpc.method_handlers_generic_handler("api.DagsterApi", {"Ping": handler})]

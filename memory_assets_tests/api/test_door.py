@@ -34,7 +34,7 @@ def connect(service: Service, sent: bytes) -> socket.socket:
 
 
 def answer(connection: socket.socket) -> bytes:
-    """Everything until the service closes the connection; with a reset, where it had not read all that was sent."""
+    """Read everything until the service closes the connection, with a reset if it had not read all that was sent."""
     parts: list[bytes] = []
     with connection, suppress(ConnectionResetError):
         while part := connection.recv(65_536):
@@ -61,7 +61,7 @@ def test_a_body_that_drips_is_answered_with_408(narrow: Service) -> None:
 
 def test_more_connections_than_the_setting_allows_are_answered_with_503(narrow: Service) -> None:
     def answers(status: int) -> bool:
-        """Whether the service comes to answer so: it learns of connections and their ends a moment later."""
+        """Return whether the service answers with this status before long: it notices connections and their ends with a delay."""
         deadline = time.monotonic() + 30
         while time.monotonic() < deadline:
             if get(f"{narrow.url}/api/v1/health").status_code == status:

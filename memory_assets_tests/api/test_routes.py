@@ -140,7 +140,7 @@ def test_filters_narrow_by_tags_kind_and_time(client: TenantClient) -> None:
 
 
 def pages_of(client: TenantClient, path: str, body: dict[str, object], stored_meanwhile: str) -> list[int]:
-    """The ids on all pages; between any two something is stored."""
+    """Return the ids on all pages; something is stored between any two."""
     seen: list[int] = []
     while True:
         page = client.post(path, body).json()

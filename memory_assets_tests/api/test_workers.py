@@ -49,7 +49,7 @@ def workers_of(service: Service) -> list[int]:
 
 
 def process_of(client: TenantClient, workers: list[int]) -> int:
-    """The worker to which the one connection of a client leads."""
+    """Return the worker that serves a client's only connection."""
     transport: Any = client.http._transport
     stream = transport._pool.connections[0]._connection._network_stream
     port = stream.get_extra_info("client_addr")[1]
@@ -161,7 +161,7 @@ def test_a_deleted_tenant_is_gone_from_every_worker_at_once(service: Service) ->
 
 
 def holder_of(folder: Path) -> int:
-    """The process that holds the lock on a folder; 0 if none does."""
+    """Return the process that holds the lock on a folder; 0 if none does."""
     wanted = folder.stat().st_ino
     for line in Path("/proc/locks").read_text().splitlines():
         kind = line.split()

@@ -36,7 +36,7 @@ def memory(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def in_terminal(columns: int, command: list[str], **variables: str) -> str:
-    """What a terminal of that width shows, without its colours unless `variables` of the environment choose them."""
+    """Return the output on a terminal of this width, without colours unless `variables` of the environment enable them."""
     ours, theirs = os.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     environment = {name: value for name, value in os.environ.items() if name not in {"COLUMNS", "NO_COLOR"}} | {"TERM": "xterm"}
@@ -64,7 +64,7 @@ def invoke(*arguments: str) -> Result:
 
 
 def given_bytes(data: bytes, *arguments: str) -> Result:
-    """What a command says of bytes on standard input."""
+    """Return the output of a command that gets these bytes on standard input."""
     return CliRunner().invoke(cli, arguments, input=data)
 
 

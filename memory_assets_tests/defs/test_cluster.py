@@ -57,7 +57,7 @@ def test_a_run_whose_worker_is_killed_goes_on_and_nothing_acknowledged_is_lost(c
 
 
 def is_worked_on(instance: dg.DagsterInstance, tenant: str) -> bool:
-    """Whether a worker has a run of a tenant, as Celery knows."""
+    """Return whether a worker has a run of a tenant, according to Celery."""
     runs = instance.get_runs(dg.RunsFilter(tags={PARTITION_TAG: tenant}))
     return any(TASK_TAG in run.tags and task_of(instance, run).state == "STARTED" for run in runs)
 

@@ -141,7 +141,7 @@ def test_the_launcher_of_both_deployments_is_there():
 
 
 def _sections(path: str, value: Any) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The mappings in some values, each with its path; those of a list have the list's."""
+    """Yield the mappings in some values, each with its path; those in a list have the list's path."""
     for each in value if isinstance(value, list) else [value]:
         if isinstance(each, dict):
             yield path, each

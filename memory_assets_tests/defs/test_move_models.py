@@ -93,7 +93,7 @@ class Backfill:
         return [event["message"] for run in self.runs() for event in run["eventConnection"]["events"] if "message" in event]
 
     def embedded_anew(self, tenant: str) -> list[int]:
-        """As the runs of a tenant reported it that were finished, the newest first."""
+        """Return the value that a tenant's finished runs reported, newest first."""
         return [
             entry["intValue"]
             for run in self.runs()

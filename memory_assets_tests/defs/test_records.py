@@ -42,7 +42,7 @@ def overwrite(file: Path) -> None:
 
 
 def drop_marks(file: Path) -> None:
-    """As a process leaves it that is killed before it wrote all."""
+    """Delete the marks of finished indexes, as if the writer had been killed before it wrote them."""
     with closing(sqlite3.connect(file)) as connection:
         connection.execute("DELETE FROM secondary_indexes")
         connection.commit()

@@ -95,7 +95,7 @@ def test_a_tenant_that_is_deleted_while_its_run_is_under_way_ends_it_and_leaves_
 
 def test_a_run_that_is_interrupted_at_any_step_says_so_and_the_next_one_goes_on(write_silo: WriteSilo, tenant: Tenant) -> None:
     write_silo("owner", "Priya owns the billing export.")
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # whatever a test before this one left
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # an earlier test may have changed it
     reached: list[str] = []
 
     def on_message(asset: str, _: str) -> None:

@@ -81,7 +81,7 @@ def test_a_dropped_file_is_found_after_parts_hung_and_died_and_all_ends_at_a_sig
 
 def test_no_part_outlives_a_supervisor_that_is_killed_and_down_ends_one(tenant: Tenant) -> None:
     create_tenant(tenant)
-    killed = Deployment("--no-ui")  # whose process is started as the others are
+    killed = Deployment("--no-ui")  # its process is started like the others
     try:
         found = wait_for("the start", killed.running)
     finally:

@@ -53,7 +53,7 @@ def home(settings: Settings) -> Iterator[dg.DagsterInstance]:
 
 
 def holding(folder: Path) -> set[str]:
-    """The files that hold a phrase of a memory."""
+    """Return the files that contain a phrase of a memory."""
     files = [each for each in folder.rglob("*") if each.is_file()]
     return {str(each.relative_to(folder)) for each in files if any(phrase in each.read_bytes() for phrase in PHRASES)}
 

@@ -27,7 +27,7 @@ def direction(*parts: float) -> list[float]:
 
 
 def around(centre: int, number: int, spread: float = 0.2) -> list[float]:
-    """A direction near the axis `centre`."""
+    """Return a direction near the axis `centre`."""
     axis = np.zeros(DIMENSION)
     axis[centre] = 1
     return (axis + spread * np.random.default_rng(number).normal(size=DIMENSION) / 4).tolist()

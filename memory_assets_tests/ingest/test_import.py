@@ -92,7 +92,7 @@ def test_a_memory_is_put_with_the_present_time_whatever_it_brings(tenant: Tenant
 
 
 class Nothing:
-    """A reader of the feed that holds nothing, and so must be given every change by its time."""
+    """A reader of the feed without any state, which must therefore get every change by its time."""
 
     def __len__(self) -> int:
         return 2

@@ -17,7 +17,7 @@ from memory_assets_tests.torture import zygote
 
 
 def _run_until(access: int) -> None:
-    """A run that ends at its so many-th access to a store."""
+    """A run that ends at its n-th access to a store."""
     left = access
 
     def counting(work: Callable[..., Any]) -> Callable[..., Any]:

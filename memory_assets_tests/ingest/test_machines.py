@@ -135,7 +135,7 @@ class Machine:
 
     @property
     def texts(self) -> set[str]:
-        """What is in recall."""
+        """Return the recalled memories."""
         said = [each.content for each in self.memories()]
         assert len(said) == len(set(said))
         return set(said)
@@ -155,7 +155,7 @@ def machines(
 
 
 def exchanged(one: Machine, other: Machine) -> None:
-    """Each takes in the other's memories and runs, twice: the second time nothing changes."""
+    """Let each import the other's memories and run, twice: the second time nothing changes."""
     for here, there in ((other, one), (one, other)):
         here.take_in(there)
         assert here.run() == 0
@@ -250,7 +250,7 @@ def test_an_erasure_beside_other_lines_leaves_what_files_say(machines: tuple[Mac
 
 @pytest.fixture
 def hosts(tenant: Tenant, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, loaded_pipeline: None) -> tuple[Machine, Machine]:
-    """Two machines that share all stores, each with files of its own."""
+    """Two machines that share all stores, each with its own files."""
     monkeypatch.setattr(Catalog, "is_shared", True)
     one, other = (
         Machine(name, Tenant(tenant.settings.model_copy(update={"claude_projects_dir": tmp_path / name})), monkeypatch)

@@ -194,7 +194,7 @@ def test_a_restored_memory_of_a_silo_that_is_not_here_stays(tenant: Tenant, writ
     folder = write_silo("owner", "Priya owns the billing export.").parent
     ingest(tenant)
     shutil.rmtree(folder.parent)
-    tenant.catalog.path.unlink()  # as `memory restore` leaves it
+    tenant.catalog.path.unlink()  # like `memory restore`
     if has_other_silo:
         write_silo("deadline", "The portal is due in May.", slug="-home-ada-skiff")
     assert ingest(tenant).vanished == 0

@@ -20,7 +20,7 @@ from memory_assets_tests.torture import zygote
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Where the plugin goes, beside a skill of the user's."""
+    """Return the folder of the plugin, next to one of the user's own skills."""
     own = tmp_path / "home" / ".claude" / "skills" / "own" / "SKILL.md"
     own.parent.mkdir(parents=True)
     own.write_text("theirs")

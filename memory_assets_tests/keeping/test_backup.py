@@ -141,7 +141,7 @@ def test_a_backup_is_of_one_moment_while_others_write(tenant: Tenant, repository
             (number,) = add(other, 1)
             other.relations.state(StatedRelation(first, number, RelationType.RELATES_TO))
             table = other.memories.stored.writing
-            with shared_lock(table):  # as upkeep does; it drops what no present version needs
+            with shared_lock(table):  # like upkeep, which removes files that no current version needs
                 table.optimize(cleanup_older_than=timedelta(microseconds=1), delete_unverified=True)
 
     writer = threading.Thread(target=write)

@@ -60,7 +60,7 @@ def remember(tenant: Tenant, text: str) -> int:
 
 
 def holding(tenant: Tenant, *texts: str) -> list[Path]:
-    """The files of the data folder that hold one of some texts, byte by byte; the tables and the catalog are asked besides."""
+    """Return the files of the data folder that contain one of the texts as bytes; also query the tables and the catalog."""
     found = files_holding(tenant.settings.data_dir, texts)
     for table in tenant.folder.glob("vectors/*.lance"):
         handle = lancedb.connect(table.parent).open_table(table.stem)
@@ -78,7 +78,7 @@ def holding(tenant: Tenant, *texts: str) -> list[Path]:
 
 @pytest.fixture
 def sources(tenant: Tenant, write_silo: WriteSilo) -> dict[str, str]:
-    """A text on each road that files take, taken in; by road."""
+    """Ingest one text from each kind of source file; return the texts by kind."""
     texts = {road: token() for road in ("silo", "index", "seed", "learning")}
     silo = write_silo("billing", f"The billing export moved. {texts['silo']} says so.", kind="feedback")
     (silo.parent / "MEMORY.md").write_text(f"- [billing](billing.md) - {texts['index']} about it\n")
@@ -453,7 +453,7 @@ def test_what_is_read_of_tana_again_does_not_bring_an_erased_text_back(
     done = json.loads(CliRunner().invoke(cli, asked).output)
     assert (done["nodes"], done["trashed"], tana.nodes[node.id].in_trash) == ([node.id], True, True)
     erase(tenant, [number], confirm=True)
-    tana.nodes[node.id].in_trash = False  # as a person restores it
+    tana.nodes[node.id].in_trash = False  # like a person who restores it
     assert CliRunner().invoke(cli, ["tana", "read"]).exit_code == 0
     assert holding(tenant, sources["seed"], long[:60]) == []
     with tenant.catalog.read() as connection:

@@ -59,7 +59,7 @@ def exported(tenant: Tenant) -> dict[int, dict[str, Any]]:
 
 
 def moved(tenant: Tenant) -> Tenant:
-    """A new tenant that took in what this one wrote out."""
+    """Return a new tenant that imported this one's export."""
     other = Tenant(tenant.settings, f"other-{uuid4().hex[:8]}")
     lines = [line.encode() for text in export_lines(tenant) for line in text.splitlines()]
     import_lines(other, "all.jsonl", lines, skip_invalid=False, on_fault=pytest.fail, on_progress=lambda _done, _total: None)

@@ -121,7 +121,7 @@ def assert_vectors_of(texts: list[str], rows: np.ndarray) -> None:
 
 @pytest.fixture
 def refused_url() -> Iterator[str]:
-    """The address of a port that is taken, so that no other process listens there, and on which nobody listens."""
+    """The address of a port that is bound, so that no other process can listen there, but on which nothing listens."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         yield f"http://127.0.0.1:{taken.getsockname()[1]}"

@@ -22,7 +22,7 @@ for _ in workers.outcomes_of_many(open_analyzer(), ["Priya moved the export."] *
 
 @pytest.fixture
 def started(monkeypatch: pytest.MonkeyPatch) -> "list[subprocess.Popen[bytes]]":
-    """The workers, which are worth their while for a few texts already."""
+    """The workers, with a threshold so low that a few texts already use them."""
     children: list[subprocess.Popen[bytes]] = []
     start = workers._start
 

@@ -118,7 +118,7 @@ def decided(curated_home: Path, open_curation: OpenCuration) -> Path:
 
 
 def visible_texts(home: Path) -> str:
-    """All that a reader takes for a memory, in silos and homes."""
+    """Return everything that a reader considers a memory, in silos and homes."""
     found = [*home.glob(".claude/projects/*/memory/[!.]*.md"), *home.glob(".pai/MEMORY/LEARNING/*/[!.]*.md")]
     return "\n".join(path.read_text() for path in found)
 
@@ -205,7 +205,7 @@ def test_a_kill_between_any_two_effects_changes_nothing_in_the_end(
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ) -> None:
-    """What lies on the disk before each effect is what a kill leaves there; from each of these states the step is run again."""
+    """Run the step again from each state of the disk before an effect, which is the state that a kill leaves."""
     if step is Curation.undo:
         open_curation().apply()
     places = [decided, tmp_path / "data"]
@@ -312,7 +312,7 @@ def test_what_changed_since_the_check_stays(decided: Path, open_curation: OpenCu
 def test_what_changes_while_it_is_applied_stays(
     decided: Path, open_curation: OpenCuration, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The assistant writes to a file, and to the index, at the very moment in which they are taken."""
+    """Let the assistant write to a file and to the index at the very moment in which they are moved."""
     atlas = decided / ".claude/projects" / ATLAS / "memory"
     rename = os.rename
 

@@ -102,7 +102,7 @@ def test_the_sample_home_is_classified_weighed_and_reported(sample_home: Path, t
         f"## {proposals['explain-on-real-data'].id} — explain-on-real-data\n- **Status: PENDING** <!-- PENDING | ACCEPTED"
         in review
     )
-    again = Curation(tenant, NOW).check()  # as after a kill
+    again = Curation(tenant, NOW).check()  # like after a kill
     assert again.proposals == outcome.proposals
     assert all(each.trend == "new" for each in again.proposals)
     later = Curation(tenant, NOW + timedelta(days=1)).check()

@@ -65,7 +65,7 @@ def write_brief(settings: Settings, *lines: BriefLine) -> None:
 
 
 def hook(source: str = "startup", session: str = "s1", **more: Any) -> str:
-    """What the hook prints; it must not fail."""
+    """Run the hook, which must not fail, and return its output."""
     given = json.dumps({"session_id": session, "source": source, "hook_event_name": "SessionStart", **more})
     ended = CliRunner().invoke(cli, ["session-start"], input=given)
     assert ended.exit_code == 0, ended.output

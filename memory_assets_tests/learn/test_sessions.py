@@ -41,7 +41,7 @@ def used(tool: str, **given: Any) -> dict[str, Any]:
 
 
 def result(call: dict[str, Any], text: str = "", *, failed: bool = False) -> dict[str, Any]:
-    """The line of a transcript with what a tool gave back."""
+    """Return the transcript line of a tool's result."""
     block = {"type": "tool_result", "tool_use_id": call["id"], "content": text, "is_error": failed}
     return {"type": "user", "message": {"role": "user", "content": [block]}, "toolUseResult": text or {}}
 
@@ -59,7 +59,7 @@ def project(tmp_path: Path) -> Path:
 
 
 def told_of(tenant: Tenant) -> list[str]:
-    """The lines of the one memory."""
+    """Return the lines of the only memory."""
     (memory,) = tenant.memories.get(tenant.memories.scan(("id",))["id"].to_pylist())
     return memory.content.splitlines()
 

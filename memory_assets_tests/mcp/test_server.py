@@ -144,7 +144,7 @@ def test_a_tool_answers_with_what_its_command_prints(tenant: Tenant) -> None:
 
 
 def exchange(*lines: bytes) -> list[dict[str, Any]]:
-    """What `memory mcp` answers to these lines until they end."""
+    """Send these lines to `memory mcp` and return its answers."""
     ended = zygote.shared().start(environment(), "mcp", given=b"\n".join(lines) + b"\n").wait(60)
     assert ended.code == 0, ended.err
     return [json.loads(line) for line in ended.out.splitlines()]

@@ -27,7 +27,7 @@ LOCAL = LocalTime(UTC)
 
 @pytest.fixture
 def aged(monkeypatch: pytest.MonkeyPatch) -> Tenant:
-    """A tenant of whose three memories two lie years back."""
+    """A tenant with three memories, two of them years old."""
     monkeypatch.setenv("MEMORY_FORGET_GRACE_DAYS", "0")
     monkeypatch.setenv("MEMORY_ARCHIVE_THRESHOLD", "0.5")
     tenant = Tenant(load_settings())

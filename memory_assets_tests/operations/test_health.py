@@ -28,7 +28,7 @@ from memory_assets.tenants import Tenant
 
 @contextmanager
 def full_disk() -> Iterator[None]:
-    """The system refuses what a commit needs."""
+    """Limit the size of files, so that a commit fails as on a full disk."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, hard))
     try:

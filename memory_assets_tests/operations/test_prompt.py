@@ -168,7 +168,7 @@ def test_what_comes_too_late_for_the_hook_is_not_noted_as_told(filled: Tenant, m
 
 
 def _hook(server: Server, prompt: str) -> str:
-    """What the hook of a prompt answers in session s9."""
+    """Return the answer of the prompt hook in session s9."""
     answered = server.answer(
         {
             "jsonrpc": "2.0",

@@ -31,19 +31,19 @@ NOTE = NewMemory("Alice debugged the DuckDB lock in Atlas.", Source.CLI)
 
 
 def run_once(on_message: Callable[[str, str], None] = lambda *_: None) -> Ran:
-    """As a process of its own would."""
+    """Run with a newly opened tenant, like a separate process."""
     return run(Tenant(load_settings()), on_message, lambda _: None)
 
 
 def look() -> dict[str, str]:
-    """The world as it is now."""
+    """Return the current world."""
     world = stamps.RunFingerprint.take(Tenant(load_settings()))
     assert world
     return asdict(world)
 
 
 def read_note() -> dict[str, str] | None:
-    """The world that the last run left behind, if it was sure that nothing is left to do."""
+    """Return the world that the last run noted, if it was sure that nothing was left to do."""
     note = Tenant(load_settings()).folder / stamps.FINGERPRINT_FILE
     return json.loads(note.read_bytes())["world"] if note.exists() else None
 

@@ -103,7 +103,7 @@ def _two_files(write_silo):
 
 
 def _refreshed(tenant):
-    """The tenant as a new process opens it, with the graph of what it remembers now."""
+    """Return the tenant as opened by a new process, with the graph of its current memories."""
     refresh_graph(tenant.catalog, tenant.memories, tenant.relations)
     return Tenant(tenant.settings, tenant.name)
 

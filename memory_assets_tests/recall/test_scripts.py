@@ -35,7 +35,7 @@ def by_words(store: MemoryStore, question: str) -> list[int]:
 
 @pytest.fixture
 def said(remember: Callable[..., Memory]) -> dict[str, Memory]:
-    """What was said, by the question that it answers."""
+    """Store the statements; return each by the question that it answers."""
     return {question: remember(content) for content, question in SAID.items()}
 
 

@@ -23,7 +23,7 @@ _DIMENSION = 64
 
 
 def _at(cosine: float, turned: int) -> np.ndarray:
-    """A unit vector of that cosine with the first axis."""
+    """Return a unit vector with this cosine to the first axis."""
     vector = np.zeros(_DIMENSION, np.float32)
     vector[0], vector[turned] = cosine, np.sqrt(1 - cosine**2)
     return vector
@@ -31,7 +31,7 @@ def _at(cosine: float, turned: int) -> np.ndarray:
 
 @pytest.fixture
 def crowd(tenant: Tenant) -> Stored:
-    """One memory among many that say the same, with three that are near, and one that is not."""
+    """A memory among many with the same text, three similar ones and a dissimilar one."""
     now = datetime.now(UTC)
     first = Memory(1, "Ana moved.", Kind.NOTE, Source.CLI, "", now, now, content_hash="same")
     vectors = [_at(1.0, 1)] * _EQUAL + [_at(cosine, 1 + place) for place, cosine in enumerate((0.75, 0.8, 0.85, 0.3))]

@@ -22,7 +22,7 @@ FRACTIONS = st.lists(st.one_of(st.floats(-1, 1), st.just(float("nan"))), max_siz
 
 
 def contents(timeline: Timeline) -> list[tuple[object, ...]]:
-    """What a timeline says of each memory, by id, with the ids of its neighbours."""
+    """Return a timeline's data of each memory by id, with the ids of its neighbours."""
     ids = np.sort(timeline.ids())
     rows = timeline.rows(ids)
     beside = [

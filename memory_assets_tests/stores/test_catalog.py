@@ -170,7 +170,7 @@ def test_who_waits_for_an_answer_waits_a_second_for_a_lock(catalog: Catalog) -> 
 
 
 def filled(catalog: Catalog) -> bytes:
-    """The bytes of a catalog of several megabytes, written in several transactions."""
+    """Return the bytes of a catalog of several megabytes, written in several transactions."""
     for start in range(0, 60_000, 20_000):
         with catalog.write() as connection:
             connection.execute(

@@ -119,7 +119,7 @@ def test_lost_commits_are_said_and_neither_read_nor_written_over(tenant: Tenant,
 
 
 def mended() -> bool:
-    """Whether `memory doctor --mend` leaves nothing lost and no damaged catalog."""
+    """Return whether `memory doctor --mend` leaves no loss and no damaged catalog."""
     done = CliRunner().invoke(cli, ["doctor", "--mend", "--json"])
     findings = json.loads(done.stdout)["findings"]
     whats = [each["what"] for each in findings if each["level"] == "fault"]
@@ -210,7 +210,7 @@ def test_a_table_that_was_never_committed_counts_as_none_and_costs_no_time(
     waits: list[float] = []
     monkeypatch.setattr(tables, "sleep", waits.append)
     unmade = table.parent / "relations.lance"
-    for folder in (unmade, unmade / "_versions"):  # as a full disk leaves it
+    for folder in (unmade, unmade / "_versions"):  # like on a full disk
         folder.mkdir()
         assert not [fault for fault in faults(tenant) if "relations" in fault]
         waits.clear()

@@ -42,7 +42,7 @@ def files(tenant: Tenant) -> dict[Path, bytes]:
 
 
 def kept(tenant: Tenant) -> dict[str, list[tuple[object, ...]]]:
-    """What a migration must carry over."""
+    """Return the data that a migration must preserve."""
     with tenant.catalog.read() as connection:
         queries = {
             "entries": "SELECT key, content FROM memory_entries ORDER BY key",

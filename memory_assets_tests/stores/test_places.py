@@ -102,7 +102,7 @@ def states(request: pytest.FixtureRequest, tmp_path: Path) -> TenantStates:
 
 
 def objects(settings: Settings, tenant: str) -> list[str]:
-    """What lies in object storage for a tenant."""
+    """List a tenant's objects in object storage."""
     options = settings.storage_options()
     system = fs.S3FileSystem(
         access_key=options["aws_access_key_id"],
@@ -114,7 +114,7 @@ def objects(settings: Settings, tenant: str) -> list[str]:
 
 
 def told(answer: Any) -> Any:
-    """An answer without times and places; numbers to three digits."""
+    """Normalise an answer: remove times and paths, round numbers to three digits."""
     if hasattr(answer, "model_dump"):
         return told(answer.model_dump(mode="json"))
     if isinstance(answer, dict):
@@ -127,7 +127,7 @@ def told(answer: Any) -> Any:
 
 
 def run_steps(tenant: Tenant) -> Any:
-    """The steps of a run, without Dagster around them."""
+    """Run the steps of a run without Dagster."""
     taken = take_in(tenant)
     refresh_graph(tenant.catalog, tenant.memories, tenant.relations, read_spellings(tenant))
     refresh_known_names(tenant)
@@ -152,7 +152,7 @@ class History:
         self._ids: list[int] = []
 
     def step(self) -> Callable[[Tenant], Any]:
-        """The next operation."""
+        """Return the next operation."""
         chance, ids = self._chance, self._ids
         old = chance.choice(ids) if ids else 0
         other = chance.choice(ids) if ids else 0
@@ -189,7 +189,7 @@ class History:
 
 
 def answer(step: Callable[[Tenant], Any], tenant: Tenant, number: int) -> Any:
-    """What an operation says; the ids that it draws are the same in every place."""
+    """Return the answer of an operation; its random ids are the same in every place."""
     direct.new_id = itertools.count(2**52 + 2**41 + 1_000 * number).__next__
     try:
         return told(step(tenant))

@@ -120,7 +120,7 @@ def some_filters(draw: st.DrawFn) -> Filters:
 
 @pytest.fixture(scope="module")
 def varied(tmp_path_factory: pytest.TempPathFactory) -> MemoryStore:
-    """A resident store of memories that differ in everything a filter asks for."""
+    """A resident store of memories that differ in every filtered field."""
     folder = tmp_path_factory.mktemp("varied")
     chance = np.random.default_rng(1)
     memories = [

@@ -38,7 +38,7 @@ def two() -> Memory:
 
 @pytest.fixture
 def person(tmp_path: Path, one: Memory, two: Memory) -> MemoryStore:
-    """Somebody else's handle on a store of two memories."""
+    """Another process's handle on a store of two memories."""
     store = MemoryStore(str(tmp_path / "vectors"))
     store.put([one, two], vectors(2), "test")
     return store
@@ -46,7 +46,7 @@ def person(tmp_path: Path, one: Memory, two: Memory) -> MemoryStore:
 
 @pytest.fixture
 def store(person: MemoryStore) -> MemoryStore:
-    """A handle that looks for nobody's commits by itself."""
+    """A handle that does not check for other processes' commits by itself."""
     opened = MemoryStore(person.uri, freshness=1_000)
     opened.prepare()
     assert opened.columns.embedder == "test"

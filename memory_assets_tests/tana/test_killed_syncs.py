@@ -25,7 +25,7 @@ from memory_assets_tests.tana.stand_in import StandIn
 
 
 class KilledError(BaseException):
-    """The process ends here."""
+    """The process is killed here."""
 
 
 class _Killer:
@@ -115,7 +115,7 @@ def _walked(killer: _Killer, world: _World, tenant: Tenant, tana: StandIn) -> It
 
 
 def _in_one_folder(settings: Settings, world: Path) -> Settings:
-    """The settings with everything that a sync reads and writes below one folder, to be copied and put back."""
+    """Settings with everything that a sync reads and writes below one folder, which can be copied and restored."""
     return settings.model_copy(
         update={"data_dir": world / "data", "pai_mapping": world / "map/m.json", "pai_seed": world / "seed.json"}
     )

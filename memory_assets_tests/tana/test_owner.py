@@ -23,7 +23,7 @@ from memory_assets_tests.tana.stand_in import StandIn
 
 @pytest.fixture
 def other(tana: StandIn) -> Tenant:
-    """Another tenant than the one whose seed.json and Tana the settings name."""
+    """A tenant other than the one that owns the configured seed.json and Tana."""
     settings = load_settings()
     write_seed(settings.pai_seed, [learning("pat_0001", "Atlas migrations run at night")])
     return Tenant(settings, "team")

@@ -41,7 +41,7 @@ SCROLLED_SIDEWAYS = """[...document.querySelectorAll("main *")]
 
 
 def violations(page: Page) -> Sequence[str]:
-    """What axe finds: rule and first element of each. It is evaluated, because the pages run no script of others."""
+    """Return axe's findings: rule and first element of each. The script is evaluated, because the pages allow no foreign script."""
     if not page.evaluate("typeof axe === 'object'"):
         page.evaluate(AXE.read_text(encoding="utf-8"))
     found = page.evaluate("async tags => (await axe.run({runOnly: tags, resultTypes: ['violations']})).violations", RULES)
@@ -49,7 +49,7 @@ def violations(page: Page) -> Sequence[str]:
 
 
 def status(tab: Page) -> Locator:
-    """What the page says once about the change before."""
+    """Return the page's one-time message about the previous change."""
     return tab.get_by_role("status")
 
 

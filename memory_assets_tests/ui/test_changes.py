@@ -12,7 +12,7 @@ _SEEN = re.compile(r'name="seen" value="([^"]+)"')
 
 
 def seen(visitor: Visitor, number: int) -> str:
-    """The version that a memory's page shows."""
+    """Return the version that a memory's page shows."""
     found = _SEEN.search(visitor.get(f"/memories/{number}").text)
     assert found
     return found[1]

@@ -22,7 +22,7 @@ _SEEN = re.compile(r'name="(seen LP-\d+)" value="([^"]+)"')
 
 @pytest.fixture
 def reviewer(site: Site, sample: Tenant) -> Visitor:
-    """A browser of the sample home, of which nothing was decided."""
+    """A visitor of the sample home, without any decisions."""
     shutil.rmtree(sample.folder / "learn", ignore_errors=True)
     for report in site.settings.pai_learning_dir.glob("*.md"):
         report.unlink()
