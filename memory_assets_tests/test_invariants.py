@@ -28,7 +28,7 @@ from memory_assets_tests.conftest import WriteSilo
 
 
 def broken(tenant: Tenant) -> dict[str, list[str]]:
-    """Invariant -> what breaks it, of those that do not hold."""
+    """Return the violated invariants, each with the rows that violate it."""
     with tenant.catalog.read():  # so that the others open without delay
         found = {each.name: list(each.find(tenant)) for each in INVARIANTS}
     return {name: rows for name, rows in found.items() if rows}

@@ -43,7 +43,7 @@ def test_a_tenant_is_not_closed_while_a_request_is_under_way(settings: Settings,
 
 @pytest.fixture
 def without_collector() -> Iterator[None]:
-    """Garbage is never looked for: a service does so seldom."""
+    """Disable the garbage collector, which runs rarely in a service."""
     gc.collect()
     gc.disable()
     yield

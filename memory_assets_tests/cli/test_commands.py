@@ -56,7 +56,7 @@ def in_terminal(columns: int, command: list[str], **variables: str) -> str:
 
 
 def invoke(*arguments: str) -> Result:
-    """In this process, which spares the imports; errors of the project are raised."""
+    """Run in this process, which saves the imports; the project's errors are raised."""
     result = CliRunner().invoke(cli, arguments)
     if isinstance(result.exception, MemoryAssetsError):
         raise result.exception
@@ -418,7 +418,7 @@ def test_a_run_that_is_killed_between_two_steps_is_completed_by_the_next(write_s
 
 
 def made_by(embedder: str) -> int:
-    """Store a memory whose vectors are said to be another embedder's."""
+    """Store a memory whose vectors are labelled as another embedder's."""
     from memory_assets.stores.memories import MemoryStore
 
     stored = invoke_json("store", "Priya owns the billing export")

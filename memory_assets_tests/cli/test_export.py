@@ -21,7 +21,7 @@ from memory_assets.tenants import Tenant
 
 
 def fill(tenant: Tenant, count: int) -> None:
-    """Give a tenant so many memories of some 2 kB."""
+    """Give a tenant this many memories of about 2 kB."""
     now = datetime.now(UTC)
     memories = [Memory(new_id(), f"{number} " + "Alice " * 330, Kind.NOTE, Source.CLI, "", now, now) for number in range(count)]
     tenant.memories.put(memories, np.full((count, 4), 0.5, np.float32), "test")

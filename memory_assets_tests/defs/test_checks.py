@@ -13,7 +13,7 @@ from memory_assets_tests.defs.conftest import run
 
 
 def spoil_vectors(tenant: Tenant) -> None:
-    """Make the one memory's embedding longer than 1."""
+    """Make the only memory's embedding longer than 1."""
     store = tenant.memories
     column = store.columns.live
     assert column

@@ -50,7 +50,7 @@ class Daemon:
         return [each for each in outcome.run_requests or [] if each.run_key not in known]
 
     def obey(self, request: dg.RunRequest, *, only: Sequence[str] = ()) -> dg.ExecuteInProcessResult:
-        """Run the sensor's job, or only some of its assets: what they see is noted for the run by the assets that read it."""
+        """Run the sensor's job, or only some of its assets; each asset that reads a source notes its state for the run."""
         job = "reflect" if self.sensor is STORED else "backlog" if self.sensor is BACKLOG else "remember"
         tags = {**request.tags, "dagster/run_key": request.run_key or ""}
         selection = [dg.AssetKey(each) for each in only] or None

@@ -125,7 +125,7 @@ def test_the_prompt_names_every_type_and_marks_the_notes_as_data(world):
 
 
 def test_a_model_that_fails_on_some_memories_comes_to_all_the_others(world, chat):
-    """Three notes it never answers are the newest: they used to be asked about first in every run, and nothing after them."""
+    """The three newest notes are never answered; they used to be asked about first in every run, and nothing after them."""
     for number in range(1, 7):
         world.put(number, f"The export failed for reason {number}.", vector=ALIKE, days=7 - number)
     world.refresh()

@@ -67,7 +67,7 @@ def test_every_schedule_runs_in_the_zone_of_the_settings():
 
 
 def _refresh_and_die(folder):
-    """Rebuild the graph, and die by SIGKILL where the transaction would be committed."""
+    """Rebuild the graph and die by SIGKILL just before the commit."""
     world = World(folder)
     write = Catalog.write
 

@@ -45,7 +45,7 @@ def add(tenant: Tenant, count: int, said: str = "fact") -> list[int]:
 
 
 def rows(tenant: Tenant) -> list[dict]:
-    """Every value of every row: what a restored tenant must equal."""
+    """Return every value of every row, which a restored tenant must equal."""
     tables = [store.stored.reading.search().to_arrow() for store in (tenant.memories, tenant.relations)]
     return [row for table in tables for row in table.sort_by("id").to_pylist()]
 
@@ -163,7 +163,7 @@ _STEPS = frozenset({"os.rename", "os.link", "os.mkdir", "os.remove", "os.rmdir"}
 
 
 def _killed_at(step: int) -> None:
-    """Let this process be killed just before its `step`th change of a folder."""
+    """Make this process die just before its `step`th change of a folder."""
     steps = count()
 
     def watch(event: str, _given: tuple) -> None:

@@ -131,7 +131,7 @@ def test_a_place_that_is_no_folder_and_no_bucket_is_refused(place: str, tenant: 
 
 
 def _back_up(data: Path, place: str, objects: int) -> None:
-    """Take a backup and be killed behind so many written objects."""
+    """Take a backup and die after this many written objects."""
     tenant = Tenant(load_settings(data_dir=data))
     repository = Repository.of(tenant.settings, place)
     written = iter(range(objects))

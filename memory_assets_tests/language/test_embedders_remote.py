@@ -133,7 +133,7 @@ def open_ollama(tmp_path):
 
 
 class Waits(list[float]):
-    """Records how long it was asked to wait instead of waiting."""
+    """Record the requested waiting time instead of waiting."""
 
     async def __call__(self, seconds: float) -> None:
         self.append(seconds)

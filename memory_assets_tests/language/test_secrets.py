@@ -262,7 +262,7 @@ _SPOKEN_OF = [
     "My pin for the map is in folder 4711.",
     "Our pin header has 2026 soldered on it.",
 ]
-"""Sentences of secrets and changes in which none stands."""
+"""Sentences about secrets and changes that contain none."""
 
 
 def test_a_secret_that_is_set_changed_or_handed_over_is_masked():

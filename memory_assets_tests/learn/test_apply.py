@@ -34,16 +34,16 @@ from memory_assets_tests.learn.conftest import ATLAS, INDEX, LAB, MARKERS, OpenC
 
 CATALOG = "catalog.duckdb"
 EFFECTS = ("rename", "replace", "unlink", "mkdir", "utime", "fsync")
-"""Functions of `os` by which a file changes its name, goes, comes, or is whole. What is done to folders alone changes no file."""
+"""Functions of `os` that rename, delete, create or complete a file; those that act on folders alone change no file."""
 
 
 class KilledError(BaseException):
-    """Stands for a kill: nothing catches it, and nothing is done after it."""
+    """A simulated kill: nothing catches it, and nothing runs after it."""
 
 
 @contextmanager
 def before_effects(act: Callable[[str, Any], None], monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Call `act` with the name and the first argument of each effect before it; what `act` does itself is none."""
+    """Call `act` with the name and first argument of each effect, just before it; the effects of `act` itself do not count."""
     acting = False
 
     def watched(name: str, real: Callable[..., Any]) -> Callable[..., Any]:
@@ -105,7 +105,7 @@ def states_before_effects(states: Path, places: list[Path], monkeypatch: pytest.
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No waiting for the disk: a process that dies loses nothing of what it wrote."""
+    """Skip fsync: a process that dies loses nothing that it wrote."""
     monkeypatch.setattr(os, "fsync", lambda _descriptor: None)
 
 

@@ -81,7 +81,7 @@ def test_names_of_files_are_short_and_never_another_memorys() -> None:
 
 
 def test_the_sample_home_is_classified_weighed_and_reported(sample_home: Path, tenant: Tenant) -> None:
-    """Real embedding: severities come from signals that mean the same, in silos, reflections and ratings."""
+    """Use the real embedder: severities come from signals of equal meaning in silos, reflections and ratings."""
     before = tree(sample_home / ".claude")
 
     outcome = Curation(tenant, NOW).check()

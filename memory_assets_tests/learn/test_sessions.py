@@ -65,7 +65,7 @@ def told_of(tenant: Tenant) -> list[str]:
 
 
 def end(tenant: Tenant, project: Path, entries: Sequence[dict[str, Any]], session: str = "s1") -> None:
-    """Let a session end, and what it did be taken in."""
+    """End a session and ingest its summary."""
     transcript = project.parent / f"{session}.jsonl"
     transcript.write_text("\n".join([*map(json.dumps, entries), '{"type": "assistant", broken', ""]), encoding="utf-8")
     queue_session(tenant.folder, Ended(session, str(transcript), str(project)))

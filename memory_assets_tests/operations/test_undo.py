@@ -131,7 +131,7 @@ def test_an_undo_is_done_once_however_often_it_is_asked_for(
 
 
 def _kill_before(commit: int, change: Callable[..., object], *given: object, **named: object) -> None:
-    """Do something in a process that dies right before its `commit`th commit."""
+    """Call a function in a process that dies just before its `commit`th commit."""
     ended = zygote.shared().call(_die_before, commit, change, given, named).wait()
     assert ended.killed or not ended.code, ended.err
 

@@ -36,7 +36,7 @@ OTHERS = (
     "",
 )
 NEIGHBOURS = 30
-"""More memories about the topic of the request than a page shows."""
+"""More memories about the request's topic than a page shows."""
 
 
 @pytest.mark.parametrize("content", WISHES)

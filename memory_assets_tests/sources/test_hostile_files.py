@@ -65,7 +65,7 @@ def in_bounds(*arguments: str, given: str = "", folder: Path | None = None) -> s
 
 
 def take_in_within_bounds() -> None:
-    """Take everything in, in a process that may take three gigabytes more than it has."""
+    """Ingest everything in a process that may allocate three more gigabytes."""
     used = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY_BYTES, used + MEMORY_BYTES))
     tenant = Tenant(load_settings())

@@ -49,7 +49,7 @@ def read(text: str) -> None:
 
 
 def operations(text: str) -> int:
-    """Calls, of Python's functions and of those in C, that reading a text takes."""
+    """Count the calls of Python and C functions while a text is read."""
     count = 0
 
     def counting(*_: object) -> None:

@@ -29,7 +29,7 @@ def test_the_client_is_not_imported(tmp_path: object) -> None:
 
 
 def test_lancedb_is_imported_by_one_road_that_lets_one_thread_at_a_time() -> None:
-    """Its modules import each other, so a thread that takes another road meets a module half made."""
+    """Its modules import each other, so a thread that starts elsewhere finds a partially imported module."""
     root = Path(memory_assets.__file__).parent
     found = [
         f"{path.relative_to(root)}:{node.lineno}"

@@ -60,7 +60,7 @@ _UNLIKE = {
     "key",
     "backups",
 }
-"""Fields that tell the time or the place."""
+"""Fields that contain a time or a path."""
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +77,7 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ObjectSt
 
 @pytest.fixture
 def elsewhere(servers: tuple[ObjectStorage, PostgreSQL], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Settings:
-    """Settings under which nothing of a tenant lies on this machine."""
+    """Return settings that keep nothing of a tenant on this machine."""
     storage, database = servers
     name = f"t{abs(hash(tmp_path)) % 10**8}"
     database.create_database(name)
@@ -144,7 +144,7 @@ def run_steps(tenant: Tenant) -> Any:
 
 
 class History:
-    """Operations that a seed chooses: the same for every place."""
+    """Operations generated from a seed, the same for every place."""
 
     def __init__(self, seed: int, silo: Callable[[str, str], object]) -> None:
         self._chance = random.Random(seed)

@@ -55,7 +55,7 @@ def store(person: MemoryStore) -> MemoryStore:
 
 @pytest.fixture
 def meanwhile(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> Callable[[Act], None]:
-    """Let something happen just before the next commit, after everything for it has been read."""
+    """Call a function just before the next commit, after everything for the commit has been read."""
 
     def plan(act: Act) -> None:
         acts, look = [act], store.stored.writing.checkout_latest

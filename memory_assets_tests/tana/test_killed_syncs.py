@@ -29,7 +29,7 @@ class KilledError(BaseException):
 
 
 class _Killer:
-    """Ends the process before or after one of its effects, counted from the beginning."""
+    """Kills the process before or after its n-th effect."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(os, "fsync", lambda _: None)  # the process dies, not the machine
@@ -67,7 +67,7 @@ class _Killer:
             raise KilledError
 
     def die_at(self, step: int) -> None:
-        """Die at this step of what follows; 0 is never."""
+        """Die at this step from now on; 0 means never."""
         self.step, self.at = 0, step
 
 
@@ -93,7 +93,7 @@ class _World:
 
 
 def _walked(killer: _Killer, world: _World, tenant: Tenant, tana: StandIn) -> Iterator[int]:
-    """Kill a sync at every step; yields after the sync that comes then."""
+    """Kill a sync at every step; yield after the sync that follows each kill."""
     client = TanaClient.open(tenant.settings)
     step = 0
     while True:

@@ -19,7 +19,7 @@ def names(tenant: Tenant) -> set[str]:
 
 
 def told_of(tana: StandIn) -> set[str]:
-    """Names of what a person wrote and did not throw away."""
+    """Return the names of nodes that a person wrote and did not trash."""
     return {node.name for node in tana.nodes.values() if node.tags and not node.in_trash}
 
 

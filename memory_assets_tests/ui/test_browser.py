@@ -65,7 +65,7 @@ def show(tab: Page, number: int) -> None:
 
 
 def find_other(tab: Page, use: str, words: str) -> None:
-    """Choose the first memory that is found by some words, in the form that relates or supersedes."""
+    """Choose the first search hit for some words in the form that relates or supersedes."""
     form = tab.locator(f"form[action$='/{use}']")
     form.locator("input[name=other_query]").press_sequentially(words)
     form.locator("input[type=radio]").first.check()
