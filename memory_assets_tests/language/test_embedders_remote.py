@@ -133,7 +133,7 @@ def open_ollama(tmp_path):
 
 
 class Waits(list[float]):
-    """Record the requested waiting time instead of waiting."""
+    """List of requested waiting times; a call records one instead of waiting."""
 
     async def __call__(self, seconds: float) -> None:
         self.append(seconds)
