@@ -15,10 +15,10 @@ import re
 import tempfile
 from pathlib import Path
 
+from memory_assets.hook_settings import HookSettings
 from memory_assets.learn.brief import BULLET
 from memory_assets.learn.session_start import Hook, session_start
 from memory_assets.operations.run import run
-from memory_assets.places import HookSettings
 from memory_assets.settings import load_settings
 from memory_assets.tenants import Tenant
 
@@ -58,11 +58,11 @@ def main() -> None:
 
 
 def lines_of(tenant: Tenant, project: str, tokens: int) -> list[str]:
-    places = HookSettings(
+    settings = HookSettings(
         tenant.settings.data_dir, tenant.name, tenant.settings.claude_projects_dir, "on", tokens, 5, "off", session_summary="off"
     )
     # The folder is named after the slug of the project's directory, which does not exist on this machine.
-    text = session_start(places, Hook(directory=project.replace("-", "/")))
+    text = session_start(settings, Hook(directory=project.replace("-", "/")))
     return [line for line in text.splitlines() if line.startswith(BULLET)]
 
 

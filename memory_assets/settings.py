@@ -18,8 +18,8 @@ from pydantic import AliasChoices, BeforeValidator, Field, SecretStr, Validation
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
 from memory_assets.errors import SettingsError
+from memory_assets.hook_settings import NUDGE_FROM, SESSION_START_TOKENS, config_file, default_data_dir
 from memory_assets.models import TENANT_PATTERN, SecretPolicy
-from memory_assets.places import NUDGE_FROM, SESSION_START_TOKENS, config_file, default_data_dir
 
 _log = logging.getLogger(__name__)
 _ENVIRONMENT = "the environment"

@@ -38,8 +38,8 @@ from memory_assets.mcp.protocol import (
 from memory_assets.mcp.tools import Session
 from memory_assets.models import TENANT_PATTERN, NewMemory, Source
 from memory_assets.operations.answers import View
+from memory_assets.operations.arguments import Narrowing
 from memory_assets.operations.fields import MAX_ID, ProposalId
-from memory_assets.operations.given import Narrowing
 from memory_assets.sources.projects import Project
 from memory_assets.stores.rows import derived_id
 from memory_assets.tenants import Tenant

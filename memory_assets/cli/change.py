@@ -69,7 +69,7 @@ def noted(tenant: "Tenant", outcome: str | None, session: str | None, ids: tuple
 def edit(tenant: "Tenant", reference: str, text: str | None) -> "Answer":
     """Correct a memory's text. Without TEXT your editor opens; `-` reads standard input. The old version stays as history."""
     if text is None:
-        text = click.edit(operations.given.find_memory(tenant, reference).content)
+        text = click.edit(operations.arguments.find_memory(tenant, reference).content)
         if text is None:
             raise click.Abort
         text = text.removesuffix("\n")

@@ -137,7 +137,7 @@ def time_option(name: str, zone: str = "", **attributes: Any) -> "Callable[[Func
 
         if text is None:
             return None
-        moment = operations.given.parse_time(text, name, zone or context.params.get("timezone"))
+        moment = operations.arguments.parse_time(text, name, zone or context.params.get("timezone"))
         try:
             datetime.fromisoformat(text)
         except ValueError:

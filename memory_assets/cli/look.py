@@ -63,7 +63,7 @@ def search(
     **narrowing: Any,
 ) -> "Answer":
     """Search memories by meaning, words and the graph. An empty query ('') lists the newest."""
-    narrowed = operations.given.Narrowing(
+    narrowed = operations.arguments.Narrowing(
         states=[State.ACTIVE, *([State.SUPERSEDED] if history else []), *([State.ARCHIVED] if archived else [])], **narrowing
     )
     paths = _BRIDGES if bridges else 0
@@ -82,7 +82,7 @@ def search(
 def recent(tenant: "Tenant", limit: int, hours: float | None, changes: bool, **narrowing: Any) -> "Answer":
     """List the newest memories."""
     listed = operations.show.recent_changes if changes else operations.show.recent
-    return listed(tenant, limit=limit, hours=hours, narrowed=operations.given.Narrowing(**narrowing))
+    return listed(tenant, limit=limit, hours=hours, narrowed=operations.arguments.Narrowing(**narrowing))
 
 
 @command("memory init --timezone Europe/Berlin", "max_tokens")
@@ -159,7 +159,7 @@ def names(
 @timezone_option
 def timeline(tenant: "Tenant", on: "datetime | None", limit: int, **narrowing: Any) -> "Answer":
     """Count the memories of each day, week, month or year; with --on, list those that held on a day."""
-    narrowed = operations.given.Narrowing(**narrowing)
+    narrowed = operations.arguments.Narrowing(**narrowing)
     return operations.timeline.timeline(tenant, on=on.date() if on else None, narrowed=narrowed, limit=limit)
 
 
@@ -216,8 +216,8 @@ def health(tenant: "Tenant") -> "Answer":
 
 def _print_line(context: click.Context, _parameter: click.Parameter, is_wanted: bool) -> None:
     if is_wanted:
+        from memory_assets.hook_settings import read_hook_settings
         from memory_assets.learn.brief import status_line
-        from memory_assets.places import read_hook_settings
 
         say(status_line(read_hook_settings()))
         context.exit()

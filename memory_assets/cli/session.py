@@ -27,21 +27,21 @@ def session_start(tenant: str | None, quiet: str | None) -> None:
 
     It prints nothing if nothing fits or if it fails; hooks.log in the data folder records the failure.
     """
+    from memory_assets.hook_settings import read_hook_settings
     from memory_assets.learn.session_start import Hook, session_start, set_quiet
-    from memory_assets.places import read_hook_settings
 
-    places = read_hook_settings(chosen_tenant(tenant))
+    settings = read_hook_settings(chosen_tenant(tenant))
     if quiet:
         from memory_assets.sources.projects import current_project
 
         project = current_project()
         if project is None:
             raise click.UsageError("This directory belongs to no project; go into one first.")
-        set_quiet(places.folder, project, quiet=quiet == "off")
+        set_quiet(settings.folder, project, quiet=quiet == "off")
         say(f"Sessions in {project.folder} are told {'nothing' if quiet == 'off' else 'what is remembered'}.")
         return
-    with hide_errors(places.data_dir):
-        if text := session_start(places, Hook.parse(_hook_input())):
+    with hide_errors(settings.data_dir):
+        if text := session_start(settings, Hook.parse(_hook_input())):
             sys.stdout.write(f"{text}\n")
 
 
@@ -53,32 +53,34 @@ def session_end(tenant: str | None) -> None:
     Notes wait for a decision (`memory noted`); the summary is stored in the background. It prints nothing, even if it fails;
     hooks.log in the data folder records the failure. If another process locks the folder, the next run makes the notes.
     """
-    from memory_assets.learn.ended import Ended, queue_session
+    from memory_assets.hook_settings import read_hook_settings
     from memory_assets.learn.noted import find_sentences, note
+    from memory_assets.learn.session_queue import Ended, queue_session
     from memory_assets.learn.session_start import Hook
-    from memory_assets.places import read_hook_settings
     from memory_assets.sources.projects import project_of
     from memory_assets.stores.locks import HOOK_PATIENCE_SECONDS
 
-    places = read_hook_settings(chosen_tenant(tenant))
-    with hide_errors(places.data_dir):
+    settings = read_hook_settings(chosen_tenant(tenant))
+    with hide_errors(settings.data_dir):
         hook = Hook.parse(_hook_input())
         transcript = Path(hook.transcript).expanduser()
-        if places.session_start == "off" or not hook.transcript or not transcript.exists():  # a session without a prompt has none
+        if (
+            settings.session_start == "off" or not hook.transcript or not transcript.exists()
+        ):  # a session without a prompt has none
             return
         project = project_of(Path(hook.directory or "."))
         folder = project.folder if project else ""
         summarised = False
         if hook.event == "SessionEnd":
-            summarised = bool(places.session_summary == "on" and hook.session and places.folder.is_dir())
+            summarised = bool(settings.session_summary == "on" and hook.session and settings.folder.is_dir())
             if summarised:
-                queue_session(places.folder, Ended(hook.session, str(transcript), folder))
-            if summarised or (places.is_sources_tenant and places.watch_sources == "on"):
+                queue_session(settings.folder, Ended(hook.session, str(transcript), folder))
+            if summarised or (settings.is_sources_tenant and settings.watch_sources == "on"):
                 _ingest_in_background(tenant)
         try:
-            note(places.folder, find_sentences(transcript, folder, hook.session), HOOK_PATIENCE_SECONDS)
+            note(settings.folder, find_sentences(transcript, folder, hook.session), HOOK_PATIENCE_SECONDS)
         except (BlockingIOError, DamagedError):  # a later run makes the notes
-            queue_session(places.folder, Ended(hook.session, str(transcript), folder, is_summarised=summarised))
+            queue_session(settings.folder, Ended(hook.session, str(transcript), folder, is_summarised=summarised))
 
 
 def _ingest_in_background(tenant: str | None) -> None:

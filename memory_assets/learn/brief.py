@@ -14,7 +14,7 @@ from memory_assets.display import counted
 from memory_assets.language.unseen import without_unseen
 
 if TYPE_CHECKING:
-    from memory_assets.places import HookSettings
+    from memory_assets.hook_settings import HookSettings
 
 NAME = "brief.json"
 ENDS = (".", "!", "?", ":", ";", "…")
@@ -109,12 +109,12 @@ def is_of_another_release(content: bytes) -> bool:
         return False
 
 
-def status_line(places: "HookSettings") -> str:
+def status_line(settings: "HookSettings") -> str:
     """Return a line such as "1,204 memories, 7 un-ingested memories across 3 silos"."""
-    if (brief := read_brief(places.folder)) is None:
+    if (brief := read_brief(settings.folder)) is None:
         return "no memories yet"
     memories = counted(brief.memories)
-    return f"{memories}, {brief.backlog}" if brief.backlog.memories and places.is_sources_tenant else memories
+    return f"{memories}, {brief.backlog}" if brief.backlog.memories and settings.is_sources_tenant else memories
 
 
 OPENING = "<recalled-memory>"

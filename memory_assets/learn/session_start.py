@@ -21,7 +21,7 @@ from memory_assets.learn.noted import Noted, read_noted
 from memory_assets.sources.projects import Project, project_of
 
 if TYPE_CHECKING:
-    from memory_assets.places import HookSettings
+    from memory_assets.hook_settings import HookSettings
 
 
 _FRAME_TOKENS = 115
@@ -78,27 +78,27 @@ class Hook:
         return cls(**values)
 
 
-def session_start(places: "HookSettings", hook: Hook) -> str:
+def session_start(settings: "HookSettings", hook: Hook) -> str:
     """Return the text for a session's start, and record it; empty if there is nothing to show or the project is quiet."""
     project = project_of(Path(hook.directory or "."))
     if project:
-        note_checkout(places.folder, project)
-    if is_quiet(places.folder, project) or places.session_start == "off" or hook.source in _KEEPING_SOURCES:
+        note_checkout(settings.folder, project)
+    if is_quiet(settings.folder, project) or settings.session_start == "off" or hook.source in _KEEPING_SOURCES:
         return ""
     is_compacted = hook.source == _COMPACTED
-    brief = read_brief(places.folder)
-    known = _read_notes(places.folder) if is_compacted and hook.session else ()
+    brief = read_brief(settings.folder)
+    known = _read_notes(settings.folder) if is_compacted and hook.session else ()
     noted = [render_line(each.text) for each in known if each.session == hook.session][-_MAX_NOTED_LINES:]
-    nudges = _make_nudges(places.folder, brief, places.nudge_from) if places.is_sources_tenant and not is_compacted else []
+    nudges = _make_nudges(settings.folder, brief, settings.nudge_from) if settings.is_sources_tenant and not is_compacted else []
     # An estimate without loading an encoding: no token is shorter than two bytes in prose.
-    room = _available_tokens(places.session_start_tokens, nudges) - sum(len(each.encode()) // 2 for each in noted)
-    chosen = _choose_lines(brief.lines if brief else (), _names(places.folder, project), room)
+    room = _available_tokens(settings.session_start_tokens, nudges) - sum(len(each.encode()) // 2 for each in noted)
+    chosen = _choose_lines(brief.lines if brief else (), _names(settings.folder, project), room)
     if not (any(chosen) or noted or nudges):
         return ""
     chosen = [_join_facts(lines) for lines in chosen]
     lines = [(each.id, each.text) for lines in chosen for each in lines]
     if lines:
-        record_told(places.folder, hook.session, lines, "compact" if is_compacted else "start")
+        record_told(settings.folder, hook.session, lines, "compact" if is_compacted else "start")
     sections = [(heading, [each.text for each in lines]) for (heading, _), lines in zip(_SECTIONS, chosen, strict=True)]
     return render_frame([*sections, (_NOTED_HEADING, noted), ("Waiting", nudges)])
 

@@ -17,7 +17,7 @@ from memory_assets import operations
 from memory_assets.display import visible
 from memory_assets.errors import MemoryAssetsError, NotFoundError, format_trace
 from memory_assets.mcp.tools import DAILY, HOOKS, LIST_TOKENS, PAI, RARE, SHOWN_TOKENS, Session, Tool
-from memory_assets.operations.given import Narrowing
+from memory_assets.operations.arguments import Narrowing
 from memory_assets.tana.config import in_use
 
 _log = logging.getLogger(__name__)

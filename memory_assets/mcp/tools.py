@@ -20,7 +20,7 @@ from memory_assets.display import visible
 from memory_assets.errors import InvalidInputError, MemoryAssetsError
 from memory_assets.models import Kind, NewMemory, RelationType, Source
 from memory_assets.operations.answers import Answer, LocalTime
-from memory_assets.operations.given import Narrowing, parse_time
+from memory_assets.operations.arguments import Narrowing, parse_time
 from memory_assets.sources.projects import Project
 from memory_assets.tenants import Tenant
 

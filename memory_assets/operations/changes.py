@@ -21,8 +21,8 @@ from memory_assets.language.validation import validate_tags
 from memory_assets.learn.briefing import update_brief
 from memory_assets.models import LAST_CHANGE, MACHINE, REVISES, Memory, NewMemory, SecretPolicy, Source, State
 from memory_assets.operations.answers import LocalTime, MemoryView, name_of, passage
+from memory_assets.operations.arguments import find_memory
 from memory_assets.operations.fields import Content, Reference, Tags
-from memory_assets.operations.given import find_memory
 from memory_assets.stores.rows import to_arrow
 from memory_assets.tenants import Tenant
 

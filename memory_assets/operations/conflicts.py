@@ -7,8 +7,8 @@ from pydantic import Field
 
 from memory_assets.models import RelationType, State
 from memory_assets.operations.answers import Answer, LocalTime, MemoryView, View, join_lines
+from memory_assets.operations.arguments import find_memory
 from memory_assets.operations.fields import Reference
-from memory_assets.operations.given import find_memory
 from memory_assets.operations.relate import Relation, relate
 from memory_assets.tenants import Tenant
 

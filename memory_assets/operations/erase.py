@@ -14,9 +14,9 @@ from memory_assets.keeping import erasing
 from memory_assets.language.validation import is_blank
 from memory_assets.models import Memory, Source, State
 from memory_assets.operations.answers import Answer, Instant, LocalTime, View, describe_remains, join_lines, name_of
+from memory_assets.operations.arguments import digits_of, find_memory
 from memory_assets.operations.backup import open_repository, places_of
 from memory_assets.operations.fields import Moment, Query, Reference
-from memory_assets.operations.given import digits_of, find_memory
 from memory_assets.stores.filters import Filters
 from memory_assets.stores.lance import quoted
 from memory_assets.stores.tombstones import Tombstones

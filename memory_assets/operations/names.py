@@ -9,8 +9,8 @@ from pydantic import Field
 
 from memory_assets.errors import InvalidInputError, NotFoundError
 from memory_assets.operations.answers import Answer, LocalTime, View, join_lines
+from memory_assets.operations.arguments import name_projects
 from memory_assets.operations.fields import Limit, MemoryId, Name
-from memory_assets.operations.given import name_projects
 from memory_assets.tenants import Tenant
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from memory_assets.language.tokens import count_tokens
 from memory_assets.language.words import stems
 from memory_assets.models import Kind
 from memory_assets.operations.answers import Answer, Instant, LocalTime, View, join_lines
-from memory_assets.operations.given import Narrowing
+from memory_assets.operations.arguments import Narrowing
 from memory_assets.operations.pai import CAMEL
 from memory_assets.operations.search import search
 from memory_assets.tana.config import integration

@@ -13,7 +13,7 @@ from memory_assets.learn.brief import render_frame, render_line
 from memory_assets.learn.session_start import PROMPT, is_quiet, record_told, still_told
 from memory_assets.models import Memory
 from memory_assets.operations.answers import LocalTime, View, begins_with, passage, without_title
-from memory_assets.operations.given import Narrowing
+from memory_assets.operations.arguments import Narrowing
 from memory_assets.recall.prompt import find_for_prompt
 from memory_assets.recall.search import Hit
 from memory_assets.recall.view import find_outdated_of

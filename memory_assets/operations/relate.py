@@ -10,9 +10,9 @@ from memory_assets.errors import ConflictError
 from memory_assets.language.guard import guard_text
 from memory_assets.models import Memory, RelationType, State
 from memory_assets.operations.answers import Answer, LocalTime, View
+from memory_assets.operations.arguments import find_memory
 from memory_assets.operations.changes import commit_changes, last_change, record_change
 from memory_assets.operations.fields import Fraction, Query, Reference
-from memory_assets.operations.given import find_memory
 from memory_assets.stores.relations import StatedRelation
 from memory_assets.tenants import Tenant
 

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from memory_assets.display import counted
 from memory_assets.ingest.stamps import FINGERPRINT_FILE, RunFingerprint
-from memory_assets.learn.ended import has_queued
+from memory_assets.learn.session_queue import has_queued
 from memory_assets.operations.answers import Answer, Instant, LocalTime, View, join_lines
 from memory_assets.tenants import Tenant, sweep_deleted
 

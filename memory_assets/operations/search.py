@@ -7,8 +7,8 @@ from typing import Annotated
 from pydantic import Field
 
 from memory_assets.operations.answers import Answer, Instant, LocalTime, MemoryView, View, fit_lines, join_lines
+from memory_assets.operations.arguments import Narrowing, read_cursor, write_cursor
 from memory_assets.operations.fields import MOST_SEEN, Bridges, Cursor, Limit, Query
-from memory_assets.operations.given import Narrowing, read_cursor, write_cursor
 from memory_assets.recall.bridges import Bridge
 from memory_assets.recall.likelihood import Fit
 from memory_assets.recall.search import Component, search_with_bridges

@@ -4,8 +4,8 @@ from pydantic import Field
 
 from memory_assets.display import counted
 from memory_assets.operations.answers import Answer, LocalTime, MemoryView, View, join_lines
+from memory_assets.operations.arguments import find_memory
 from memory_assets.operations.fields import Name
-from memory_assets.operations.given import find_memory
 from memory_assets.settings import origins
 from memory_assets.tenants import Tenant
 

@@ -14,10 +14,10 @@ from memory_assets.language.times import format_local
 from memory_assets.language.tokens import truncate_tokens
 from memory_assets.models import REVISES, Memory, State
 from memory_assets.operations.answers import Answer, Instant, LocalTime, MemoryView, View, fit_lines, name_of
+from memory_assets.operations.arguments import Narrowing, digits_of, find_memory, read_cursor, write_cursor
 from memory_assets.operations.changes import guess_change, last_change
 from memory_assets.operations.conflicts import conflicts
 from memory_assets.operations.fields import Cursor, Limit, given_as
-from memory_assets.operations.given import Narrowing, digits_of, find_memory, read_cursor, write_cursor
 from memory_assets.recall.view import find_outdated_of
 from memory_assets.sources.projects import Project
 from memory_assets.stores.access_log import AccessLog

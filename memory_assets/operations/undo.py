@@ -10,6 +10,7 @@ from memory_assets.display import counted
 from memory_assets.errors import ConflictError
 from memory_assets.models import REVISES, Memory, State
 from memory_assets.operations.answers import Answer, LocalTime, MemoryView
+from memory_assets.operations.arguments import find_memory
 from memory_assets.operations.changes import (
     commit_changes,
     guess_change,
@@ -18,7 +19,6 @@ from memory_assets.operations.changes import (
     refuse_if_from_file,
     refuse_if_replaced,
 )
-from memory_assets.operations.given import find_memory
 from memory_assets.operations.relate import last_done, withdraw
 from memory_assets.tenants import Tenant
 

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from memory_assets.cli.main import cli, main
 from memory_assets.errors import InvalidInputError
 from memory_assets.models import NewMemory, Source
-from memory_assets.operations.given import parse_time
+from memory_assets.operations.arguments import parse_time
 from memory_assets.operations.store import store
 from memory_assets.settings import Settings
 from memory_assets.tenants import Tenant

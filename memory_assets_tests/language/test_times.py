@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from memory_assets.errors import InvalidInputError, SettingsError
 from memory_assets.http import Service
 from memory_assets.language.times import day_in, display_zone, format_local, relative_age
-from memory_assets.operations.given import parse_time
+from memory_assets.operations.arguments import parse_time
 from memory_assets.recall.search import read_query
 from memory_assets.settings import Settings, load_settings
 from memory_assets.tenants import Tenant

@@ -13,9 +13,9 @@ from click.testing import CliRunner, Result
 
 from memory_assets.cli.main import cli
 from memory_assets.errors import InvalidInputError
-from memory_assets.learn.ended import has_queued
 from memory_assets.learn.lasting import judge
 from memory_assets.learn.noted import Noted, kind_of, note, read_noted
+from memory_assets.learn.session_queue import has_queued
 from memory_assets.models import Kind
 from memory_assets.operations.answers import LocalTime
 from memory_assets.operations.noted import drop_noted, noted, store_noted

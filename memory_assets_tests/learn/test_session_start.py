@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from memory_assets.cli.main import cli
 from memory_assets.cli.session import hide_errors
+from memory_assets.hook_settings import read_hook_settings
 from memory_assets.language.tokens import count_tokens
 from memory_assets.learn import session_start as module
 from memory_assets.learn.brief import (
@@ -40,11 +41,10 @@ from memory_assets.learn.journal import Status
 from memory_assets.learn.noted import Noted, note
 from memory_assets.learn.session_start import read_told
 from memory_assets.models import Kind, NewMemory, SecretPolicy, Source
+from memory_assets.operations.arguments import Narrowing
 from memory_assets.operations.changes import edit, forget, restore
-from memory_assets.operations.given import Narrowing
 from memory_assets.operations.search import search
 from memory_assets.operations.store import store
-from memory_assets.places import read_hook_settings
 from memory_assets.settings import Settings, load_settings
 from memory_assets.sources.projects import Project, project_of
 from memory_assets.stores.locks import locked
@@ -356,9 +356,9 @@ def test_a_hook_reads_the_settings_that_every_command_reads(place: str, tmp_path
         names = {name: name if place == "file" else f"MEMORY_{name.upper()}" for name in given}
         file.write_text("\n".join(f"{names[name]} = {json.dumps(value)}" for name, value in given.items()))
         monkeypatch.setenv("MEMORY_CONFIG", str(file))
-    settings, places = load_settings(), read_hook_settings()
-    assert {name: getattr(places, name) for name in given} == {name: getattr(settings, name) for name in given}
-    assert places.folder == settings.tenant_dir()
+    settings, hook_settings = load_settings(), read_hook_settings()
+    assert {name: getattr(hook_settings, name) for name in given} == {name: getattr(settings, name) for name in given}
+    assert hook_settings.folder == settings.tenant_dir()
 
 
 def test_the_hook_and_the_status_line_import_nothing_heavy(settings: Settings, tmp_path: Path) -> None:
@@ -388,7 +388,7 @@ def test_what_was_rejected_does_not_wait_until_it_says_something_else(
 def test_a_pipe_in_place_of_the_settings_file_does_not_hang_the_hook(settings: Settings, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "memory.toml")
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), "MEMORY_CONFIG": str(tmp_path / "memory.toml")}
-    program = [sys.executable, "-c", "from memory_assets.places import read_hook_settings; read_hook_settings()"]
+    program = [sys.executable, "-c", "from memory_assets.hook_settings import read_hook_settings; read_hook_settings()"]
     subprocess.run(program, env=environment, check=True, timeout=25)
 
 

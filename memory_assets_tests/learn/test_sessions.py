@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
+from memory_assets.hook_settings import read_hook_settings
 from memory_assets.language.secrets import mask
 from memory_assets.learn.brief import read_brief
-from memory_assets.learn.ended import Ended, has_queued, queue_session
 from memory_assets.learn.noted import find_sentences, read_noted
+from memory_assets.learn.session_queue import Ended, has_queued, queue_session
 from memory_assets.learn.session_start import Hook, session_start
 from memory_assets.models import Kind
 from memory_assets.operations.changes import forget
 from memory_assets.operations.take_in import take_in
-from memory_assets.places import read_hook_settings
 from memory_assets.settings import load_settings
 from memory_assets.tenants import Tenant
 from memory_assets_tests.chat_model import StandIn

@@ -3,6 +3,7 @@
 import re
 
 from memory_assets.graph.edges import refresh_graph
+from memory_assets.hook_settings import read_hook_settings
 from memory_assets.learn.session_start import Hook, session_start
 from memory_assets.models import Kind, RelationType, Source
 from memory_assets.operations.answers import LocalTime
@@ -10,7 +11,6 @@ from memory_assets.operations.changes import edit
 from memory_assets.operations.context import context
 from memory_assets.operations.relate import relate
 from memory_assets.operations.session import preview, tell_at_start
-from memory_assets.places import read_hook_settings
 from memory_assets.stores.layout import kept_entries
 from memory_assets.tenants import Tenant
 from memory_assets_tests.ui.site import Visitor, remember

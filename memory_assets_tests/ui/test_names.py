@@ -7,8 +7,8 @@ from memory_assets.graph.decided_names import read_spellings
 from memory_assets.graph.edges import refresh_graph
 from memory_assets.operations import names
 from memory_assets.operations.answers import LocalTime
+from memory_assets.operations.arguments import Narrowing
 from memory_assets.operations.backup import backup, restore_backup
-from memory_assets.operations.given import Narrowing
 from memory_assets.operations.show import recent
 from memory_assets.stores.layout import kept_entries
 from memory_assets.tenants import Tenant

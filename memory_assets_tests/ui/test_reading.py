@@ -7,8 +7,8 @@ from pathlib import Path
 from memory_assets.graph.edges import refresh_graph
 from memory_assets.learn.checkouts import note_checkout
 from memory_assets.models import Kind, State
+from memory_assets.operations.arguments import Narrowing
 from memory_assets.operations.changes import forget
-from memory_assets.operations.given import Narrowing
 from memory_assets.operations.names import count_projects, list_names
 from memory_assets.operations.show import recent
 from memory_assets.sources.projects import Project

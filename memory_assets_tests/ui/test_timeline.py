@@ -4,8 +4,8 @@ import time
 from datetime import UTC, date, datetime
 
 from memory_assets.models import Source
+from memory_assets.operations.arguments import Narrowing
 from memory_assets.operations.changes import edit, forget
-from memory_assets.operations.given import Narrowing
 from memory_assets.operations.timeline import held_on, learned
 from memory_assets.tenants import Tenant
 from memory_assets_tests.ui.site import Visitor, remember

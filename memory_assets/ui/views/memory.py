@@ -133,7 +133,7 @@ def _apply_change(page: Page, message: str, operation: Callable[..., object], *a
         operation(page.tenant, number, *arguments, **options, seen=read_seen(page))
     except ChangedMeanwhileError:
         return show_changed(page, [number])
-    return page.redirect(f"/memories/{number}", message, undo=operations.given.find_memory(page.tenant, number))
+    return page.redirect(f"/memories/{number}", message, undo=operations.arguments.find_memory(page.tenant, number))
 
 
 def read_seen(page: Page, name: str = "seen") -> datetime:

@@ -7,7 +7,7 @@ from starlette.responses import Response
 from memory_assets import operations
 from memory_assets.errors import InvalidInputError
 from memory_assets.models import Source
-from memory_assets.operations.given import Narrowing
+from memory_assets.operations.arguments import Narrowing
 from memory_assets.ui.page import Page, change, view
 
 _MAX_COUNTS = 200

@@ -106,18 +106,18 @@ def decide_conflict(page: Page) -> Response:
                 operations.conflicts.decide_both_hold(page.tenant, one, other, stated_by=FACE, **options)
                 message = "Both hold. Every run respects it."
             case "forget older":
-                operations.given.find_memory(page.tenant, other, seen_newer)
+                operations.arguments.find_memory(page.tenant, other, seen_newer)
                 operations.changes.forget(page.tenant, one, seen=seen)
                 message = "The older one is forgotten."
             case "forget newer":
-                operations.given.find_memory(page.tenant, one, seen)
+                operations.arguments.find_memory(page.tenant, one, seen)
                 operations.changes.forget(page.tenant, other, seen=seen_newer)
                 message, changed = "The newer one is forgotten.", other
             case _:
                 raise InvalidInputError("Choose what holds.")
     except ChangedMeanwhileError:
         return show_changed(page, [one, other])
-    return page.redirect("/review#conflicts", message, undo=operations.given.find_memory(page.tenant, changed))
+    return page.redirect("/review#conflicts", message, undo=operations.arguments.find_memory(page.tenant, changed))
 
 
 def _refuse_changed(page: Page, chosen: list[str]) -> None:

@@ -8,7 +8,7 @@ from starlette.responses import Response
 from memory_assets import operations
 from memory_assets.errors import InvalidInputError
 from memory_assets.models import Kind, Source, State
-from memory_assets.operations.given import Narrowing, parse_time
+from memory_assets.operations.arguments import Narrowing, parse_time
 from memory_assets.ui.page import Page, view
 
 CHOICES: Mapping[str, list[str]] = {"kind": list(Kind), "source": list(Source), "state": [*State, "all"]}

@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from memory_assets import operations
 from memory_assets.models import Source, State
-from memory_assets.operations.given import Narrowing
+from memory_assets.operations.arguments import Narrowing
 from memory_assets.tana.state import SyncRecord
 from memory_assets.ui.page import Page, view
 

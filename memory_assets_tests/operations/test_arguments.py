@@ -4,7 +4,7 @@ from click.testing import CliRunner
 from memory_assets.cli.main import cli
 from memory_assets.graph.edges import refresh_graph
 from memory_assets.models import NewMemory, Source
-from memory_assets.operations.given import Narrowing
+from memory_assets.operations.arguments import Narrowing
 from memory_assets.operations.search import search
 from memory_assets.operations.store import store
 from memory_assets.tenants import Tenant
