@@ -65,7 +65,6 @@ COMMANDS: dict[str, tuple[str, str]] = {
 }
 """Command -> its module below `memory_assets.cli`, and the line that `memory --help` prints without importing it."""
 
-
 _COLLECTED_AFTER = 50_000
 """Objects after which Python collects garbage. With the default, collecting during imports takes a tenth of the start."""
 _NATIVE = frozenset({"mcp-warm-up", "prompt-recall", "source-taking-in"})
@@ -136,6 +135,7 @@ def main() -> None:
 
 
 def _run() -> int:
+    output = sys.stdout
     try:
         return cli(standalone_mode=False) or 0
     except click.ClickException as error:
@@ -155,7 +155,9 @@ def _run() -> int:
         is_invalid = isinstance(error, InvalidInputError) or str(error).startswith(_VALIDATION)
         click.echo(f"memory: {visible(str(error).removeprefix(_VALIDATION))}", err=True)
         return 2 if is_invalid else 1
-    except SystemExit:  # click's, where whoever reads has seen enough
+    except SystemExit:
+        if sys.stdout is output:  # click replaces it where whoever reads has seen enough
+            raise
         return 0
     except Exception as error:
         if isinstance(error, MemoryError) or any(sign in str(error) for sign in _NO_MEMORY):

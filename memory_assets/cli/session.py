@@ -64,9 +64,8 @@ def session_end(tenant: str | None) -> None:
     with hide_errors(settings.data_dir):
         hook = Hook.parse(_hook_input())
         transcript = Path(hook.transcript).expanduser()
-        if (
-            settings.session_start == "off" or not hook.transcript or not transcript.exists()
-        ):  # a session without a prompt has none
+        # a session without a prompt has no transcript
+        if settings.session_start == "off" or not hook.transcript or not transcript.exists():
             return
         project = project_of(Path(hook.directory or "."))
         folder = project.folder if project else ""

@@ -152,8 +152,7 @@ def _open_reader(tenant: Tenant, topics: Sequence[str], *, offline: bool) -> Sto
     """
     warnings = []
     is_live = False
-    asked = not offline and tenant.is_sources_tenant
-    if asked and (tenant.settings.tana_token or _knows_tana(StoreReader(tenant))):
+    if not offline and tenant.is_sources_tenant and (tenant.settings.tana_token or _knows_tana(StoreReader(tenant))):
         try:
             client = TanaClient.open(tenant.settings)
             if not tenant.exists:

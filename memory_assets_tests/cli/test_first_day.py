@@ -136,6 +136,11 @@ def test_whoever_has_read_enough_of_an_output_gets_no_error(command: str) -> Non
     assert ended.stderr == "0\n"
 
 
+def test_an_exit_of_a_library_is_no_success() -> None:
+    code = "from memory_assets.cli import main\ndef fail(**_): raise SystemExit(3)\nmain.cli = fail\nmain.main()"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode == 3
+
+
 def test_what_a_kill_left_beside_the_users_settings_goes_with_the_next_change(tmp_path: Path) -> None:
     settings, left = tmp_path / "settings.json", tmp_path / ".settings.json.a1b2c3d4.tmp"
     settings.write_text("{}")
