@@ -112,7 +112,7 @@ class Forgotten(_Cycle):
 
     def _what_next(self, local: LocalTime) -> Sequence[str]:
         if self.file:
-            return [f"{self.file} keeps the deleted memories; `memory import {quote(str(self.file))}` brings them back."]
+            return [f"{self.file} keeps the deleted memories; `{local.program}import {quote(str(self.file))}` brings them back."]
         if self.held_back:
             nothing = f"nothing {'would be' if self.dry_run else 'was'} done"
             share = f"{self.at_most:.0%} of the {self.active} active memories"

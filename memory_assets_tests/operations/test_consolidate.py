@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -53,6 +54,8 @@ def test_a_cleaning_says_what_would_go_asks_where_that_is_much_and_archives_it(a
     done = forget(aged, however_many=True)
     assert (done.held_back, len(done.archived), done.deleted, done.file) == (False, 2, (), None)
     assert f"`forget {done.archived[0].id} --restore` brings one back" in done.text(LOCAL)
+    kept = done.model_copy(update={"file": "kept.jsonl"}).text(replace(LOCAL, program="memory --tenant ann "))
+    assert "`memory --tenant ann import kept.jsonl` brings them back" in kept
     states = {memory.id: memory.state for memory in aged.memories.get([each.id for each in done.archived])}
     assert set(states.values()) == {State.ARCHIVED}
 
