@@ -141,9 +141,9 @@ def erase(
 ) -> "Answer":
     """Remove memories for good: no file of the data folder contains their texts, and no source brings them back.
 
-    Earlier versions and memories with exactly the same text are erased too. A memory must meet all conditions. The answer names other
-    places that still have the text: files, backups, nodes in Tana. With --json and without --yes it only shows what would go. There is
-    no way back.
+    Erases the IDs, and besides them the memories that meet all conditions; with them earlier versions and memories with exactly the
+    same text. The answer names other places that still have the text: files, backups, nodes in Tana. With --json and without --yes it
+    only shows what would go. There is no way back.
     """
     if allow_again:
         return operations.erase.allow_again(tenant, ids)

@@ -44,7 +44,7 @@ class BackedUp(Answer):
     place: str
     backup: BackupView
     removed: list[Instant] = Field(description="Times of the backups that retention removed.")
-    notes: list[str] = Field(description="Files that could not be copied.")
+    notes: list[str] = Field(description="Sentences about what could not be copied.")
 
     def text(self, local: LocalTime) -> str:
         added = f"{format_bytes(self.backup.added_bytes)} new" if self.backup.added_bytes else "nothing new"

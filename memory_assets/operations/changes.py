@@ -52,7 +52,7 @@ def last_change(memory: Memory) -> tuple[str, Any]:
 
 
 def changed_at(memory: Memory | NewMemory) -> datetime | None:
-    """Return when a memory was last changed, on any machine; None if no change is recorded."""
+    """Return when a memory was last changed, on any machine; None if no change is recorded, or without a time."""
     note = memory.metadata.get(LAST_CHANGE)
     if not isinstance(note, dict) or note.get("state") != memory.state:
         return None

@@ -84,7 +84,7 @@ class Allowed(Answer):
 
 def erase(
     tenant: Tenant,
-    ids: Annotated[Sequence[Reference], Field(max_length=1_000, description="These, with those that the rest fits.")] = (),
+    ids: Annotated[Sequence[Reference], Field(max_length=1_000, description="Besides those that meet all conditions.")] = (),
     *,
     matching: Annotated[Query, Field(description="All whose text or title contains this, in any case.")] = "",
     source: Annotated[Annotated[Source, Field(strict=False)] | None, Field(description="All from this source.")] = None,

@@ -16,7 +16,7 @@ Unit = Literal["day", "week", "month", "year"]
 _UNITS: dict[Unit, int] = {"day": 1, "week": 7, "month": 30}
 """Days of a column, the finest unit first."""
 _MOST_COLUMNS = 60
-"""A finer unit is chosen as long as there are fewer columns than this."""
+"""Columns up to which a finer unit is chosen."""
 _SPAN = "SELECT min(created_at), max(created_at) FROM stored"
 _LEARNED = """
     WITH learned AS (SELECT date_trunc('{0}', created_at AT TIME ZONE 'UTC')::DATE AS begins, source FROM stored),
