@@ -156,7 +156,7 @@ class Service:
         return asyncio.run_coroutine_threadsafe(asking, _event_loop()).result()
 
     async def _retry(self, repeat: Repeat, method: str, path: str, timeout: float, **given: Any) -> HttpAnswer:
-        """Retry, at most `_TRIES` times, until an answer is final; never after a request that timed out."""
+        """Send at most `_TRIES` times, until an answer is final; never again after a request that timed out."""
         repeated = {"always": self._repeated, "if not begun": _NOT_BEGUN, "never": frozenset()}[repeat]
         for number in range(1, _TRIES):
             wait = random.uniform(0, min(_FIRST_WAIT_S * 2 ** (number - 1), _LONGEST_WAIT_S))  # noqa: S311 - jitter

@@ -71,7 +71,7 @@ class OpenTenant:
         self.search = pool.search
         self.write = pool.write
         self.unmerged_since: float | None = time.monotonic()
-        """Time of the first commit since the last merge, which may have left small files; None if there is none."""
+        """Time of the opening, or of the first commit since the last merge, which may have left small files; None after a merge."""
         self.requests = 0
         """Requests in progress; the tenant stays open until they are answered."""
         self._served = pool.served

@@ -75,7 +75,7 @@ class AccessLog:
         return Accesses(pa.table({"id": pa.array(ids, pa.int64()), "at": moments}), reached)
 
     def recalls_of(self, number: int) -> list[tuple[datetime, str]]:
-        """Return when and through which interface a memory was recalled in the last weeks, newest first; none in older records."""
+        """Return when and through which interface a memory was recalled in the last weeks, newest first; '' in older records."""
         marked = f" {number} ".encode()
         logs = (self._state.get(_FOLDER + segment) or b"" for segment, _ in self._segments())
         found = (_RECORD.fullmatch(line) for log in logs for line in log.splitlines() if marked in line)

@@ -15,7 +15,7 @@ CONFIG: dict[str, str | bool | int | float | list[str]] = {
     "autoinstall_known_extensions": False,
     "storage_compatibility_version": "v1.4.0",
 }
-"""A file format that DuckDB opens in a third of the time of its default, which is readable by DuckDB 1.0."""
+"""A file format that DuckDB opens in a third of the time of its default; DuckDB 1.0 could read only the default."""
 
 NOT_FOR_ARROW = "join_filter_pushdown"
 """DuckDB 1.5 fails on a join whose Bloom filter it pushes into a registered Arrow table (`Pushdown Filter Type BLOOM_FILTER`)."""

@@ -82,7 +82,7 @@ def _uri(table: "Table") -> str:
 def shared_lock(table: "Table") -> Iterator[None]:
     """Keep a table from being deleted during the block; otherwise Lance would finish a commit in a new folder of the old name.
 
-    In object storage, a commit is checked afterwards and refused if the tenant was deleted.
+    In object storage, a commit is checked afterwards. StoreError if the table, or its tenant, was deleted.
     """
     uri = _uri(table)
     if "://" in uri:

@@ -334,8 +334,8 @@ class MemoryStore(TableStore):
         """Return memories similar to a unit vector of the live embedder, found by the searched column and measured by `columns.meaning`.
 
         The columns are `id`, `similarity` (cosine) and `_rowid`, of at most `limit` memories above the cosine `least`, best first; empty
-        until vectors of texts alone exist. Memories at or above the cosine `crowded` could hide all others: at most `limit` of those are
-        added.
+        until vectors of texts alone exist. Memories at or above the cosine `crowded` could hide all others, so at most `limit` of the
+        others are added.
         """
         searched, measured = self.columns.live, self.columns.meaning
         if searched is None or measured is None:

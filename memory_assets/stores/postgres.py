@@ -76,7 +76,7 @@ class Database:
 
     @contextmanager
     def connection(self) -> "Iterator[Connection[Any]]":
-        """Open a connection that commits at the end of the block. StoreError if the database does not answer or refuses."""
+        """Open a connection that commits at the end of the block. StoreError, and nothing written, if the database fails."""
         try:
             import psycopg
             from psycopg_pool import PoolTimeout

@@ -51,7 +51,7 @@ class TenantState(ABC):
 
     @abstractmethod
     def put(self, name: str, content: bytes | None, expected: bytes | EllipsisType | None = ...) -> bool:
-        """Replace a value atomically, or remove it (None), if it equals `expected` (`...` accepts any). Returns whether it did."""
+        """Replace atomically, or remove (None), if `expected` (`...`: any) is there; return whether. StoreError if the tenant is gone."""
 
     @abstractmethod
     def append(self, name: str, record: bytes) -> None:

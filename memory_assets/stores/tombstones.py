@@ -131,7 +131,7 @@ class Tombstones:
         return lifted
 
     def save(self, state: TenantState, expected: bytes | EllipsisType | None = ...) -> bool:
-        """Write the tombstones to a tenant's state, if there are any and the state still equals `expected`; return False on a conflict."""
+        """Write the tombstones, if there are or were any, to a state that still equals `expected`; return False on a conflict."""
         if not self._by_key:
             return True
         return state.put(FILE, _JSON.dump_json(self._by_key, indent=1) + b"\n", expected)

@@ -43,7 +43,7 @@ class Copies:
     def writing(self) -> Iterator[Path]:
         """Block other writers and yield a draft folder, which exists before the table is read.
 
-        A later erasure removes the draft, so nothing that was read before it is kept.
+        A later erasure removes the draft with all that was read before. BlockingIOError if another process writes, OSError by the disk.
         """
         self._folder.mkdir(mode=0o700, exist_ok=True)
         with locked(self._folder, fcntl.LOCK_EX | fcntl.LOCK_NB) as is_there:
