@@ -211,7 +211,7 @@ few_memories_are_archived (relevance_scores, warning): At most {_LARGE_SHARE:.0%
     FROM stored_memories WHERE state IN ('archived', 'active')
     HAVING count_if(state = 'archived') > {_LARGE_SHARE} * count(*)
 
-every_memory_is_scored (relevance_scores): Every memory that the last pass of the scores found active has one.
+every_memory_is_scored (relevance_scores): Every memory that the last scoring pass found active has a score.
     SELECT concat('score of ', id) FROM scored_memories ANTI JOIN relevance_scores USING (id) WHERE state = 'active'
 
 every_memory_is_a_node (graph_edges): Every memory that takes part in the graph is a node of it.
