@@ -26,7 +26,7 @@ class Build:
     number: int
     """Grows with every change; 0 before the first."""
     logged_since: int = 0
-    """The oldest build since which all touched nodes are known."""
+    """The oldest build after which all touched nodes are known."""
 
     def leads_to(self, later: "Build") -> bool:
         """Return whether all nodes touched between this build and a later one are known."""

@@ -200,7 +200,7 @@ class MemoryStore(TableStore):
         superseded_by: Sequence[int | None] | None = None,
         read_at: Sequence[datetime] | None = None,
     ) -> list[int]:
-        """Move memories from one of the states `sources` to `target`; nothing else changes a state. Returns the ids of the moved memories.
+        """Move memories from one of the states `sources` to `target`; all others stay. Returns the ids of the moved memories.
 
         `superseded_by` gives the new version of each memory; by default the column is not changed.
         """
