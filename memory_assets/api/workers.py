@@ -34,7 +34,7 @@ _HEARTBEAT_SECONDS = 1.0
 
 
 class Workers:
-    """Forked processes that do the same work. The parent runs no other thread, so that no lock is held at a fork."""
+    """Forked processes that do the same work. No other thread of the parent is at work, so that no lock is held at a fork."""
 
     def __init__(
         self,
