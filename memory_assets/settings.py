@@ -185,7 +185,9 @@ class Settings(BaseSettings):
     workers: int = Field(
         default_factory=count_processors, ge=1, le=64, description="Processes of `memory serve`; default: one for each processor."
     )
-    service_threads: int = Field(2, ge=1, le=64, description="Concurrent searches a process; more help only a remote embedder.")
+    service_threads: int = Field(
+        2, ge=1, le=64, description="Concurrent searches per process; more help only with a remote embedder."
+    )
     resident_bytes: int = Field(
         512 << 20,
         ge=0,

@@ -75,7 +75,9 @@ def search(
 @click.option("--hours", type=click.FloatRange(min=0, min_open=True), help="Only the last so many hours.")
 @_since_option
 @_until_option
-@click.option("--changes", is_flag=True, help="List the last changes, with files that `memory learn` deleted and who did it.")
+@click.option(
+    "--changes", is_flag=True, help="List the last changes instead, with files that `memory learn` deleted and who did it."
+)
 @here_option
 @max_tokens_option
 @timezone_option
