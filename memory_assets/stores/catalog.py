@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from memory_assets.errors import DamagedError, StoreBusyError, StoreError, first_line
-from memory_assets.stores.engine import EMPTY, Engine, InUseError, engine, name_of
+from memory_assets.stores.engine import Engine, InUseError, engine, name_of
 from memory_assets.stores.migrations import migrate_catalog, waiting_migrations
 from memory_assets.stores.schema import UNDERIVED
 
@@ -263,12 +263,11 @@ class Catalog:
 
     def _open_empty(self, opened: ExitStack, *, with_rows: bool = False) -> "DuckDBPyConnection":
         """Open a catalog in memory with the newest schema: empty, or with a copy of this catalog's rows."""
-        connection = self._engine.open(opened, None if with_rows else EMPTY, read_only=not with_rows)
+        connection = self._engine.open(opened, None, read_only=False)
         if with_rows:
             with ExitStack() as copying:
                 connection.execute(f"COPY FROM DATABASE {name_of(self._connect(copying))} TO {name_of(connection)}")
-        with self._engine.filling:
-            migrate_catalog(connection, self.where)
+        migrate_catalog(connection, self.where)
         return connection
 
     def _connect(self, opened: ExitStack, read_only: bool = True) -> "DuckDBPyConnection":

@@ -20,9 +20,6 @@ CONFIG: dict[str, str | bool | int | float | list[str]] = {
 NOT_FOR_ARROW = "join_filter_pushdown"
 """DuckDB 1.5 fails on a join whose Bloom filter it pushes into a registered Arrow table (`Pushdown Filter Type BLOOM_FILTER`)."""
 
-EMPTY = Path(":memory:")
-"""The path of the one database in memory that stays attached, for everyone who reads where there is no file."""
-
 
 class InUseError(Exception):
     """This process writes the file, or reads it and now needs to write it."""
@@ -49,7 +46,6 @@ class Engine:
         self._attached: dict[Path | None, _Attached] = {}
         self._numbers = count()
         self._lock = Lock()
-        self.filling = Lock()  # held while the tables of `EMPTY` are made, as several may read first at once
 
     def open(self, opened: ExitStack, path: Path | None, read_only: bool) -> "DuckDBPyConnection":
         """Open the file at `path`, or an empty database in memory. `opened` closes the connection.
@@ -61,13 +57,13 @@ class Engine:
         import duckdb
 
         with self._lock:
-            held = self._attached.get(path) or _Attached(self._start_instance(), read_only)
+            held = self._attached.get(path) or _Attached(self._ensure_instance(), read_only)
             if held.users and not (held.read_only and read_only):
                 raise InUseError
             if path:
                 self._attached[path] = held
             held.read_only = read_only
-            held.users += 1 if held.users or path != EMPTY else 2
+            held.users += 1
         opened.callback(self._release, path, held)
         try:
             connection = held.instance.cursor()
@@ -76,8 +72,7 @@ class Engine:
                 if not held.name:
                     name = f"catalog_{next(self._numbers)}"
                     file = str(path or ":memory:").replace("'", "''")
-                    access = "READ_ONLY" if read_only and path not in {None, EMPTY} else "READ_WRITE"
-                    connection.execute(f"ATTACH '{file}' AS {name} ({access})")
+                    connection.execute(f"ATTACH '{file}' AS {name} {'(READ_ONLY)' if path and read_only else ''}")
                     held.name = name
             connection.execute(f"USE {held.name}")
         except duckdb.FatalException as error:
@@ -105,7 +100,7 @@ class Engine:
             if not held.users and self._attached.get(path) is held:
                 del self._attached[path]
 
-    def _start_instance(self) -> "DuckDBPyConnection":
+    def _ensure_instance(self) -> "DuckDBPyConnection":
         import duckdb
 
         if self._instance is None:
@@ -120,7 +115,6 @@ class Engine:
         with self._lock:
             if self._instance is instance:
                 self._instance = None
-                self._attached.pop(EMPTY, None)
 
 
 _ENGINES: dict[int, Engine] = {}
