@@ -184,9 +184,8 @@ def _make_parts(settings: Settings, home: Path, door: Path, ui_port: int | None,
     os.environ |= {"DAGSTER_HOME": str(home), "DAGSTER_DISABLE_TELEMETRY": "1"}
     os.environ.setdefault("MALLOC_ARENA_MAX", "2")  # a thread of Dagster's would keep an arena of its own
     os.environ.setdefault("PYTHONWARNINGS", "ignore")
-    os.environ.setdefault(
-        "DAGSTER_EVENT_LOG_CONSUMER_DAEMON_INTERVAL_SECONDS", "20"
-    )  # how soon a run that never began is retried
+    # how soon a run that never began is retried
+    os.environ.setdefault("DAGSTER_EVENT_LOG_CONSUMER_DAEMON_INTERVAL_SECONDS", "20")
     os.environ.setdefault("FRESHNESS_DAEMON_INTERVAL_SECONDS", "120")  # policies count in days
     code = [python, "-m", "dagster", "api", "grpc", "-m", "memory_assets.definitions", "--socket", str(door)]
     daemon = [python, "-m", "dagster._daemon", "run", "-w", workspace, "--log-level", "warning"]

@@ -358,9 +358,8 @@ class Markdown(Document):
             is_shown_above = each.verdict == "contradicted" and str(each.replaced_by) in ranked.against
             if each.is_in(text) and not is_shown_above:
                 by = f"{each.verdict} by id {self.context.short(str(each.replaced_by))}"
-                if each.verdict != "perhaps replaced" and not contains_sentence(
-                    self.texts.get(str(each.replaced_by), ""), each.by_sentence
-                ):
+                replacing = self.texts.get(str(each.replaced_by), "")
+                if each.verdict != "perhaps replaced" and not contains_sentence(replacing, each.by_sentence):
                     by += f" on {self._day(each.on)}: {quoting.name(each.by_sentence)}"
                 lines.append(by)
         for older in ranked.history:

@@ -67,9 +67,8 @@ def remember_sessions(tenant: "Tenant") -> int:
 
 def _remember(tenant: "Tenant", ended: Ended) -> bool:
     transcript = Path(ended.transcript)
-    note(
-        tenant.folder, find_sentences(transcript, ended.project, ended.session)
-    )  # again, in case the folder was locked for the hook
+    # again, in case the folder was locked for the hook
+    note(tenant.folder, find_sentences(transcript, ended.project, ended.session))
     if not ended.is_summarised:
         return False
     record = read_record(transcript)
