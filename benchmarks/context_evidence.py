@@ -28,7 +28,8 @@ from typing import NamedTuple
 from recall_quality import fill_all, memories_by_store, open_tenant, read_lines
 
 from memory_assets.context.assembly import Request, assemble
-from memory_assets.context.document import Markdown, fit
+from memory_assets.context.document import Markdown
+from memory_assets.context.filling import fit
 from memory_assets.context.model import Ranked, Visit
 from memory_assets.context.store import StoreReader
 from memory_assets.language.tokens import count_tokens

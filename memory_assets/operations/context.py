@@ -8,7 +8,8 @@ from pydantic import Field
 
 from memory_assets.context import quoting
 from memory_assets.context.assembly import Context, Request, assemble
-from memory_assets.context.document import Document, Fitted, Json, Markdown, fit, list_warnings
+from memory_assets.context.document import Document, Json, Markdown, list_warnings
+from memory_assets.context.filling import Fitted, fit
 from memory_assets.context.lenses import choose_lens, known_lenses
 from memory_assets.context.model import Node, Ranked
 from memory_assets.context.store import StoreReader

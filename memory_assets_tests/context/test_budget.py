@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from memory_assets.context.assembly import NOT_FOUND, Context, Request
-from memory_assets.context.document import SUMMARY_BELOW, Fitted, Json, Markdown, _Filling, fit
+from memory_assets.context.document import SUMMARY_BELOW, Json, Markdown
+from memory_assets.context.filling import Fitted, _Filling, fit
 from memory_assets.context.lenses import bundled_lenses
 from memory_assets.context.model import Category, Link, Node, Ranked, Visit
 from memory_assets.context.passages import cut
@@ -128,6 +129,27 @@ def test_a_long_text_is_cut_to_what_answers():
     told = cut(f"{filler} The cutover moved to Friday. {filler}", stems("when is the cutover"), 60)
     assert "The cutover moved to Friday." in told
     assert told.count("…") >= 2
+
+
+def test_a_large_budget_has_room_for_what_the_best_hits_lead_to():
+    def ranked(name: str, score: float, *path: Link) -> Ranked:
+        content = f"{name.title()} is said of the harbour. " * 5
+        return Ranked(Node(name, name, Category.MEMORY, "note", content), Visit(len(path), path), score, 0.5)
+
+    hits = [ranked(f"hit{number}", 1 - number / 100) for number in range(60)]
+    linked = [
+        ranked(name, 0.2, Link(origin, name, relation))
+        for name, origin, relation in (
+            ("led", "hit0", "RELATES_TO"),
+            ("next", "hit0", "OCCURRED_BEFORE"),
+            ("far", "hit40", "RELATES_TO"),
+        )
+    ]
+    for budget, expected in ((1_000, set()), (2_000, {"led"})):
+        context = Context(
+            Request(("ferry",), max_tokens=budget), (*hits, *linked), stems("ferry"), {}, "store", NOW, embedded=True
+        )
+        assert {"led", "next", "far"} & set(_fitted(context, Markdown).texts) == expected
 
 
 def test_what_does_not_fit_is_named_before_it_is_left_out():
