@@ -1,79 +1,96 @@
-"""Train the judge of lasting sentences: `python tools/lasting_judge.py` prints its scores; `--write` also writes `learn/lasting.json`.
+"""Train the linear classifiers of `memory_assets/language/classifier.py`: `lasting` and `prompts`.
 
-`--frozen` scores the shipped judge, with the wordings of `learn/noted.py`, on a set that was never trained on.
+    python tools/classifiers.py lasting [--write]
+    python tools/classifiers.py prompts [--write]
 
-The training set is `benchmarks/sets/lasting_train.jsonl`; scores are cross-validated. At the threshold, three in a hundred sentences that
-are not worth keeping pass.
+`lasting` finds sentences of a user that later sessions should know, and their kind; it is trained on `lasting_train.jsonl`. `prompts`
+finds prompts that need a memory; it is trained on the sessions of `sessions_train.jsonl`. Both print the area under the ROC curve by
+cross-validation, in which the sessions of a writer stay together, and on the frozen sets. `--write` writes the classifier.
 """
 
 import argparse
 import json
 from base64 import b64encode
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_matrix
+from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import StratifiedKFold, cross_val_predict
+from sklearn.metrics import roc_auc_score
+from sklearn.model_selection import GroupKFold, cross_val_predict
 
-from memory_assets.learn.lasting import BUCKETS, MODEL, NONE, features
-from memory_assets.learn.noted import kind_of
+from memory_assets.language.classifier import BUCKETS, features
+from memory_assets.learn.noted import KINDS, LASTING_FROM, NONE, kind_of
 
-SETS = Path(__file__).parents[1] / "benchmarks" / "sets"
-SET = SETS / "lasting_train.jsonl"
-FROZEN = SETS / "holds" / "lasting.jsonl"
-CLASSES = (NONE, "user", "feedback", "project")
-KINDS = {"identity": "user", "wish": "feedback", "correction": "feedback", NONE: NONE}
-_FALSE_ALARMS = 0.03
-_STRENGTH = 20.0
-_FOLDS = 5
+ROOT = Path(__file__).parents[1]
+SETS = ROOT / "benchmarks" / "sets"
+LASTING = {"identity": "user", "wish": "feedback", "correction": "feedback", NONE: NONE}
+"""Kinds of the labels; of all others `project`."""
+Training = tuple[list[str], dict[str, Any], list[int]]
+"""Texts; for each label, which of them have it; and the group of each text, which folds keep together."""
+STRENGTH = {"lasting": 20.0, "prompts": 10.0}
+"""Inverse of the regularisation."""
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("name", choices=STRENGTH)
     parser.add_argument("--write", action="store_true")
-    parser.add_argument("--frozen", action="store_true")
     given = parser.parse_args()
-    if given.frozen:
-        judge_frozen()
-        return
-    rows = read(SET)
-    wanted = np.array([CLASSES.index(KINDS.get(each["label"], "project")) for each in rows])
-    found = matrix([each["text"] for each in rows])
-    model = LogisticRegression(C=_STRENGTH, max_iter=3000)
-    folds = StratifiedKFold(_FOLDS, shuffle=True, random_state=0)
-    scores: Any = cross_val_predict(model, found, wanted, cv=folds, method="decision_function")
-    ahead = scores[:, 1:].max(axis=1) - scores[:, 0]
-    threshold = float(np.quantile(ahead[wanted == 0], 1 - _FALSE_ALARMS))
-    passed = ahead >= threshold
-    right = passed & (scores[:, 1:].argmax(axis=1) + 1 == wanted)
-    print(f"{len(rows)} sentences, {np.mean(wanted > 0):.0%} of them lasting")
-    print(f"noted {passed[wanted > 0].mean():.0%} of the lasting ones, {passed[wanted == 0].mean():.1%} of the others")
-    print(f"of those noted rightly, {right.sum() / max(1, passed[wanted > 0].sum()):.0%} have the right kind")
-    for label in sorted({each["label"] for each in rows} - {NONE}):
-        mine = np.array([each["label"] == label for each in rows])
-        print(f"  {label:<12} {passed[mine].mean():.0%}")
+    texts, labels, groups = lasting() if given.name == "lasting" else prompts(SETS / "sessions_train.jsonl")
+    found = matrix(texts)
+    model = LogisticRegression(C=STRENGTH[given.name], max_iter=3000)
+    folds = GroupKFold(5, shuffle=True, random_state=0)
+    models = {}
+    for label, wanted in labels.items():
+        scores: Any = cross_val_predict(model, found, wanted, groups=groups, cv=folds, method="decision_function")
+        models[label] = clone(model).fit(found, wanted)
+        quantiles = ", ".join(f"{np.quantile(scores[~wanted], share):.2f}" for share in (0.9, 0.95, 0.97))
+        print(f"{label}: {len(wanted)} texts, {wanted.mean():.0%} positive, area {roc_auc_score(wanted, scores):.3f}")
+        print(f"  log odds that 10, 5 and 3 % of the others reach: {quantiles}")
     if given.write:
-        write(model.fit(found, wanted), threshold)
+        write(given.name, models)
+    print_frozen(given.name)
 
 
-def read(path: Path) -> list[dict[str, str]]:
+def lasting() -> Training:
+    rows = read(SETS / "lasting_train.jsonl")
+    kinds = np.array([LASTING.get(row["label"], "project") for row in rows])
+    labels = {"lasting": kinds != NONE} | {kind: kinds == kind for kind in KINDS}
+    return [row["text"] for row in rows], labels, list(range(len(rows)))
+
+
+def prompts(path: Path) -> Training:
+    rows = [(prompt, number) for number, session in enumerate(read(path)) for prompt in session["prompts"]]
+    needed = np.array([bool(prompt["useful"]) for prompt, _ in rows])
+    return [prompt["text"] for prompt, _ in rows], {"needs": needed}, [number for _, number in rows]
+
+
+def print_frozen(name: str) -> None:
+    """Print how well the shipped classifier does on sets that never trained it."""
+    from memory_assets.language.classifier import load
+
+    if name == "prompts":
+        for path in ("sessions.jsonl", "sessions_second.jsonl"):
+            texts, labels, _ = prompts(SETS / "holds" / path)
+            scores = [load(name).scores(text)["needs"] for text in texts]
+            print(f"{path}: area {roc_auc_score(labels['needs'], scores):.3f}")
+        return
+    for lang in ("en", "de"):
+        rows = [row for row in read(SETS / "holds" / "lasting.jsonl") if row["lang"] == lang]
+        noted = {last: [kind_of(row["text"]) != NONE for row in rows if (row["label"] != NONE) == last] for last in (True, False)}
+        share = f"{np.mean(noted[True]):.0%} of the lasting sentences, {np.mean(noted[False]):.1%} of the others"
+        print(f"{lang}: notes {share}, from log odds of {LASTING_FROM}")
+
+
+def read(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
-def judge_frozen() -> None:
-    """Print the noted share of the lasting sentences and of the others."""
-    rows = read(FROZEN)
-    for lang in ("en", "de"):
-        mine = [each for each in rows if each["lang"] == lang]
-        noted = {
-            last: [kind_of(each["text"]) != NONE for each in mine if (each["label"] != NONE) == last] for last in (True, False)
-        }
-        print(f"{lang}: noted {np.mean(noted[True]):.0%} of the lasting ones, {np.mean(noted[False]):.1%} of the others")
-
-
-def matrix(texts: list[str]) -> Any:
+def matrix(texts: Sequence[str]) -> Any:
     """Return one row of features per text."""
     rows = [features(text) for text in texts]
     values = [value for row in rows for value in row.values()]
@@ -82,18 +99,21 @@ def matrix(texts: list[str]) -> Any:
     return csr_matrix((values, columns, starts), shape=(len(texts), BUCKETS))
 
 
-def write(model: LogisticRegression, threshold: float) -> None:
-    """Write the weights rounded to bytes, which changes no judgement that matters."""
-    unit = float(np.abs(model.coef_).max() / 127)
-    weights = [b64encode(np.round(row / unit).astype(np.int8).tobytes()).decode() for row in np.asarray(model.coef_)]
+def write(name: str, models: dict[str, LogisticRegression]) -> None:
+    """Write the weights as signed bytes with one unit per label."""
+    coefficients = [np.asarray(model.coef_)[0] for model in models.values()]
+    units = [float(np.abs(each).max() / 127) for each in coefficients]
     held = {
-        "classes": CLASSES,
-        "weights": weights,
-        "biases": [round(float(bias), 4) for bias in np.asarray(model.intercept_)],
-        "unit": round(unit, 6),
-        "threshold": round(threshold, 3),
+        "labels": list(models),
+        "units": [round(unit, 6) for unit in units],
+        "biases": [round(float(np.asarray(model.intercept_)[0]), 4) for model in models.values()],
+        "weights": [
+            b64encode(np.round(each / unit).astype(np.int8).tobytes()).decode()
+            for each, unit in zip(coefficients, units, strict=True)
+        ],
     }
-    MODEL.write_text(json.dumps(held, indent=1) + "\n", encoding="utf-8")
+    path = ROOT / "memory_assets" / "language" / f"{name}.json"
+    path.write_text(json.dumps(held, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,6 @@
-"""Classifier of sentences that later sessions should know, and of their kind.
+"""Linear classifiers of English and German texts by their letters and words.
 
-A linear model over the letters and words of an English or German sentence, trained by `tools/lasting_judge.py` on
-`benchmarks/sets/lasting_train.jsonl`. It loads in milliseconds, because a hook waits for it.
+`tools/classifiers.py` trains them. They load in milliseconds, because hooks wait for them.
 """
 
 import json
@@ -16,43 +15,41 @@ from math import sqrt
 from pathlib import Path
 from zlib import crc32
 
-MODEL = Path(__file__).with_name("lasting.json")
 BUCKETS = 1 << 14
 LONGEST_GRAM = 5
-NONE = "none"
-"""The class of sentences that are not worth keeping."""
 _NAME = "N"
 _WORD = re.compile(r"\w+|[?!:]")
 
 
 @dataclass(frozen=True, slots=True)
-class Model:
-    """A linear classifier over hashed features."""
+class Classifier:
+    """Binary linear classifiers over the same hashed features."""
 
-    classes: tuple[str, ...]
-    """The first class is `none`."""
+    labels: tuple[str, ...]
     weights: tuple["array[int]", ...]
-    """For each class the weight of each bucket, in multiples of `unit`."""
+    """For each label the weight of each bucket, in multiples of its unit."""
+    units: tuple[float, ...]
     biases: tuple[float, ...]
-    unit: float
-    threshold: float
-    """Margin by which the best other class must beat `none`."""
+
+    def scores(self, text: str) -> dict[str, float]:
+        """Return the log odds of each label."""
+        found = features(text)
+        return {
+            label: bias + unit * sum(weights[bucket] * value for bucket, value in found.items())
+            for label, weights, unit, bias in zip(self.labels, self.weights, self.units, self.biases, strict=True)
+        }
 
 
-def judge(text: str) -> str:
-    """Return the kind of a sentence (`user`, `feedback` or `project`), or `none` if it is not worth keeping."""
-    model = load_model()
-    found = features(text)
-    scores = [
-        bias + model.unit * sum(weight[bucket] * value for bucket, value in found.items())
-        for weight, bias in zip(model.weights, model.biases, strict=True)
-    ]
-    best = max(range(1, len(scores)), key=scores.__getitem__)
-    return model.classes[best] if scores[best] - scores[0] >= model.threshold else NONE
+@cache
+def load(name: str) -> Classifier:
+    """Load a classifier by the name of its file beside this module, once per process."""
+    fields = json.loads(Path(__file__).with_name(f"{name}.json").read_text(encoding="utf-8"))
+    weights = tuple(array("b", b64decode(each)) for each in fields["weights"])
+    return Classifier(tuple(fields["labels"]), weights, tuple(fields["units"]), tuple(fields["biases"]))
 
 
 def features(text: str) -> dict[int, float]:
-    """Return the unit vector of a sentence as weights by bucket.
+    """Return the unit vector of a text as weights by bucket.
 
     The features are words, pairs of neighbouring words, 2 to 5 neighbouring letters of a word, and pairs in which any capitalised
     word is replaced by one placeholder, because it may be a name.
@@ -80,11 +77,3 @@ def _extract_parts(text: str) -> Iterator[str]:
         for size in range(2, LONGEST_GRAM + 1):
             for start in range(len(padded) - size + 1):
                 yield padded[start : start + size]
-
-
-@cache
-def load_model() -> Model:
-    """Load the trained model, once per process."""
-    fields = json.loads(MODEL.read_text(encoding="utf-8"))
-    weights = tuple(array("b", b64decode(each)) for each in fields["weights"])
-    return Model(tuple(fields["classes"]), weights, tuple(fields["biases"]), fields["unit"], fields["threshold"])

@@ -1,7 +1,8 @@
 """Notes: sentences of the user that are worth keeping, found when a session ends or is compacted.
 
 A note is a proposal: it becomes a memory only when somebody stores it. Only the user's own words in the transcript are read, not tool
-results. A sentence is noted if it has a wording such as "from now on", or if `memory_assets.learn.lasting` judges it worth keeping.
+results. A sentence is noted if it has a wording such as "from now on", or if the classifier `lasting` of
+`memory_assets.language.classifier` finds it worth keeping.
 """
 
 import hashlib
@@ -13,9 +14,15 @@ from pathlib import Path
 
 from memory_assets.display import visible
 from memory_assets.errors import DamagedError
+from memory_assets.language.classifier import load
 from memory_assets.learn.transcripts import user_entries, user_words, without_pasted
 
 NAME = "noted.json"
+NONE = "none"
+"""The kind of a sentence that is not worth keeping."""
+KINDS = ("user", "feedback", "project")
+LASTING_FROM = 1.5
+"""Log odds from which a sentence is worth keeping: of the others in the training set, four in a hundred reach it."""
 _MAX_NOTES = 100
 _MAX_SETTLED = 2_000
 _MAX_SESSION_NOTES = 20
@@ -148,7 +155,6 @@ def find_sentences(transcript: Path, project: str, session: str) -> list[Noted]:
     """Return the user's sentences in a transcript that are worth keeping. A sentence with a key or a password is left out."""
     from memory_assets.language.secrets import marks, mask
     from memory_assets.language.words import sentences
-    from memory_assets.learn.lasting import NONE
 
     found: dict[str, Noted] = {}
     for entry in user_entries(transcript):
@@ -163,11 +169,15 @@ def find_sentences(transcript: Path, project: str, session: str) -> list[Noted]:
 
 def kind_of(sentence: str) -> str:
     """Return the kind of memory that a user's sentence may become; `none` if it is not worth keeping."""
-    from memory_assets.learn.lasting import NONE, judge
-
     if not SHORTEST <= len(sentence) <= LONGEST or sentence.rstrip().endswith("?"):
         return NONE
-    kind = judge(sentence)
+    kind = classify(sentence)
     if kind == NONE and _CUE.search(sentence):
         return "feedback"
     return "project" if kind == NONE and _ROLE.search(sentence) else kind
+
+
+def classify(sentence: str) -> str:
+    """Return the kind of a sentence by the classifier alone; `none` if it is not worth keeping."""
+    scores = load("lasting").scores(sentence)
+    return max(KINDS, key=scores.__getitem__) if scores["lasting"] >= LASTING_FROM else NONE

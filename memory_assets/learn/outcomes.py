@@ -11,8 +11,7 @@ from itertools import pairwise
 
 from memory_assets.language.secrets import find_secrets
 from memory_assets.language.words import sentences
-from memory_assets.learn.lasting import NONE
-from memory_assets.learn.noted import kind_of
+from memory_assets.learn.noted import NONE, kind_of
 from memory_assets.learn.transcripts import Record, Turn
 
 _ENOUGH_WORDS = 30

@@ -21,8 +21,7 @@ from memory_assets.language.process import ProcessingError
 from memory_assets.language.secrets import left_out, marks, mask
 from memory_assets.language.words import sentences
 from memory_assets.learn.brief import FILES
-from memory_assets.learn.lasting import NONE
-from memory_assets.learn.noted import LONGEST, SHORTEST, Noted, find_sentences, kind_of, note
+from memory_assets.learn.noted import LONGEST, NONE, SHORTEST, Noted, find_sentences, kind_of, note
 from memory_assets.learn.outcomes import Outcome, find_outcome
 from memory_assets.learn.session_queue import QUEUE, Ended, has_queued
 from memory_assets.learn.transcripts import Record, read_record

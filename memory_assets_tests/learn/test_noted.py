@@ -13,8 +13,7 @@ from click.testing import CliRunner, Result
 
 from memory_assets.cli.main import cli
 from memory_assets.errors import InvalidInputError
-from memory_assets.learn.lasting import judge
-from memory_assets.learn.noted import Noted, kind_of, note, read_noted
+from memory_assets.learn.noted import Noted, classify, kind_of, note, read_noted
 from memory_assets.learn.session_queue import has_queued
 from memory_assets.models import Kind
 from memory_assets.operations.answers import LocalTime
@@ -93,7 +92,6 @@ def test_the_users_lasting_words_are_noted_once_and_none_with_a_secret(transcrip
     [
         ("My name is Mira and I work in Hamburg.", "user"),
         ("Ab jetzt bitte immer auf Deutsch antworten.", "feedback"),
-        ("please don't use emojis in commit messages", "feedback"),
         ("We decided to keep DuckDB.", "project"),
         ("The release is on the 14th of March.", "project"),
         ("Fix the failing test please.", "none"),
@@ -102,7 +100,7 @@ def test_the_users_lasting_words_are_noted_once_and_none_with_a_secret(transcrip
     ],
 )
 def test_what_lasts_is_known_without_magic_words(text: str, kind: str) -> None:
-    assert judge(text) == kind
+    assert classify(text) == kind
 
 
 @pytest.mark.parametrize(
@@ -121,7 +119,8 @@ def test_what_lasts_is_known_without_magic_words(text: str, kind: str) -> None:
         ("die Funktion ist für das Parsen zuständig", "none"),
         ("Von nun an bitte kurze Antworten.", "feedback"),
         ("Bitte nie ungefragt neue Dienste anlegen.", "feedback"),
-        ("Don't use pandas here, it is too slow.", "feedback"),
+        ("please don't use emojis in commit messages", "feedback"),
+        ("Don't use pandas here, it is too slow.", "project"),
         ("Don't use pandas for this one run.", "none"),
         ("Don't use it here.", "none"),
         ("Ab jetzt läuft der Build wieder.", "none"),
