@@ -4,8 +4,9 @@
     python tools/classifiers.py prompts [--write]
 
 `lasting` finds sentences of a user that later sessions should know, and their kind; it is trained on `lasting_train.jsonl`. `prompts`
-finds prompts that need a memory; it is trained on the sessions of `sessions_train.jsonl`. Both print the area under the ROC curve by
-cross-validation, in which the sessions of a writer stay together, and on the frozen sets. `--write` writes the classifier.
+finds prompts that need a memory; it is trained on the sessions of `sessions_train.jsonl` and on the questions of `stores_train` and
+`silos_train`. Both print the area under the ROC curve by
+cross-validation, in which all sessions of a writer stay together, and on the frozen sets. `--write` writes the classifier.
 """
 
 import argparse
@@ -23,15 +24,17 @@ from sklearn.model_selection import GroupKFold, cross_val_predict
 
 from memory_assets.language.classifier import BUCKETS, features
 from memory_assets.learn.noted import KINDS, LASTING_FROM, NONE, kind_of
+from memory_assets.operations.prompt import LONGEST_PROMPT
 
 ROOT = Path(__file__).parents[1]
 SETS = ROOT / "benchmarks" / "sets"
 LASTING = {"identity": "user", "wish": "feedback", "correction": "feedback", NONE: NONE}
 """Kinds of the labels; of all others `project`."""
-Training = tuple[list[str], dict[str, Any], list[int]]
-"""Texts; for each label, which of them have it; and the group of each text, which folds keep together."""
+Training = tuple[list[str], dict[str, Any], list[str], Any]
+"""Texts; for each label, which of them have it; the group of each text, which folds keep together; and the weight of each."""
 STRENGTH = {"lasting": 20.0, "prompts": 10.0}
 """Inverse of the regularisation."""
+QUESTION_WEIGHT = 0.3
 
 
 def main() -> None:
@@ -39,14 +42,16 @@ def main() -> None:
     parser.add_argument("name", choices=STRENGTH)
     parser.add_argument("--write", action="store_true")
     given = parser.parse_args()
-    texts, labels, groups = lasting() if given.name == "lasting" else prompts(SETS / "sessions_train.jsonl")
+    texts, labels, groups, weights = lasting() if given.name == "lasting" else prompts_and_questions()
     found = matrix(texts)
     model = LogisticRegression(C=STRENGTH[given.name], max_iter=3000)
     folds = GroupKFold(5, shuffle=True, random_state=0)
     models = dict[str, LogisticRegression]()
     for label, wanted in labels.items():
-        scores: Any = cross_val_predict(model, found, wanted, groups=groups, cv=folds, method="decision_function")
-        models[label] = LogisticRegression(C=STRENGTH[given.name], max_iter=3000).fit(found, wanted)
+        scores: Any = cross_val_predict(
+            model, found, wanted, groups=groups, cv=folds, method="decision_function", params={"sample_weight": weights}
+        )
+        models[label] = LogisticRegression(C=STRENGTH[given.name], max_iter=3000).fit(found, wanted, weights)
         quantiles = ", ".join(f"{np.quantile(scores[~wanted], share):.2f}" for share in (0.9, 0.95, 0.97))
         print(f"{label}: {len(wanted)} texts, {wanted.mean():.0%} positive, area {roc_auc_score(wanted, scores):.3f}")
         print(f"  log odds that 10, 5 and 3 % of the others reach: {quantiles}")
@@ -59,13 +64,27 @@ def lasting() -> Training:
     rows = read(SETS / "lasting_train.jsonl")
     kinds = np.array([LASTING.get(row["label"], "project") for row in rows])
     labels = {"lasting": kinds != NONE} | {kind: kinds == kind for kind in KINDS}
-    return [row["text"] for row in rows], labels, list(range(len(rows)))
+    return [row["text"] for row in rows], labels, list(map(str, range(len(rows)))), np.ones(len(rows))
 
 
-def prompts(path: Path) -> Training:
-    rows = [(prompt, number) for number, session in enumerate(read(path)) for prompt in session["prompts"]]
+def prompts(path: Path) -> tuple[list[str], Any, list[str]]:
+    """Return the prompts of sessions, which of them need a memory, and the writer of each."""
+    rows = [(prompt, session["id"].rstrip("0123456789")) for session in read(path) for prompt in session["prompts"]]
     needed = np.array([bool(prompt["useful"]) for prompt, _ in rows])
-    return [prompt["text"] for prompt, _ in rows], {"needs": needed}, [number for _, number in rows]
+    return [prompt["text"][:LONGEST_PROMPT] for prompt, _ in rows], needed, [writer for _, writer in rows]
+
+
+def prompts_and_questions() -> Training:
+    """Return prompts, and questions to a memory, all of which need one: without them a short question looks like talk."""
+    texts, needed, writers = prompts(SETS / "sessions_train.jsonl")
+    files = sorted(file for folder in ("stores_train", "silos_train") for file in (SETS / folder).glob("*/questions.jsonl"))
+    asked = [(row["question"], file.parent.name) for file in files for row in read(file)]
+    return (
+        [*texts, *(question for question, _ in asked)],
+        {"needs": np.concatenate([needed, np.ones(len(asked), bool)])},
+        [*writers, *(folder for _, folder in asked)],
+        np.concatenate([np.ones(len(texts)), np.full(len(asked), QUESTION_WEIGHT)]),
+    )
 
 
 def print_frozen(name: str) -> None:
@@ -74,9 +93,9 @@ def print_frozen(name: str) -> None:
 
     if name == "prompts":
         for path in ("sessions.jsonl", "sessions_second.jsonl"):
-            texts, labels, _ = prompts(SETS / "holds" / path)
+            texts, needed, _ = prompts(SETS / "holds" / path)
             scores = [load(name).scores(text)["needs"] for text in texts]
-            print(f"{path}: area {roc_auc_score(labels['needs'], scores):.3f}")
+            print(f"{path}: area {roc_auc_score(needed, scores):.3f}")
         return
     for lang in ("en", "de"):
         rows = [row for row in read(SETS / "holds" / "lasting.jsonl") if row["lang"] == lang]

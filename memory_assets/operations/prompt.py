@@ -24,7 +24,7 @@ NOTHING = "{}"
 """Output of a hook that adds nothing to the prompt."""
 HEADING = "Recalled for this prompt"
 _MOST_LINES = 4
-_LONGEST_PROMPT = 2_000
+LONGEST_PROMPT = 2_000
 """Characters of a prompt that are read; text pasted below them is no question."""
 _FRAME_TOKENS = 90
 """Most tokens of the frame with label and heading; a test counts them."""
@@ -56,7 +56,7 @@ def recall_for_prompt(
         EmbedderError: The prompt cannot be embedded.
     """
     wanted = tenant.settings.prompt_recall
-    text = prompt[:_LONGEST_PROMPT].strip()
+    text = prompt[:LONGEST_PROMPT].strip()
     if wanted == "off" or text.startswith("/") or not tenant.exists or is_quiet(tenant.folder, here):
         return PromptRecall()
     known = still_told(tenant.folder, session)

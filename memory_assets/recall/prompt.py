@@ -1,14 +1,17 @@
 """Recall for a prompt: the memories that it needs, which may be none.
 
-A search always has a best hit, but "run the tests again" needs none. So a hit must be likely to answer (`memory_assets.recall.likelihood`).
-The thresholds were chosen on three sets of written sessions (docs/recall.md), which disagree on the cost of lower ones: an unneeded line
-costs thirty tokens, a missing one may cost the work.
+A search always has a best hit, but "run the tests again" needs none. So two things are weighed: whether prompts with such words need a
+memory (the classifier `prompts`), and how likely the best hit answers (`memory_assets.recall.likelihood`). The weights were fitted to
+the sessions of `sessions_train`, each prompt classified without its writer's sessions, and at two fifths of the weight to the same
+prompts without the memories that they need; the thresholds were chosen on these and on two other sets of sessions (docs/recall.md).
 """
 
+import math
 from collections.abc import Set
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from memory_assets.language.classifier import load
 from memory_assets.language.english import word_set
 from memory_assets.recall.search import Hit, read_query, search_with_bridges
 from memory_assets.stores.filters import Filters
@@ -18,12 +21,14 @@ if TYPE_CHECKING:
 
 _HITS = 8
 _MOST_READ = 12
-_LIKELY, _SURE = 0.15, 0.5
-"""Likelihood of the best hit from which hits are returned: by default, and with `only_sure`."""
-_BESIDE = 0.04
+_NEED, _LIKELIHOOD, _CONSTANT = 0.43, 0.57, -0.34
+"""Weights of the log odds that the prompt needs a memory and that the best hit answers."""
+_NEEDED, _SURE = -1.3, 0.1
+"""Log odds from which hits are returned: by default, and with `only_sure`."""
+_BESIDE = 0.02
 """Likelihood from which a hit is returned beside the best."""
 _UNREAD, _SURE_UNREAD = 0.9, 0.95
-"""The same thresholds if the network read nothing: by words and vectors alone, many memories look likely."""
+"""Likelihoods from which hits are returned if the network read nothing, as of a prompt in a language that the classifier does not know."""
 
 
 def find_for_prompt(
@@ -40,8 +45,14 @@ def find_for_prompt(
         return []
     found = search_with_bridges(tenant, question, limit=_HITS, filters=filters, now=now, bridges=0, most_read=_MOST_READ).hits
     likely = [(hit, hit.likelihood or 0.0) for hit in found if hit.memory.id not in known]
-    is_read = any(part.name == "answer" for hit in found for part in hit.components)
-    likely_from, sure_from, beside = (_LIKELY, _SURE, _BESIDE) if is_read else (_UNREAD, _SURE_UNREAD, _UNREAD)
-    if max((likelihood for _, likelihood in likely), default=0.0) < (sure_from if only_sure else likely_from):
-        return []
-    return [hit for hit, likelihood in likely if likelihood >= beside]
+    best = max((likelihood for _, likelihood in likely), default=0.0)
+    if any(part.name == "answer" for hit in found for part in hit.components):
+        odds = _NEED * load("prompts").scores(prompt)["needs"] + _LIKELIHOOD * _log_odds(best) + _CONSTANT
+        is_needed, beside = odds >= (_SURE if only_sure else _NEEDED), _BESIDE
+    else:
+        is_needed, beside = best >= (_SURE_UNREAD if only_sure else _UNREAD), _UNREAD
+    return [hit for hit, likelihood in likely if likelihood >= beside] if is_needed else []
+
+
+def _log_odds(likelihood: float) -> float:
+    return math.log((likelihood + 1e-6) / (1 - likelihood + 1e-6))
