@@ -95,6 +95,12 @@ def test_talk_without_a_topic_is_told_nothing_though_a_memory_has_its_words(fill
     assert recall_for_prompt(filled, "warum brannte das Lager?", here=ATLAS).ids
 
 
+def test_the_same_topic_is_told_to_a_question_and_not_to_a_command(filled: Tenant) -> None:
+    number = store(filled, NewMemory("The integration tests run on the host otter, never on staging.", Source.CLI)).id
+    assert number in recall_for_prompt(filled, "where do the integration tests run?", here=ATLAS).ids
+    assert recall_for_prompt(filled, "great, now shorten that function and run the tests again", here=ATLAS).ids == ()
+
+
 def test_another_projects_memory_is_not_told(filled: Tenant) -> None:
     assert recall_for_prompt(filled, "which colour has the office kettle?", here=ATLAS).ids == ()
     assert recall_for_prompt(filled, "which colour has the office kettle?", here=None).ids
