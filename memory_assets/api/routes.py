@@ -240,7 +240,7 @@ async def import_(opened: Opened, request: Request, skip_invalid: bool = False) 
 
 @router.post("/learn/apply")
 async def learn_apply(opened: Sources, body: models.ApplyRequest) -> operations.learn.ApplyAnswer:
-    """Move decided proposals into the canonical homes and delete their silo files; without `confirm`, show what would be done."""
+    """Move silo memories that need no decision, and accepted ones, into the canonical homes and delete their files, if `confirm` is set."""
     return await opened.write(operations.learn.apply, opened.tenant, dry_run=not body.confirm)
 
 

@@ -52,7 +52,7 @@ def store(tenant: "Tenant", text: tuple[str, ...], kind: str, project: str, here
 )
 @click.argument("ids", nargs=-1)
 def noted(tenant: "Tenant", outcome: str | None, session: str | None, ids: tuple[str, ...]) -> "Answer":
-    """List sentences of earlier sessions that may be worth keeping; store or drop them. Ids never change."""
+    """List sentences of earlier sessions that may be worth keeping; store or drop them. Ids never change, and each call may be repeated."""
     if session is not None:
         return operations.noted.told(tenant, session)
     if outcome:
@@ -124,7 +124,7 @@ def forget(tenant: "Tenant", reference: str, back: bool) -> "Answer":
 @click.argument("reference", metavar="ID")
 @dry_run_option
 def undo(tenant: "Tenant", reference: str, dry_run: bool) -> "Answer":
-    """Undo the last change of a memory: its storing, edit, supersession, tags, relation, forgetting or restoring."""
+    """Undo the last change of a memory, once: its storing, edit, supersession, tags, relation, forgetting or restoring."""
     return operations.undo.undo(tenant, reference, dry_run=dry_run)
 
 

@@ -144,7 +144,11 @@ class Repository:
         """Open the file system; create nothing. InvalidInputError if the target is no folder or s3:// URI, or contains credentials."""
         self._local = "://" not in self.target
         if self._local:
-            self.target = str(Path(self.target).expanduser().absolute())
+            try:
+                self.target = str(Path(self.target).expanduser().absolute())
+            except RuntimeError as error:
+                reason = "names the home of a user who does not exist; write the whole path."
+                raise InvalidInputError(f"{self.target} {reason}") from error
             self._system, self._root = fs.LocalFileSystem(), self.target
             return
         scheme, _, place = self.target.partition("://")

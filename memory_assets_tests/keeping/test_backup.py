@@ -99,6 +99,11 @@ def test_a_restored_tenant_holds_every_row_and_file_that_is_not_derived(used: Te
     assert find_damage(repository, snapshot) == []
 
 
+def test_a_place_in_the_home_of_nobody_is_refused(settings: Settings):
+    with pytest.raises(InvalidInputError, match="~nobody-at-all/backups names the home of a user who does not exist"):
+        Repository.of(settings, "~nobody-at-all/backups")
+
+
 def test_only_what_changed_is_copied_again(used: Tenant, repository: Repository):
     add(used, 10_000, "many")
     first = take_backup(used, repository)
