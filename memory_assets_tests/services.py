@@ -133,6 +133,7 @@ class ObjectStorage(Server):
                 "-ip.bind=127.0.0.1",
             ),
             *("-filer", "-s3", "-volume.max=40", "-master.volumeSizeLimitMB=256", f"-s3.config={config}"),
+            "-master.electionTimeout=1s",  # a lone master waits that long for others, and after a kill longer
             *("-s3.port.iceberg=0", "-s3.port.lance=0", f"-metricsPort={metrics}"),
             *(f"-master.port={master}", f"-volume.port={volume}", f"-filer.port={filer}", f"-s3.port={s3}"),
         ]

@@ -156,11 +156,13 @@ def _find_moved(connection: "DuckDBPyConnection") -> tuple[dict[int, str], list[
         SELECT e.key, e.content_hash FROM memory_entries e
         ANTI JOIN existing x ON x.source_key = e.key AND x.content_hash = e.content_hash
     """).fetchall()
-    said = connection.execute(f"SELECT x.id FROM existing x SEMI JOIN memory_entries e ON {_SAME_TEXT}").to_arrow_table()
     keys = dict(adopted)
+    if not missing:
+        return keys, []
+    said = connection.execute(f"SELECT x.id FROM existing x SEMI JOIN memory_entries e ON {_SAME_TEXT}").fetchall()
     there = {number for (number,) in connection.execute("SELECT id FROM existing").fetchall()}
     taken = {number: key for key, digest in missing if (number := derived_id(key, digest)) in there and number not in keys}
-    alive = set(said["id"].to_pylist()) if taken else set()
+    alive = {number for (number,) in said}
     returned = {number: key for number, key in taken.items() if number not in alive}
     renamed = connection.execute(
         """
@@ -205,13 +207,10 @@ def _plan(connection: "DuckDBPyConnection", covered: Sequence[str]) -> tuple[pa.
     """,
         [list(covered)],
     ).to_arrow_table()
-    to_return = connection.execute(f"""
-        SELECT x.id FROM heads h JOIN existing x ON x.id = h.same_id WHERE x.state IN {quoted(_GONE)} ORDER BY x.id
-    """).to_arrow_table()
-    to_supersede = connection.execute("""
-        SELECT unnest(h.older) AS id, h.same_id AS superseded_by
-        FROM heads h WHERE h.same_id IS NOT NULL AND h.older IS NOT NULL
-    """).to_arrow_table()
+    returned = f"SELECT x.id FROM heads h JOIN existing x ON x.id = h.same_id WHERE x.state IN {quoted(_GONE)} ORDER BY x.id"
+    to_return = connection.execute(returned).to_arrow_table()
+    older = "SELECT unnest(older) AS id, same_id AS superseded_by FROM heads WHERE same_id IS NOT NULL AND older IS NOT NULL"
+    to_supersede = connection.execute(older).to_arrow_table()
     vanished = connection.execute("""
         SELECT x.id FROM existing x SEMI JOIN own o ON o.id = x.id SEMI JOIN source_scans s USING (source)
         WHERE x.state = 'active' AND x.source_key NOT IN (SELECT key FROM memory_entries) ORDER BY x.id

@@ -120,7 +120,7 @@ class Machine:
     def run(self) -> int:
         be_on(self.monkeypatch, self.name)
         done = changed(self.tenant)
-        assert changed(self.tenant) == 0
+        assert not done or changed(self.tenant) == 0
         broken = {each.name: found for each in INVARIANTS if each.asset == "memories" if (found := each.find(self.tenant))}
         assert not broken
         return done
@@ -141,7 +141,11 @@ class Machine:
         return set(said)
 
 
-@pytest.fixture(params=[("otter", "heron"), ("localhost", "localhost")])
+ANY_NAMES = pytest.mark.parametrize("machines", [("otter", "heron"), ("localhost", "localhost")], indirect=True)
+"""For what reads the machine's name. If both have one name, only their folders tell them apart."""
+
+
+@pytest.fixture
 def machines(
     request: pytest.FixtureRequest, tenant: Tenant, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, loaded_pipeline: None
 ) -> tuple[Machine, Machine]:
@@ -149,7 +153,7 @@ def machines(
     places: list[Mapping[str, Path]] = [{"data_dir": home / "data", "claude_projects_dir": home / "projects"} for home in homes]
     one, other = (
         Machine(name, Tenant(tenant.settings.model_copy(update=place)), monkeypatch)
-        for name, place in zip(request.param, places, strict=True)
+        for name, place in zip(getattr(request, "param", ("localhost", "localhost")), places, strict=True)
     )
     return one, other
 
@@ -162,9 +166,10 @@ def exchanged(one: Machine, other: Machine) -> None:
     for here, there in ((other, one), (one, other)):
         done = here.take_in(there)
         assert (done.added, done.updated, done.retired) == (0, 0, 0)
-        assert here.run() == 0
+        assert changed(here.tenant) == 0
 
 
+@ANY_NAMES
 def test_two_machines_keep_their_files_of_one_name_apart(machines: tuple[Machine, Machine]) -> None:
     one, other = machines
     one.write("Priya owns the export.")
@@ -184,6 +189,7 @@ def test_two_machines_keep_their_files_of_one_name_apart(machines: tuple[Machine
     assert one.texts == {"Mira owns the export.", "Tomasz owns the archive."}
 
 
+@ANY_NAMES
 def test_a_text_that_files_of_both_machines_say_is_one_memory_while_one_says_it(machines: tuple[Machine, Machine]) -> None:
     one, other = machines
     one.write("Priya owns the export.")
