@@ -207,15 +207,15 @@ def kill_busy_worker(cluster: Cluster) -> str:
 
 
 def where_runs_ran(cluster: Cluster) -> tuple[Counter[str], Counter[str], list[str]]:
-    """Return finished runs by worker, all runs by status, and the runs that were taken over or repeated."""
+    """Return finished runs by the worker that had them, all runs by status, and the runs that were taken over or repeated."""
     by_worker: Counter[str] = Counter()
     by_status: Counter[str] = Counter()
     again: list[str] = []
     with cluster.instance() as instance:
         for run in instance.get_runs():
             by_status[run.status.value] += 1
-            if run.is_finished:
-                by_worker[(task_of(instance, run).worker or "none").partition("@")[0]] += 1
+            if run.is_finished and (worker := task_of(instance, run).worker):
+                by_worker[worker.partition("@")[0]] += 1
             resumed = sum(
                 "Resuming run" in (record.message or "")
                 for record in instance.all_logs(run.run_id, of_type=dg.DagsterEventType.ENGINE_EVENT)
