@@ -189,7 +189,7 @@ class _Filling:
         heading = 0 if section in self._sections else count_tokens(f"## {section}\n\n")
         cost = self._cost(ranked, text)
         if not self._has_room(cost + heading):
-            self._refused[ranked.node.id] = cost, max(0, self._room)
+            self._refused[ranked.node.id] = cost + heading, max(0, self._room - self._kept)
             return False
         self._spend(cost + heading)
         self.texts[ranked.node.id] = text

@@ -1,5 +1,6 @@
 """A context never exceeds its budget, whatever the graph and the text."""
 
+import re
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -150,6 +151,23 @@ def test_a_large_budget_has_room_for_what_the_best_hits_lead_to():
             Request(("ferry",), max_tokens=budget), (*hits, *linked), stems("ferry"), {}, "store", NOW, embedded=True
         )
         assert {"led", "next", "far"} & set(_fitted(context, Markdown).texts) == expected
+
+
+def test_what_the_budget_leaves_out_costs_more_than_it_had_left():
+    def ranked(name: str, words: int, *path: Link) -> Ranked:
+        content = " ".join(f"{name}{number}" for number in range(words))
+        return Ranked(Node(name, name, Category.MEMORY, "note", content), Visit(len(path), path), 1 - len(name) / 100, 0.5)
+
+    hits = [ranked(f"hit{'x' * number}", 12) for number in range(60)]
+    linked = [ranked(f"led{'y' * number}", 1, Link("hit", f"led{'y' * number}", "RELATES_TO")) for number in range(20)]
+    for budget in range(1_900, 2_100, 20):
+        context = Context(
+            Request(("ferry",), max_tokens=budget), (*hits, *linked), stems("ferry"), {}, "store", NOW, embedded=True
+        )
+        fitted = _fitted(context, Markdown)
+        for reason in (fitted.reason(each) for each in hits if each.node.id not in fitted.texts):
+            numbers = [int(each) for each in re.findall(r"\d+", reason)]
+            assert len(numbers) < 2 or numbers[0] > numbers[1], reason
 
 
 def test_what_does_not_fit_is_named_before_it_is_left_out():
