@@ -5,8 +5,8 @@
 
 `lasting` finds sentences of a user that later sessions should know, and their kind; it is trained on `lasting_train.jsonl`. `prompts`
 finds prompts that need a memory; it is trained on the sessions of `sessions_train.jsonl` and on the questions of `stores_train` and
-`silos_train`. Both print the area under the ROC curve by
-cross-validation, in which all sessions of a writer stay together, and on the frozen sets. `--write` writes the classifier.
+`silos_train`. Both print the area under the ROC curve by cross-validation, in which all sessions of a writer stay together, and what the
+written classifier does on the frozen sets. `--write` writes it.
 """
 
 import argparse
@@ -22,7 +22,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import GroupKFold, cross_val_predict
 
-from memory_assets.language.classifier import BUCKETS, features
+from memory_assets.language.classifier import BUCKETS, features, load
 from memory_assets.learn.noted import KINDS, LASTING_FROM, NONE, kind_of
 from memory_assets.operations.prompt import LONGEST_PROMPT
 
@@ -44,14 +44,14 @@ def main() -> None:
     given = parser.parse_args()
     texts, labels, groups, weights = lasting() if given.name == "lasting" else prompts_and_questions()
     found = matrix(texts)
-    model = LogisticRegression(C=STRENGTH[given.name], max_iter=3000)
     folds = GroupKFold(5, shuffle=True, random_state=0)
     models = dict[str, LogisticRegression]()
     for label, wanted in labels.items():
+        model = LogisticRegression(C=STRENGTH[given.name], max_iter=3000)
         scores: Any = cross_val_predict(
             model, found, wanted, groups=groups, cv=folds, method="decision_function", params={"sample_weight": weights}
         )
-        models[label] = LogisticRegression(C=STRENGTH[given.name], max_iter=3000).fit(found, wanted, weights)
+        models[label] = model.fit(found, wanted, weights)
         quantiles = ", ".join(f"{np.quantile(scores[~wanted], share):.2f}" for share in (0.9, 0.95, 0.97))
         print(f"{label}: {len(wanted)} texts, {wanted.mean():.0%} positive, area {roc_auc_score(wanted, scores):.3f}")
         print(f"  log odds that 10, 5 and 3 % of the others reach: {quantiles}")
@@ -89,8 +89,6 @@ def prompts_and_questions() -> Training:
 
 def print_frozen(name: str) -> None:
     """Print how well the shipped classifier does on sets that never trained it."""
-    from memory_assets.language.classifier import load
-
     if name == "prompts":
         for path in ("sessions.jsonl", "sessions_second.jsonl"):
             texts, needed, _ = prompts(SETS / "holds" / path)

@@ -92,6 +92,7 @@ def test_the_users_lasting_words_are_noted_once_and_none_with_a_secret(transcrip
     [
         ("My name is Mira and I work in Hamburg.", "user"),
         ("Ab jetzt bitte immer auf Deutsch antworten.", "feedback"),
+        ("please don't use emojis in commit messages", "feedback"),
         ("We decided to keep DuckDB.", "project"),
         ("The release is on the 14th of March.", "project"),
         ("Fix the failing test please.", "none"),
@@ -119,15 +120,14 @@ def test_what_lasts_is_known_without_magic_words(text: str, kind: str) -> None:
         ("die Funktion ist für das Parsen zuständig", "none"),
         ("Von nun an bitte kurze Antworten.", "feedback"),
         ("Bitte nie ungefragt neue Dienste anlegen.", "feedback"),
-        ("please don't use emojis in commit messages", "feedback"),
-        ("Don't use pandas here, it is too slow.", "project"),
+        ("Don't use pandas here, it is too slow.", "feedback"),
         ("Don't use pandas for this one run.", "none"),
         ("Don't use it here.", "none"),
         ("Ab jetzt läuft der Build wieder.", "none"),
         ("Such bitte alle Stellen mit ab jetzt immer raus.", "none"),
     ],
 )
-def test_wordings_of_a_wish_that_the_judge_does_not_know(text: str, kind: str) -> None:
+def test_wordings_of_a_wish_that_the_classifier_does_not_know(text: str, kind: str) -> None:
     assert kind_of(text) == kind
 
 
