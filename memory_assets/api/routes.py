@@ -240,7 +240,7 @@ async def import_(opened: Opened, request: Request, skip_invalid: bool = False) 
 
 @router.post("/learn/apply")
 async def learn_apply(opened: Sources, body: models.ApplyRequest) -> operations.learn.ApplyAnswer:
-    """Move silo memories that need no decision, and accepted ones, into the canonical homes and delete their files, if `confirm` is set."""
+    """Move undisputed and accepted silo memories into the canonical homes; without `confirm`, show what would be done."""
     return await opened.write(operations.learn.apply, opened.tenant, dry_run=not body.confirm)
 
 
