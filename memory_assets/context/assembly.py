@@ -42,6 +42,8 @@ _COMMON_MENTIONS = 25
 """If more memories mention a name, the name alone does not relate two of them."""
 _MAX_FRONTIER = 150
 """Nodes from which one step continues."""
+_SURE_SHARE = 0.3
+"""Share of a task's best score below which links may lead to a hit, too."""
 LENS_BOOST = 0.1
 """Bonus for a node that the lens prefers; no score exceeds 1."""
 NAME_BOOST = 0.1
@@ -84,6 +86,8 @@ class Context:
     """Time of the assembly, to the hour."""
     embedded: bool
     """Whether the scores include similarity."""
+    is_task: bool = False
+    """Whether no topic asks for an answer."""
     zone: tzinfo = UTC
     """Time zone of the days in the document."""
     warnings: tuple[str, ...] = ()
@@ -144,6 +148,7 @@ def assemble(reader: "StoreReader", request: Request, now: datetime | None = Non
         backend=reader.backend,
         at=moment,
         embedded=bool(nodes) and nodes[0].similarity is not None,
+        is_task=all(question.is_task for question in questions),
         warnings=tuple(dict.fromkeys([*reader.warnings, *warnings])),
         short=reader.short_ids(),
         repeating=repeating,
@@ -181,26 +186,32 @@ def _rank_topic(
 ) -> list[Ranked]:
     """Walk from a topic's starts and score all nodes; add nodes that the lens leaves out to `unfollowed`."""
     found = starts.scores
-    walked, sampled = _walk(reader, list(found)[:_MAX_STARTS], request.depth, request.lens, found, unfollowed)
+    best = max(found.values())
+    least = _SURE_SHARE * best if starts.topic.is_task else 0.0
+    surely = {node: value for node, value in found.items() if value >= least}
+    walked, sampled = _walk(reader, list(surely)[:_MAX_STARTS], request.depth, request.lens, surely, unfollowed)
     visits = dict.fromkeys(found, Visit(0)) | walked
     nodes = reader.nodes(visits)
     for node, total in sampled.items():
         name = nodes[node].name if node in nodes else node
         warnings.append(f"Of the {total} neighbours of {name!r} the {SAMPLE} most relevant were followed.")
     similarities = reader.similarities(starts.topic, list(nodes.values()))
-    best = max(found.values())
 
     def ranked(node: Node, visit: Visit) -> Ranked:
         similarity = None if similarities is None else similarities.get(node.id, 0.0)
         preferred = request.lens.prefers(node)
-        if similarity is None:
-            value = score(visit.hops, None, recency(node.modified, now))
-        elif visit.path:
-            value = score(visit.hops, similarity, recency(node.modified, now)) * found[visit.path[0].origin] / best
-        else:
-            value = found[node.id]
-        is_only_named = node.category is Category.ENTITY and node.id not in starts.meant
-        return Ranked(node, visit, min(1.0, value + LENS_BOOST * preferred), similarity, preferred, is_only_named)
+        linked = score(visit.hops, similarity, recency(node.modified, now))
+        if visit.path and similarity is not None:
+            linked *= found[visit.path[0].origin] / best
+        return Ranked(
+            node,
+            visit,
+            min(1.0, (linked if similarity is None else found.get(node.id, linked)) + LENS_BOOST * preferred),
+            similarity,
+            linked=linked if visit.path and node.id in found else 0.0,
+            preferred=preferred,
+            only_named=node.category is Category.ENTITY and node.id not in starts.meant,
+        )
 
     return [ranked(node, visits[node.id]) for node in nodes.values() if not _is_option(node, visits[node.id])]
 
@@ -244,8 +255,8 @@ def _walk(
 ) -> tuple[dict[str, Visit], dict[str, int]]:
     """Walk up to `depth` links from the starts, over the relations that the lens follows.
 
-    Nodes in `scores`, the search hits, are sampled first. Return the starts and at most `_MAX_NODES` other nodes, nearest first, and
-    the number of neighbours of each node that was sampled.
+    Nodes in `scores`, the search hits, are sampled first and never walked to. Return the starts and at most `_MAX_NODES` other nodes,
+    nearest first, and the number of neighbours of each node that was sampled.
     """
     visits = {start: Visit(0) for start in starts}
     found = set(scores)

@@ -75,14 +75,14 @@ class Document(ABC):
             return self._request.lens.focus
         return LINKED if ranked.visit.hops else KNOWN
 
-    def passages(self, ranked: Ranked, most: int, *, focused: bool) -> str:
-        """Cut a node's text to `most` tokens by the topic's words and, for a linked node, the name that links it."""
+    def passages(self, ranked: Ranked, most: int, *, focused: bool = False, enough: int | None = None) -> str:
+        """Cut a node's text as `cut` does, by the topic's words and, for a linked node, the name that links it."""
         asked = self.context.asked
         if ranked.visit.path:
             last = ranked.visit.path[-1]
             origin = self.context.path_nodes.get(last.origin)
             asked |= stems(f"{origin.name if origin and origin.titled else ''} {last.reason}")
-        return cut(ranked.node.content, asked, most, focused=focused)
+        return cut(ranked.node.content, asked, most, focused=focused, enough=enough)
 
     @cached_property
     def by_id(self) -> dict[str, Ranked]:

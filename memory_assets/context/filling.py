@@ -2,14 +2,16 @@
 
 Search hits are added by score; a text that says nothing new loses more than half of its score. A short text is shown whole or not at
 all. A long text first gets the passages that fit the topic, and is completed if there is room. Linked nodes come after the hits, but a
-tenth of what a budget has beyond a thousand tokens is kept for what the best hits lead to. Nodes that do not fit are listed by name, then
-left out. The printed document never has more tokens than the budget.
+share of the budget is kept for what the best hits lead to. A question needs the texts that answer it; a task ("plan the move") needs
+many short facts, also such as no word of it names, so it keeps a larger share and cuts shorter. Nodes that do not fit are listed by name,
+then left out. The printed document never has more tokens than the budget.
 """
 
 import heapq
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from memory_assets.context import quoting
 from memory_assets.context.document import NAMED, SUMMARY_BELOW, Document
@@ -18,26 +20,39 @@ from memory_assets.context.passages import fits
 from memory_assets.language.tokens import count_tokens
 from memory_assets.language.words import stems
 
-_LONG_TOKENS = 64
-"""A text of at most so many tokens is shown whole."""
 _PASSAGE_TOKENS = 55
-"""Tokens that a longer text gets for its passages at first."""
-_COMPLETING_SHARE = 0.85
-"""Share of its score with which the rest of a long text competes for room."""
+"""Most tokens that a long text gets for its passages at first."""
 _REPETITION_PENALTY = 0.2
 """Share of its score that a text loses if all its words are shown already or are common to most texts."""
 _MOSTLY_REPEATED = 0.6
 """Share of a text's words in another text from which that is given as the reason for leaving it out."""
 _NOTHING_NEW, _NOTHING_NEW_PENALTY = 0.1, 0.5
 """A text whose share of new words, weighted by rarity, is below the first says nothing new and loses the second of its score."""
-_UNSHARED, _LINKED_SHARE, _LEADING_HITS = 1_000, 0.1, 8
-"""Tokens beyond which a share of the budget is kept for nodes linked to so many of the best hits, not only neighbours in a session."""
+_LINKED_SHARE, _LEADING_HITS = 0.1, 8
+"""Share of the budget kept for nodes linked to so many of the best texts that hold, not only neighbours in a session."""
 _MIN_TEXT_TOKENS = 16
 """No text is added to less room."""
 _MIN_NAME_TOKENS = 8
 """Lower bound for name, type and id of a node."""
-_Waiting = tuple[float, int, str]
-"""Negative value, index among the nodes, and id of a text that may be added."""
+_Waiting = tuple[float, int, str, float]
+"""Negative value, index among the nodes, id, and score of a text that may be added."""
+
+
+class _Manner(NamedTuple):
+    """How long texts are cut, and how much of the budget linked nodes get."""
+
+    long: int
+    """A text of at most so many tokens is shown whole."""
+    enough: int | None
+    """Tokens of a long text at first if its best sentence is not longer; None for `_PASSAGE_TOKENS`."""
+    completing: float
+    """Share of its score with which the rest of a long text competes for room."""
+    unshared: int
+    """Tokens of the budget of which no share is kept for linked nodes."""
+
+
+_QUESTION = _Manner(long=64, enough=None, completing=0.85, unshared=1_000)
+_TASK = _Manner(long=24, enough=30, completing=0.5, unshared=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +100,7 @@ class _Filling:
     def __init__(self, form: Document, most: int) -> None:
         self._form = form
         self._nodes = form.context.nodes
+        self._manner = _TASK if form.context.is_task else _QUESTION
         self._most = most
         self.texts = form.texts
         self._room = self._measure_room()
@@ -127,15 +143,19 @@ class _Filling:
         self._words = {node: stems(text) for node, text in texts.items()}
         counts = Counter(word for each in self._words.values() for word in each)
         self._rarity = {word: count**-0.5 for word, count in counts.items()}
-        leading = {ranked.node.id for ranked in [each for each in self._nodes if not each.visit.hops][:_LEADING_HITS]}
+        leading = [each.node.id for each in self._nodes if each.node.id in texts and not each.visit.hops and not each.replaced_by]
+        leading = leading[:_LEADING_HITS]
         hits, led_to, linked = list[_Waiting](), list[_Waiting](), list[_Waiting]()
         for place, ranked in enumerate(self._nodes):
             path = ranked.visit.path
             is_led_to = path and path[0].origin in leading and all(link.relation != "OCCURRED_BEFORE" for link in path)
-            if ranked.node.id in texts:
-                (led_to if is_led_to else linked if ranked.visit.hops else hits).append((-ranked.score, place, ranked.node.id))
-        if led_to and self._most > _UNSHARED:
-            self._kept = int(_LINKED_SHARE * (self._most - _UNSHARED))
+            if ranked.node.id in texts and (ranked.linked or not ranked.visit.hops):
+                hits.append((-ranked.score, place, ranked.node.id, ranked.score))
+            if ranked.node.id in texts and ranked.visit.hops:
+                score = ranked.linked or ranked.score
+                (led_to if is_led_to else linked).append((-score, place, ranked.node.id, score))
+        if led_to and self._most > self._manner.unshared:
+            self._kept = int(_LINKED_SHARE * (self._most - self._manner.unshared))
             hits = self._add_best(hits, texts)
             self._kept = 0
             led_to = self._add_best(led_to, texts)
@@ -149,19 +169,20 @@ class _Filling:
         heapq.heapify(waiting)
         refused = list[_Waiting]()
         while waiting and self._has_room(_MIN_TEXT_TOKENS):
-            _, place, node = best = heapq.heappop(waiting)
+            _, place, node, score = best = heapq.heappop(waiting)
             own, ranked = self._words[node], self._form.by_id[node]
-            if node in self._cut:
-                self._lengthen(ranked, ranked.node.content)
+            if node in self.texts:
+                if node in self._cut:
+                    self._lengthen(ranked, ranked.node.content)
                 continue
             new = sum(self._rarity[word] for word in own - self._shown) / len(own) if own else 1.0
-            value = ranked.score * (1 - _REPETITION_PENALTY * (1 - new) - _NOTHING_NEW_PENALTY * (new < _NOTHING_NEW))
+            value = score * (1 - _REPETITION_PENALTY * (1 - new) - _NOTHING_NEW_PENALTY * (new < _NOTHING_NEW))
             if waiting and value < -waiting[0][0]:
-                heapq.heappush(waiting, (-value, place, node))
+                heapq.heappush(waiting, (-value, place, node, score))
             elif self._add_text(ranked, texts[node]):
                 self._shown |= own
                 if node in self._cut:
-                    heapq.heappush(waiting, (-value * _COMPLETING_SHARE, place, node))
+                    heapq.heappush(waiting, (-value * self._manner.completing, place, node, score))
             else:
                 refused.append(best)
         return waiting + refused
@@ -181,7 +202,9 @@ class _Filling:
     def _choose_first_text(self, ranked: Ranked) -> str:
         """Return a short text whole, and of a long one the passages that fit the topic."""
         content = ranked.node.content
-        return content if fits(content, _LONG_TOKENS) else self._form.passages(ranked, _PASSAGE_TOKENS, focused=True)
+        if fits(content, self._manner.long):
+            return content
+        return self._form.passages(ranked, _PASSAGE_TOKENS, focused=True, enough=self._manner.enough)
 
     def _add_text(self, ranked: Ranked, text: str) -> bool:
         """Show a node's text if there is room for it."""
@@ -206,7 +229,7 @@ class _Filling:
         for node in self._cut:
             ranked = self._form.by_id[node]
             for most in (1 << 30, self._room):
-                if self._lengthen(ranked, self._form.passages(ranked, most, focused=False)):
+                if self._lengthen(ranked, self._form.passages(ranked, most)):
                     break
 
     def _lengthen(self, ranked: Ranked, longer: str) -> bool:

@@ -90,6 +90,8 @@ class Ranked:
     """0..1."""
     similarity: float | None
     """0..1; None if nothing is embedded."""
+    linked: float = 0.0
+    """Score by its path, 0..1, of a search hit that links lead to; 0 of other nodes."""
     preferred: bool = False
     only_named: bool = False
     """Whether it is shown by its name alone: a person or thing that is not the topic."""

@@ -16,10 +16,11 @@ _OPENING_BONUS = 0.1
 """Bonus for the first sentence, which often names the subject."""
 
 
-def cut(text: str, asked: Collection[str], most: int, *, focused: bool = False) -> str:
+def cut(text: str, asked: Collection[str], most: int, *, focused: bool = False, enough: int | None = None) -> str:
     """Cut `text` to the sentences with most of the stems `asked`, in at most `most` tokens; mark omissions with "…".
 
-    If `focused`, keep only sentences with such a stem, if there are any, and the sentence after a short one of them.
+    If `focused`, keep only sentences with such a stem, if there are any, and the sentence after a short one of them. With `enough`, only
+    the first sentence may exceed so many tokens.
     """
     if most <= 0:
         return ""
@@ -29,13 +30,15 @@ def cut(text: str, asked: Collection[str], most: int, *, focused: bool = False) 
     ranked = _rank_sentences(parts, frozenset(asked), focused=focused)
     if len(ranked) == len(parts) and fits(text, most):
         return text
-    if len(" … ".join(parts[place] for place in ranked).encode()) <= most:
+    if len(" … ".join(parts[place] for place in ranked).encode()) <= min(most, enough or most):
         return _join({place: parts[place] for place in ranked}, len(parts))
     room = most
     kept: dict[int, str] = {}
     for place in ranked:
         sentence = parts[place][: room * _MAX_TOKEN_CHARACTERS]
         cost = count_tokens(sentence) + 2
+        if enough and kept and most - room + cost > enough:
+            break
         if cost <= room:
             kept[place] = sentence
             room -= cost

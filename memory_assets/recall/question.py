@@ -41,7 +41,12 @@ class Question:
 
     @property
     def is_asked(self) -> bool:
-        return self.text.rstrip().endswith(QUESTION_MARKS)
+        return self.text.rstrip().endswith(QUESTION_MARKS) or bool(pattern("question.asked").search(self.text))
+
+    @property
+    def is_task(self) -> bool:
+        """Whether it names something, or something to be done, instead of asking for an answer."""
+        return not self.is_asked and not pattern("question.telling_wanted").search(self.text)
 
     @property
     def is_bare(self) -> bool:

@@ -153,6 +153,25 @@ def test_a_large_budget_has_room_for_what_the_best_hits_lead_to():
         assert {"led", "next", "far"} & set(_fitted(context, Markdown).texts) == expected
 
 
+def test_a_task_has_room_for_a_weak_hit_that_the_best_hits_lead_to_and_shortens_others():
+    content = "The ferry needs a new engine before the summer. Everybody talked for a long while about the weather and the cake."
+    hits = [
+        Ranked(
+            Node(f"hit{number}", "", Category.MEMORY, "note", content.replace("engine", f"engine {number}")), Visit(0), 0.9, 0.5
+        )
+        for number in range(30)
+    ]
+    wanda = Node("weak", "", Category.MEMORY, "note", "Wanda hates calls.")
+    weak = Ranked(wanda, Visit(1, (Link("hit0", "weak", "RELATES_TO"),)), 0.1, 0.1, linked=0.4)
+    question = Context(
+        Request(("ferry",), max_tokens=600), (*hits, weak), stems("ferry"), {}, "store", NOW, embedded=True, is_task=False
+    )
+    assert "weak" not in _fitted(question, Markdown).texts
+    told = _fitted(replace(question, is_task=True), Markdown).texts
+    assert "weak" in told
+    assert told["hit0"] == "The ferry needs a new engine 0 before the summer. …"
+
+
 def test_what_the_budget_leaves_out_costs_more_than_it_had_left():
     def ranked(name: str, words: int, *path: Link) -> Ranked:
         content = " ".join(f"{name}{number}" for number in range(words))

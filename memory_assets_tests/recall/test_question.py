@@ -89,3 +89,21 @@ def test_whose_words_a_question_asks_for_is_heard(text: str, to_listener: bool):
 
 def test_today_is_a_time_where_something_past_is_asked_for():
     assert ask("What did I store today?").interval is not None
+
+
+@pytest.mark.parametrize(
+    ("text", "is_task"),
+    [
+        ("plan the next two months of Atlas", True),
+        ("Atlas", True),
+        ("Bereite das Treffen mit Priya vor", True),
+        ("which port does the gateway use", False),
+        ("Wann zieht die Datenbank um", False),
+        ("is the staging database reset at night", False),
+        ("What leaves on Friday?", False),
+        ("Summarise how the release went", False),
+        ("Fasse die letzten Treffen zusammen", False),
+    ],
+)
+def test_a_task_asks_for_no_answer(text: str, is_task: bool):
+    assert ask(text).is_task is is_task
