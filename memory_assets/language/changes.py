@@ -7,6 +7,7 @@ change. `tools/change_judge.py` trains it on sets of facts, some of which change
 """
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
@@ -22,7 +23,7 @@ from memory_assets.arrays import Values
 from memory_assets.language.english import pattern, word_set
 from memory_assets.language.judge import Relation, relation_probabilities
 from memory_assets.language.statements import Statement, exchange_values, is_event, is_number, other_values, read_statement
-from memory_assets.language.words import fold
+from memory_assets.language.words import fold, words
 
 MODEL = Path(__file__).with_name("changes.json")
 _WORDS, _READ, _BASE = 0.26, 0.9, 0.82
@@ -33,6 +34,8 @@ _MIN_PROBABILITY = 1e-4
 """Probabilities are clipped to this before log odds are taken."""
 _SHORT = 5
 """Above this many topic words, a text that announces no change must exchange a value or a name."""
+_LABEL = re.compile(r"\W*(\w[\w'-]*(?: [\w'-]+){0,2}): ")
+"""What a text is about: "Atlas: the tests run nightly"."""
 _MIN_KIN_LETTERS = 4
 _KIN_SHORTER, _KIN_LONGER = 0.72, 0.55
 """Minimum common prefix of two forms of one word: letters, share of the shorter word, share of the longer word."""
@@ -250,8 +253,10 @@ def change_model() -> ChangeModel:
 
 
 def is_ruled_out(old: str, new: str) -> bool:
-    """Return whether a rule excludes a change: one tells history, the newer only a possibility, or both are events."""
+    """Return whether a rule excludes a change: one tells history, the newer only a possibility, both are events, or their labels differ."""
     one, other = read_statement(old), read_statement(new)
+    if _differ_in_label(old, new):
+        return True
     if is_event(old) and is_event(new):
         return not announces(new) or exchange_values(old, new)
     if not announces(new) and max(len(one.content), len(other.content)) > _SHORT:
@@ -268,6 +273,17 @@ def is_ruled_out(old: str, new: str) -> bool:
     return bool(
         pattern("replacements.unreal").search(new)
         or any(history.search(text) and not present.search(text) for text in (old, new))
+    )
+
+
+def _differ_in_label(old: str, new: str) -> bool:
+    """Return whether both texts begin with a label ("Atlas: ...", "Heron: ...", not "Update: ...") whose words the other lacks."""
+    labels = _LABEL.match(old), _LABEL.match(new)
+    return all(
+        label
+        and not announces(label[1])
+        and not any(is_kin(word, other) for word in words(fold(label[1])) for other in read_statement(text).words)
+        for label, text in zip(labels, (new, old), strict=True)
     )
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from memory_assets.language.changes import announces, find_changes, judge_change, with_subject
+from memory_assets.language.changes import announces, find_changes, is_ruled_out, judge_change, with_subject
 
 _LIKELY = 0.6
 
@@ -43,11 +43,18 @@ def test_another_fact_an_event_a_plan_and_history_replace_nothing(old, new):
         ("The reading group has nine members.", "The reading group now meets at the library."),
         ("Ruth looks after the parcel tracker.", "The parcel tracker now reads from RabbitMQ."),
         ("The intranet uses MariaDB 10.", "We plan to move the intranet to MariaDB 11 next spring."),
+        ("Merlin: updated dependencies, no visible effect.", "Curlew: updated dependencies, no visible effect."),
+        ("Heron: hosted on Fly.io.", "Plover: now hosted on Hetzner."),
     ],
 )
 def test_a_change_of_something_else_about_the_subject_outdates_nothing(old, new):
     (change,) = find_changes([(old, new)], [0.0])
     assert change is None or not change.is_sure
+
+
+@pytest.mark.parametrize("label", ["Correction", "Korrektur", "Update", "Heron", "Heron hosting"])
+def test_a_label_that_names_the_same_or_a_change_rules_nothing_out(label):
+    assert not is_ruled_out("Heron: its host is Fly.io.", f"{label}: its host is Hetzner.")
 
 
 def test_the_day_since_when_it_holds_hides_no_change():
