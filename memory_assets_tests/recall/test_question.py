@@ -96,6 +96,7 @@ def test_today_is_a_time_where_something_past_is_asked_for():
     [
         ("plan the next two months of Atlas", True),
         ("Atlas", True),
+        ("hat size of Jonas", True),
         ("Bereite das Treffen mit Priya vor", True),
         ("which port does the gateway use", False),
         ("Wann zieht die Datenbank um", False),
