@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from memory_assets.errors import DamagedError, StoreBusyError, StoreError, first_line
 from memory_assets.stores.engine import Engine, InUseError, engine, name_of
-from memory_assets.stores.migrations import migrate_catalog, waiting_migrations
+from memory_assets.stores.migrations import create_tables, migrate_catalog, waiting_migrations
 from memory_assets.stores.schema import UNDERIVED
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ class Catalog:
                 _log.warning("%s", self._set_aside(damage))
             if connection is None or waiting_migrations(connection, self.where) != ():
                 opened.close()
-                connection = self._open_empty(opened, with_rows=self.exists)
+                connection = self._open_copy(opened) if self.exists else self._engine.open_empty(opened, create_tables)
             yield connection
 
     @contextmanager
@@ -261,12 +261,11 @@ class Catalog:
     def _engine(self) -> Engine:
         return engine(self._scratch)
 
-    def _open_empty(self, opened: ExitStack, *, with_rows: bool = False) -> "DuckDBPyConnection":
-        """Open a catalog in memory with the newest schema: empty, or with a copy of this catalog's rows."""
+    def _open_copy(self, opened: ExitStack) -> "DuckDBPyConnection":
+        """Copy this catalog into memory, with the newest schema."""
         connection = self._engine.open(opened, None, read_only=False)
-        if with_rows:
-            with ExitStack() as copying:
-                connection.execute(f"COPY FROM DATABASE {name_of(self._connect(copying))} TO {name_of(connection)}")
+        with ExitStack() as copying:
+            connection.execute(f"COPY FROM DATABASE {name_of(self._connect(copying))} TO {name_of(connection)}")
         migrate_catalog(connection, self.where)
         return connection
 

@@ -9,6 +9,8 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from duckdb import DuckDBPyConnection
 
 CONFIG: dict[str, str | bool | int | float | list[str]] = {
@@ -46,6 +48,7 @@ class Engine:
         self._attached: dict[Path | None, _Attached] = {}
         self._numbers = count()
         self._lock = Lock()
+        self._empty: _Attached | None = None
 
     def open(self, opened: ExitStack, path: Path | None, read_only: bool) -> "DuckDBPyConnection":
         """Open the file at `path`, or an empty database in memory. `opened` closes the connection.
@@ -80,6 +83,20 @@ class Engine:
             if "has been invalidated" in str(error):
                 raise InUseError from error
             raise
+        return connection
+
+    def open_empty(self, opened: ExitStack, create: "Callable[[DuckDBPyConnection], None]") -> "DuckDBPyConnection":
+        """Open the database in memory that stands for missing files; `create` makes its tables once. Nobody writes into it."""
+        with self._lock:
+            instance = self._ensure_instance()
+            connection = instance.cursor()
+            opened.callback(connection.close)
+            if not self._empty or self._empty.instance is not instance:
+                name = f"empty_{next(self._numbers)}"
+                connection.execute(f"ATTACH ':memory:' AS {name}; USE {name}")
+                create(connection)
+                self._empty = _Attached(instance, read_only=True, name=name)
+            connection.execute(f"USE {self._empty.name}")
         return connection
 
     def _release(self, path: Path | None, held: _Attached) -> None:

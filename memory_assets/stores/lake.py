@@ -202,7 +202,7 @@ class LakeCatalog(Catalog):
     def read(self) -> "Iterator[DuckDBPyConnection]":
         if not self.exists:
             with ExitStack() as opened:
-                yield self._open_empty(opened)
+                yield self._engine.open_empty(opened, create_tables)
             return
         with self._transaction() as (lake, connection):
             lake.is_migrated = lake.is_migrated or not waiting_migrations(connection, self.where)
