@@ -12,6 +12,7 @@ import re
 import shlex
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -189,12 +190,12 @@ def remove(folder: Path, *, dry_run: bool) -> list[Change]:
         Change("delete" if _file_digest(folder / name) == digest else "leave", folder / name) for name, digest in ours.items()
     ]
     changes = [change for change in changes if change.path.exists()]
-    separable = can_take_out(settings, merged)
+    rest = without_member(settings, merged) if merged else None
     if merged:
-        changes.append(Change("unmerge" if separable else "leave", settings))
+        changes.append(Change("leave" if rest is None else "unmerge", settings))
     if not dry_run:
-        if separable:
-            take_out(settings, merged)
+        if rest is not None:
+            replace_file(settings.resolve(), rest)
         for change in changes:
             if change.action == "delete":
                 change.path.unlink()
@@ -269,18 +270,27 @@ def insert(path: Path, text: str) -> None:
     replace_file(path, data[:place] + text.encode() + data[place:])
 
 
-def can_take_out(path: Path, text: str) -> bool:
-    """Return whether `path` still contains the inserted text, exactly once."""
+def without_member(path: Path, text: str) -> bytes | None:
+    """Return the content of `path` without the member that `insert` added as `text`.
+
+    If the user has added members since, a comma beside it goes, too. None if the text is not there exactly once, or if more than the
+    member would go.
+    """
     try:
-        return bool(text) and read_source_file(path, None).count(text.encode()) == 1
-    except (OSError, RefusedFileError):
-        return False
-
-
-def take_out(path: Path, text: str) -> None:
-    """Remove the text that `insert` added to `path`."""
-    path = path.resolve()
-    replace_file(path, _read(path).replace(text.encode(), b"", 1))
+        data = read_source_file(path, None)
+        before, found, after = data.partition(text.encode())
+        members = _parse_object(path, data)
+        added = json.loads(f"{{{text.strip().removesuffix(',')}}}")
+    except (OSError, RefusedFileError, ConflictError, ValueError):
+        return None
+    if not (text and found) or text.encode() in after:
+        return None
+    others = {name: value for name, value in members.items() if name not in added}
+    for rest in (before + after, before + after.lstrip().removeprefix(b","), before.rstrip().removesuffix(b",") + after):
+        with suppress(ConflictError):
+            if _parse_object(path, rest) == others:
+                return rest
+    return None
 
 
 def _read(path: Path) -> bytes:

@@ -85,24 +85,48 @@ def renew_brief(tenant: "Tenant") -> None:
     _update(tenant, lambda brief: _build(tenant, brief))
 
 
-def update_brief(tenant: "Tenant", changed: "Iterable[Memory]") -> None:
-    """Update the lines of changed memories in the brief; build the brief if there is none. A failure is only logged."""
-    now = {memory.id: memory for memory in changed}
+def update_brief(tenant: "Tenant", changed: "Iterable[tuple[Memory | None, Memory]]") -> None:
+    """Update the lines of changed memories in the brief; build the brief if there is none. A failure is only logged.
+
+    `changed` holds each memory before, or None for a new one, and after the change.
+    """
+    pairs = [(before, after) for before, after in changed if before is None or _told_of(before) != _told_of(after)]
+    now = {after.id: after for _, after in pairs}
 
     def change(brief: Brief | None) -> Brief:
         if brief is None:
             return _build(tenant, brief)
-        newer = {memory.project for memory in now.values() if memory.kind is Kind.SESSION}
-        kept = [each for each in brief.lines if each.id not in now and not (each.kind == Kind.SESSION and each.project in newer)]
         new = [each for each in now.values() if each.state is State.ACTIVE and each.kind in _KINDS and not marks(each.content)]
+        new, kept = _displace_sessions(tenant, new, [each for each in brief.lines if each.id not in now])
+        doubts = Doubts()
+        if any(before and after in new for before, after in pairs):
+            with tenant.catalog.read() as connection:
+                doubts = _make_doubts(tenant, read_changes(connection))
         known = {each.text: (each.tokens, each.more) for each in brief.lines}
         zone = display_zone(tenant.settings)
-        lines = [
-            _render_fact(memory, fact, known, brief.memories, zone) for memory in new for fact in list_facts(memory, Doubts())
-        ]
+        lines = [_render_fact(memory, fact, known, brief.memories, zone) for memory in new for fact in list_facts(memory, doubts)]
         return replace(brief, memories=tenant.memories.count(Filters()), lines=(*lines, *kept)[:_MAX_LINES])
 
-    _update(tenant, change)
+    if now:
+        _update(tenant, change)
+
+
+def _told_of(memory: "Memory") -> tuple[object, ...]:
+    """Return what a memory's lines are made of."""
+    return memory.content, memory.title, memory.kind, memory.project, memory.state
+
+
+def _displace_sessions(
+    tenant: "Tenant", new: "list[Memory]", lines: list[BriefLine]
+) -> "tuple[list[Memory], list[BriefLine]]":
+    """Return the memories and lines that stay if a project shows its newest session alone."""
+    sessions = [each for each in new if each.kind is Kind.SESSION]
+    if not sessions:
+        return new, lines
+    shown = tenant.memories.get([each.id for each in lines if each.kind == Kind.SESSION])
+    newest = {each.project: each for each in sorted([*shown, *sessions], key=lambda each: each.created_at)}
+    left_out = {each.id for each in (*shown, *sessions) if newest[each.project] is not each}
+    return [each for each in new if each.id not in left_out], [each for each in lines if each.id not in left_out]
 
 
 def read_untold(state: "TenantState") -> frozenset[int]:
@@ -154,10 +178,7 @@ def _build(tenant: "Tenant", old: Brief | None) -> Brief:
     with tenant.catalog.read() as connection:
         replaced, undecided, changes, changed = _read_changes(connection)
         best = _choose_memories(connection, candidates)
-    is_replaced = list_replaced(changes)
-    found = find_outdated(is_replaced, {}, tenant.memories.get(is_replaced), tenant.memories.get)
-    outdated = {number: {each.sentence for each in sentences} for number, sentences in found.items()}
-    doubts = Doubts.of(changes, outdated)
+    doubts = _make_doubts(tenant, changes)
     wanted = dict.fromkeys([*best, *(number for number, _ in doubts.newer), *changed])
     chosen = list(dict.fromkeys(_follow_replacements(number, replaced) for number in wanted))
     memories = {memory.id: memory for memory in tenant.memories.get(chosen) if memory.state is State.ACTIVE}
@@ -183,6 +204,12 @@ def _build(tenant: "Tenant", old: Brief | None) -> Brief:
     has_homes = tenant.is_sources_tenant and tenant.settings.pai_learning_dir.is_dir()
     backlog = Curation(tenant).backlog() if has_homes else Backlog()
     return Brief(count, tuple(lines), backlog)
+
+
+def _make_doubts(tenant: "Tenant", changes: "Sequence[StatementChange]") -> Doubts:
+    replaced = list_replaced(changes)
+    found = find_outdated(replaced, {}, tenant.memories.get(replaced), tenant.memories.get)
+    return Doubts.of(changes, {number: {each.sentence for each in sentences} for number, sentences in found.items()})
 
 
 def _limit_groups(facts: "Sequence[tuple[Memory, Fact]]") -> "Iterator[tuple[Memory, Fact]]":

@@ -78,7 +78,7 @@ def commit_changes(tenant: Tenant, changes: Sequence[tuple[Memory, Memory]]) -> 
     if not tenant.memories.change_together(to_arrow(after).select(_COLUMNS), [each.updated_at for each, _ in changes]):
         number = changes[0][0].id
         raise ChangedMeanwhileError(f"The memory {number} was changed this moment; look at it (show {number}), then try again.")
-    update_brief(tenant, after)
+    update_brief(tenant, zip([before for before, _ in changes], after, strict=True))
     if not tenant.on_commit:
         tenant.memories.upkeep.after_commit()
     return after
@@ -169,7 +169,7 @@ def edit(tenant: Tenant, reference: str | int, content: Content, *, source: Sour
         **{field.name: getattr(old, field.name) for field in fields(NewMemory) if field.name not in _NOT_INHERITED} | own
     )
     newer = revise_memory(tenant, old, given).memory
-    update_brief(tenant, [find_memory(tenant, old.id), newer])
+    update_brief(tenant, [(old, find_memory(tenant, old.id)), (None, newer)])
     summary = f"Edited: {old.id} is history, {newer.id} takes its place\n   {passage(newer.content)}"
     return EditedMemory.of(newer, replaces=old.id, summary=summary)
 

@@ -111,7 +111,7 @@ def store_noted(tenant: Tenant, ids: Sequence[str]) -> NotedSentences:
         )
         memory = store_once(tenant, given).memory
         settle(tenant.folder, [each])
-        update_brief(tenant, [memory])
+        update_brief(tenant, [(None, memory)])
         stored.append(NotedView.of(each, stored=memory.id))
     tenant.memories.upkeep.after_commit()
     return _answer(stored, "stored", settled)

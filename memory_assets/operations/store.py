@@ -93,7 +93,7 @@ def _answer_stored(tenant: Tenant, stored: Sequence[Stored]) -> list[StoredMemor
         tenant.on_commit(len(answers))
     else:
         tenant.memories.upkeep.after_commit()
-        update_brief(tenant, [each.memory for each in stored])
+        update_brief(tenant, [(None, each.memory) for each in stored])
     return answers
 
 

@@ -165,6 +165,19 @@ def test_a_status_line_is_merged_and_every_other_byte_stays(folder: Path, text: 
     assert settings.read_bytes() == (b"{}\n" if text is None else text) + b"\n"
 
 
+@pytest.mark.parametrize("added", [(b"}\n", b',\n  "model": "opus"\n}\n'), (b"{", b'{"model": "opus", ')])
+def test_members_that_the_user_adds_beside_the_status_line_stay_valid(folder: Path, added: tuple[bytes, bytes]) -> None:
+    settings = folder.parents[1] / "settings.json"
+    settings.write_bytes(b"{}\n")
+    install("--status-line")
+    merged = settings.read_bytes()
+    place = merged.rindex(added[0]) if added[0] == b"}\n" else 0
+    settings.write_bytes(merged[:place] + added[1] + merged[place + len(added[0]) :])
+    assert set(json.loads(settings.read_bytes())) == {"statusLine", "model"}
+    install("--remove")
+    assert json.loads(settings.read_bytes()) == {"model": "opus"}
+
+
 def test_a_status_line_of_the_users_stays_and_broken_settings_stop_everything(folder: Path) -> None:
     settings = folder.parents[1] / "settings.json"
     for text in ('{"statusLine": {"type": "command", "command": "mine"}}', '{"model": }', "[]"):

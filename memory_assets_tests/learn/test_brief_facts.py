@@ -1,14 +1,16 @@
 """Which facts of a memory a session's brief tells, and in which priority."""
 
 import os
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from memory_assets.graph.edges import refresh_graph
 from memory_assets.graph.outdated import StatementChange, Verdict
 from memory_assets.learn.brief import read_brief
 from memory_assets.learn.brief_facts import Doubts, Need, list_facts
 from memory_assets.learn.briefing import renew_brief
-from memory_assets.models import Kind, Memory, Source
+from memory_assets.models import Kind, Memory, NewMemory, Source
+from memory_assets.operations.changes import forget, restore, tag
+from memory_assets.operations.store import store
 from memory_assets.operations.take_in import take_in
 
 _NOW = datetime(2026, 9, 1, tzinfo=UTC)
@@ -128,6 +130,35 @@ def test_a_memory_of_which_one_sentence_is_replaced_is_told_without_it(tenant, w
     assert "alder instead of beech" in told[0]
     assert "The staging site is reset on Sundays." in told
     assert not any("runs on host beech" in each for each in told)
+    hosts = next(each.id for each in brief.lines if "Sundays" in each.text)
+    forget(tenant, hosts)
+    restore(tenant, hosts)
+    again = read_brief(tenant.folder)
+    assert again
+    assert {each.fact for each in again.lines} == set(told)
+
+
+def test_a_changed_session_takes_the_place_of_older_ones_alone(tenant) -> None:
+    old, new = (
+        store(
+            tenant,
+            NewMemory(f"Session in atlas: {what}", Source.CLI, Kind.SESSION, project="/atlas", created_at=_NOW - timedelta(days)),
+        ).id
+        for what, days in (("rename", 30), ("login", 2))
+    )
+
+    def told() -> set[int]:
+        brief = read_brief(tenant.folder)
+        assert brief
+        return {each.id for each in brief.lines}
+
+    renew_brief(tenant)
+    assert told() == {new}
+    for number in (old, new):
+        tag(tenant, number, add=["harbour"])
+        forget(tenant, number)
+        restore(tenant, number)
+        assert told() == {new}
 
 
 def test_of_two_changes_without_a_day_the_likelier_direction_counts(tenant, write_silo) -> None:
