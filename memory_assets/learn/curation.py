@@ -26,7 +26,7 @@ from memory_assets.learn.reports import REVIEW_NAME, Checked, Decided, highest_n
 from memory_assets.learn.signals import file_signals, read_signals
 from memory_assets.learn.synthesis import rewording, synthesise
 from memory_assets.models import Kind, NewMemory, SecretPolicy, Source
-from memory_assets.sources.files import MAX_BYTES, RefusedFileError, digest_of, read_source_file
+from memory_assets.sources.files import MAX_BYTES, RefusedFileError, decode, digest_of, read_source_file
 from memory_assets.stores.files import replace_file
 from memory_assets.stores.lance import quoted
 from memory_assets.stores.rows import content_hash, derived_id
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 _STALE_AFTER = timedelta(hours=24)
 _MAX_REVIEW_BYTES = 16 << 20
+_REPLACEMENT = "\ufffd"
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,10 +204,16 @@ class Curation:
         return left
 
     def _read_review_file(self) -> str:
+        """Return the text of `review.md`, empty without one. ConflictError if its text would be lost when it is written again."""
         try:
-            return read_source_file(self.review_path, None, _MAX_REVIEW_BYTES).decode("utf-8", "replace")
-        except (FileNotFoundError, RefusedFileError):
+            text, note = decode(read_source_file(self.review_path, None, _MAX_REVIEW_BYTES))
+        except FileNotFoundError:
             return ""
+        except RefusedFileError as error:
+            raise ConflictError(f"{self.review_path} cannot be read: {error.reason}; {error.mend}, or move it away.") from error
+        if note and _REPLACEMENT in text:
+            raise ConflictError(f"{self.review_path} is not valid UTF-8 ({note}); save it as UTF-8, or move it away.")
+        return text
 
     def _save(self, decisions: Decisions, shown: Decisions | None = None) -> None:
         """Write the decisions and `review.md`, each if it differs.

@@ -121,7 +121,7 @@ def candidates(
             waiting += [NotTaken(entry.path, f"{proposal.id} is of a file that changed since the check") for entry in sources]
             continue
         sources.sort(key=lambda entry: entry.written_at, reverse=True)
-        times = [datetime.fromisoformat(each.at) for each in proposal.evidence]
+        times = [datetime.fromisoformat(each.at or proposal.first_seen) for each in proposal.evidence]
         written = sources[0].written_at if sources else max(times)
         text = (proposal.description, proposal.body)
         if len(sources) == 1 and not proposal.edited:
@@ -283,12 +283,11 @@ class _Builder:
     def _update_present(self, present: MemoryFile, equal: list[MemoryFile], hooks: list[str]) -> str:
         """Keep an entry; add missing provenance, and the files and hooks of the memories merged into it. Return its digest."""
         stated, body = parse(decode(present.data)[0])
-        known = stated.get("index_hook", [])
-        known = known if isinstance(known, list) else [known]
+        known = _texts_of(stated.get("index_hook"))
         fields: dict[str, object] = {}
         if present.missing_provenance and equal:
             fields |= {name: value for name, value in provenance(equal[0], self.now).items() if not stated.get(name)}
-        known_hashes = {stated.get("source_hash"), fields.get("source_hash"), *(stated.get("merged_hashes") or ())}
+        known_hashes = {stated.get("source_hash"), fields.get("source_hash"), *_texts_of(stated.get("merged_hashes"))}
         if joined := [source for source in equal if hash_of(source) not in known_hashes]:
             fields |= _extend_merged(stated, joined)
         if set(hooks) - set(known):
@@ -342,8 +341,17 @@ class _Builder:
 
 
 def _extend_merged(stated: Mapping[str, Any], files: Sequence[MemoryFile]) -> dict[str, list[str]]:
-    paths, hashes = (list(stated.get(name) or ()) for name in ("merged_from", "merged_hashes"))
+    paths, hashes = (_texts_of(stated.get(name)) for name in ("merged_from", "merged_hashes"))
     return {"merged_from": [*paths, *(str(each.path) for each in files)], "merged_hashes": [*hashes, *map(hash_of, files)]}
+
+
+def _texts_of(value: object) -> list[str]:
+    """Return a value of frontmatter that a person may have written in any form as a list of texts."""
+    if isinstance(value, list):
+        return [text for each in value for text in _texts_of(each)]
+    if isinstance(value, dict):
+        return [f"{name}: {', '.join(_texts_of(each))}" for name, each in value.items()]
+    return [str(value)] if value else []
 
 
 def _text_of(file: MemoryFile) -> tuple[str, str]:

@@ -81,11 +81,13 @@ class Hook:
 def session_start(settings: "HookSettings", hook: Hook) -> str:
     """Return the text for a session's start, and record it; empty if there is nothing to show or the project is quiet."""
     project = project_of(Path(hook.directory or "."))
+    is_compacted = hook.source == _COMPACTED
     if project:
         note_checkout(settings.folder, project)
+    if is_compacted and _record_file(settings.folder, hook.session).exists():
+        record_told(settings.folder, hook.session, [(_NOTHING, "")], _COMPACTED)
     if is_quiet(settings.folder, project) or settings.session_start == "off" or hook.source in _KEEPING_SOURCES:
         return ""
-    is_compacted = hook.source == _COMPACTED
     brief = read_brief(settings.folder)
     known = _read_notes(settings.folder) if is_compacted and hook.session else ()
     noted = [render_line(each.text) for each in known if each.session == hook.session][-_MAX_NOTED_LINES:]
@@ -98,7 +100,7 @@ def session_start(settings: "HookSettings", hook: Hook) -> str:
     chosen = [_join_facts(lines) for lines in chosen]
     lines = [(each.id, each.text) for lines in chosen for each in lines]
     if lines:
-        record_told(settings.folder, hook.session, lines, "compact" if is_compacted else "start")
+        record_told(settings.folder, hook.session, lines, _COMPACTED if is_compacted else "start")
     sections = [(heading, [each.text for each in lines]) for (heading, _), lines in zip(_SECTIONS, chosen, strict=True)]
     return render_frame([*sections, (_NOTED_HEADING, noted), ("Waiting", nudges)])
 
@@ -234,6 +236,10 @@ class Told:
     at: datetime
 
 
+_NOTHING = 0
+"""No memory's id: the record of a compaction, after which a session knows nothing that it was shown."""
+
+
 def digest_of(line: str) -> str:
     """Return the digest of a line."""
     return hashlib.blake2b(line.encode(), digest_size=8).hexdigest()
@@ -241,24 +247,24 @@ def digest_of(line: str) -> str:
 
 def read_told(folder: Path, session: str) -> list[Told]:
     """Return the memories that a session was shown, in order; empty without a record. `folder` is the tenant's."""
-    return _parse_record(_record_file(folder, session))
+    return [each for each in _parse_record(_record_file(folder, session)) if each.memory != _NOTHING]
 
 
 def still_told(folder: Path, session: str) -> set[int]:
     """Return the ids that a session still has in its context: those shown since its start or last compaction or clearing."""
     known: set[int] = set()
     begun: datetime | None = None
-    for each in read_told(folder, session):
+    for each in _parse_record(_record_file(folder, session)):
         if each.reason != PROMPT and each.at != begun:
             known, begun = set(), each.at
         known.add(each.memory)
-    return known
+    return known - {_NOTHING}
 
 
 def read_last_told(folder: Path) -> list[Told]:
     """Return the memories that the most recent session was shown."""
     files = _list_by_age(folder / _FOLDER)
-    return _parse_record(files[-1]) if files else []
+    return [each for each in _parse_record(files[-1]) if each.memory != _NOTHING] if files else []
 
 
 def record_told(folder: Path, session: str, lines: Iterable[tuple[int, str]], reason: str) -> None:

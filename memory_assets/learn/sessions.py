@@ -45,7 +45,10 @@ _log = logging.getLogger(__name__)
 
 
 def remember_sessions(tenant: "Tenant") -> int:
-    """Store one memory per queued session; return how many. Others are dropped, or stay queued while the file of the notes is damaged."""
+    """Store one memory per queued session; return how many.
+
+    A session stays queued while its transcript or the notes cannot be read or written, and is dropped if it is gone or not readable as one.
+    """
     if not has_queued(tenant.folder):
         return 0
     remembered = 0
@@ -57,8 +60,11 @@ def remember_sessions(tenant: "Tenant") -> int:
             except DamagedError as error:  # it waits until the file with the notes is mended
                 _log.warning("a session was not remembered: %s", error)
                 continue
-            except (OSError, ValueError, TypeError, RefusedFileError, ProcessingError) as error:
+            except (FileNotFoundError, ValueError, TypeError, RefusedFileError, ProcessingError) as error:
                 _log.warning("a session was not remembered: %s", type(error).__name__)
+            except OSError as error:
+                _log.warning("a session is not remembered yet: %s", type(error).__name__)
+                continue
             if path.stat().st_mtime_ns == queued_at:  # else the session ended once more meanwhile
                 path.unlink()
     return remembered

@@ -130,8 +130,9 @@ class _RecordReader:
     def _add_result(self, call: dict[str, Any], result: str) -> None:
         name, given, record = call.get("name"), call["input"], self.record
         record.turns[-1].used_tools = True
-        if name in _WRITING and isinstance(given.get("file_path"), str):
-            record.files[given["file_path"]] += 1
+        path = given.get("file_path") or given.get("notebook_path")
+        if name in _WRITING and isinstance(path, str):
+            record.files[path] += 1
             record.turns[-1].has_work = True
         elif name == "Bash" and isinstance(given.get("command"), str):
             self._add_command(given["command"])
@@ -152,7 +153,7 @@ class _RecordReader:
     def _add_command(self, command: str) -> None:
         files = self.record.files
         for found in _UNDO.finditer(command):
-            restored = found[1].split() if found[1] else ["."]
+            restored = [str(Path(each)) for each in (found[1] or ".").split()]
             for path in set(files) - self._committed:
                 if "." in restored or any(Path(path).match(each) for each in restored):
                     del files[path]

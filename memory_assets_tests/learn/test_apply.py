@@ -2,6 +2,7 @@
 
 import errno
 import hashlib
+import json
 import os
 import shutil
 import signal
@@ -24,7 +25,8 @@ from memory_assets.language.embedders import open_embedder
 from memory_assets.learn.apply import lock_curation
 from memory_assets.learn.curation import Curation
 from memory_assets.learn.journal import Status
-from memory_assets.learn.memory_files import read_silos
+from memory_assets.learn.reports import Decided
+from memory_assets.learn.memory_files import read_silos, render
 from memory_assets.models import Kind, Source
 from memory_assets.operations.learn import review
 from memory_assets.operations.scan import mend, scan
@@ -502,6 +504,34 @@ def test_the_hash_of_every_joined_file_is_kept(decided: Path, open_curation: Ope
     graf, _ = parse((homes / "REFERENCE/reference_graf.md").read_text())
     assert (graf["source_hash"], graf["merged_hashes"]) == (standing, [joined])
     assert graf["merged_from"] == [str(lab / "graf2.md")]
+
+
+def test_what_a_person_wrote_into_the_frontmatter_of_a_home_is_kept(decided: Path, open_curation: OpenCuration) -> None:
+    path = decided / ".pai/MEMORY/LEARNING/REFERENCE/reference_graf.md"
+    fields, body = parse(path.read_text())
+    own = {"merged_from": "/old/graf.md", "index_hook": [{"Graf": "on Mondays"}, "dashboards"], "merged_hashes": ""}
+    path.write_bytes(render({**fields, **own}, body))
+    silo = decided / ".claude/projects" / LAB / "memory"
+    write(silo / "graf2.md", "graf", "Dashboards: https://grafana.example", "reference", "2026-04-01T10:00:00Z")
+    (silo / "MEMORY.md").write_text("- [Graf](graf2.md) - where they are\n")
+    open_curation().check()
+    open_curation().apply()
+    fields, _ = parse(path.read_text())
+    assert fields["merged_from"][0] == "/old/graf.md"
+    assert str(silo / "graf2.md") in fields["merged_from"]
+    assert fields["index_hook"] == ["Graf: on Mondays", "dashboards", "where they are"]
+
+
+def test_what_a_rating_without_a_time_taught_is_applied(curated_home: Path, open_curation: OpenCuration) -> None:
+    signals = curated_home / ".pai/MEMORY/LEARNING/SIGNALS"
+    signals.mkdir()
+    line = {"rating": 2, "source": "explicit", "comment": "Run the tests before you commit."}
+    (signals / "ratings.jsonl").write_text(json.dumps(line) + "\n")
+    open_curation().check()
+    (learned,) = (each for each in open_curation().decisions().proposals if not each.silo_files)
+    open_curation().decide([Decided(learned.id, Status.ACCEPTED)])
+    open_curation().apply()
+    assert open_curation().decisions().find(learned.id).status is Status.APPLIED
 
 
 POINTERS = """# Index

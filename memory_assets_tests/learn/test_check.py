@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_assets.cli.main import cli
-from memory_assets.errors import InvalidInputError
+from memory_assets.errors import ConflictError, InvalidInputError
 from memory_assets.learn import curation as curation_module
 from memory_assets.learn.curation import Curation
 from memory_assets.learn.journal import Proposal, Severity, Status
@@ -206,6 +206,21 @@ def test_review_md_is_edited_by_hand_and_read_back(open_curation: OpenCuration, 
     assert (applied.status, applied.note) == (Status.APPLIED, "as agreed")
     open_curation().check()
     assert open_curation().decisions().find("lp-" + ids["plan-first"].removeprefix("LP-")).status is Status.APPLIED
+
+
+def test_a_review_file_in_utf_16_counts_and_one_that_cannot_be_read_stays(open_curation: OpenCuration, curated_home: Path) -> None:
+    open_curation().check()
+    review = curated_home / ".pai/MEMORY/LEARNING/review.md"
+    text = review.read_text()
+    accepted = text.replace("Status: PENDING", "Status: ACCEPTED", 1)
+    review.write_bytes(accepted.encode("utf-16"))
+    assert [each.status for each in open_curation().decisions().proposals].count(Status.ACCEPTED) == 1
+    for content in (accepted.encode() + b"\0", accepted.encode() + "\n## LP-099 — Caf\xe9 — \N{EM DASH}".encode() + b"\xe9"):
+        review.write_bytes(content)
+        for step in (open_curation().check, open_curation().apply, open_curation().decisions):
+            with pytest.raises(ConflictError, match="review.md"):
+                step()
+        assert review.read_bytes() == content
 
 
 NOTE_LINES = st.lists(

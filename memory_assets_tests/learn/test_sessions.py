@@ -132,6 +132,20 @@ def test_a_session_without_news_or_without_a_transcript_leaves_nothing(tenant: T
     assert not has_queued(tenant.folder)
 
 
+def test_a_session_that_cannot_be_written_now_waits_and_half_an_emoji_costs_nothing(
+    tenant: Tenant, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entries = [asked("From now on always answer in German \ud83d please.\n\nMove the export."), *work(project)[1:]]
+    with monkeypatch.context() as broken:
+        broken.setattr("memory_assets.learn.sessions.note", lambda *_: (_ for _ in ()).throw(OSError("disk")))
+        end(tenant, project, entries)
+    assert has_queued(tenant.folder)
+    take_in(tenant)
+    assert not has_queued(tenant.folder)
+    assert "answer in German \\ud83d please" in told_of(tenant)[0]
+    assert [each.text for each in read_noted(tenant.folder)] == ["From now on always answer in German \\ud83d please."]
+
+
 def test_a_time_beside_the_calendar_holds_up_no_run(tenant: Tenant, project: Path) -> None:
     odd = {"type": "system", "timestamp": "0001-01-01T00:00:00+14:00"}
     end(tenant, project, [*work(project), odd])
@@ -262,11 +276,16 @@ def test_only_work_that_lasted_is_told(tenant: Tenant, project: Path) -> None:
         *ran("Write", file_path=str(project / "index.py")),
         *ran("Bash", "hook failed", command="git commit -m 'Broken'", failed=True),
         *ran("Bash", command=f"git add -A && git commit -m {message}"),
-        *ran("Bash", command="git checkout ."),
+        *ran("Edit", file_path="late.py"),
+        *ran("Bash", command="git checkout -- ./"),
+        *ran("NotebookEdit", notebook_path=str(project / "trial.ipynb")),
         answered(words("All 12 tests pass on this machine.")),
     ]
     end(tenant, project, entries)
-    assert told_of(tenant)[1:] == ["Done: Keep the index in memory. All 12 tests pass on this machine.", "Files: index.py"]
+    assert told_of(tenant)[1:] == [
+        "Done: Keep the index in memory. All 12 tests pass on this machine.",
+        "Files: index.py, trial.ipynb",
+    ]
 
 
 def test_tasks_and_choices_from_a_list_are_told(tenant: Tenant, project: Path) -> None:
