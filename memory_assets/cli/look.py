@@ -151,7 +151,7 @@ def names(
         return known.list_decisions(tenant)
     if name:
         return known.show_name(tenant, known.find_name(tenant, name))
-    return known.list_names(tenant, kind=kind.upper().replace("-", "_"), like=like, limit=limit)
+    return known.list_names(tenant, kind=kind, like=like, limit=limit)
 
 
 @command("memory timeline --on 2026-03-01 --project billing")

@@ -43,6 +43,7 @@ from memory_assets.tana.formats import node_name
 from memory_assets.tana.state import Mapping, forget_entries
 from memory_assets.tenants import Tenant, tenant_names
 
+_LOCK = "erasing"
 _TEXTLESS = ("keys/*", "access/*", "erased.json", "backups.json")
 """Kept files without texts of memories."""
 _MIN_CHARACTERS = 16
@@ -97,25 +98,28 @@ def versions_of(tenant: Tenant, ids: Iterable[int]) -> list[Memory]:
 
 
 def erase(tenant: Tenant, memories: Sequence[Memory], *, of_machine: bool = False) -> Remains:
-    """Erase memories, as returned by `versions_of`, and finish erasures that were killed.
+    """Erase memories, as returned by `versions_of`, and finish erasures that were killed. Waits for another erasure of the tenant.
 
     Returns where parts of the text remain. `of_machine` includes other tenants, which someone with a key to one tenant must not see.
     """
-    ids = {memory.id for memory in memories}
-    texts = [text for memory in memories for text in _find_searchable(memory)]
-    said = {memory.id: _tombstone_texts(tenant, memory) for memory in memories}
-    tombstones, _ = Tombstones.change(tenant.state, lambda stones: stones.add(said))
-    ids |= {each.id for each in tombstones.all if not each.finished}
-    unique = _find_unique(tenant, ids, texts)
-    removal = _build_removal(ids, [memory.content for memory in memories], unique, tombstones)
-    purge_files(tenant, removal)
-    forget_entries(tenant, _find_mirrored(tenant, memories))
-    purge_derived(tenant)
-    purge_tables(tenant, removal)
-    purge_derived(tenant)  # again, because a run may have read the memory meanwhile
-    renew_brief(tenant)
-    Tombstones.change(tenant.state, Tombstones.finish)
-    return find_remains(tenant, unique, of_machine=of_machine)
+    lock = tenant.folder / _LOCK
+    lock.mkdir(mode=0o700, parents=not tenant.location.is_folder, exist_ok=True)
+    with locked(lock):
+        ids = {memory.id for memory in memories}
+        texts = [text for memory in memories for text in _find_searchable(memory)]
+        said = {memory.id: _tombstone_texts(tenant, memory) for memory in memories}
+        tombstones, _ = Tombstones.change(tenant.state, lambda stones: stones.add(said))
+        ids |= {each.id for each in tombstones.all if not each.finished}
+        unique = _find_unique(tenant, ids, texts)
+        removal = _build_removal(ids, [memory.content for memory in memories], unique, tombstones)
+        purge_files(tenant, removal)
+        forget_entries(tenant, _find_mirrored(tenant, memories))
+        purge_derived(tenant)
+        purge_tables(tenant, removal)
+        purge_derived(tenant)  # again, because a run may have read the memory meanwhile
+        renew_brief(tenant)
+        Tombstones.change(tenant.state, Tombstones.finish)
+        return find_remains(tenant, unique, of_machine=of_machine)
 
 
 def erase_as_elsewhere(tenant: Tenant, ids: Collection[int]) -> int:

@@ -116,9 +116,7 @@ def _told_of(memory: "Memory") -> tuple[object, ...]:
     return memory.content, memory.title, memory.kind, memory.project, memory.state
 
 
-def _displace_sessions(
-    tenant: "Tenant", new: "list[Memory]", lines: list[BriefLine]
-) -> "tuple[list[Memory], list[BriefLine]]":
+def _displace_sessions(tenant: "Tenant", new: "list[Memory]", lines: list[BriefLine]) -> "tuple[list[Memory], list[BriefLine]]":
     """Return the memories and lines that stay if a project shows its newest session alone."""
     sessions = [each for each in new if each.kind is Kind.SESSION]
     if not sessions:

@@ -12,6 +12,7 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from threading import Lock, Thread
 from typing import Annotated, Any, Literal
+from weakref import WeakKeyDictionary
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, create_model
 
@@ -28,7 +29,8 @@ INIT_TOKENS = 600
 LIST_TOKENS = 800
 SHOWN_TOKENS = 4_000
 _PROMPT_SECONDS = 0.45
-_RECALLING = Lock()
+_RECALLING: "WeakKeyDictionary[Tenant, Lock]" = WeakKeyDictionary()
+"""Held while a prompt of that tenant is answered."""
 
 Reference = Annotated[str, Field(alias="id")]
 Limit = Annotated[int, Field(ge=1, le=100)]
@@ -362,7 +364,7 @@ def recall_for_prompt(session: Session, prompt: str, for_session: Annotated[str,
             return found.hook_output()
         return operations.prompt.NOTHING
 
-    return _answer_within(_PROMPT_SECONDS, recall)
+    return _answer_within(_PROMPT_SECONDS, _RECALLING.setdefault(session.tenant, Lock()), recall)
 
 
 @tool()
@@ -372,12 +374,12 @@ def file_written(session: Session, path: str) -> str:
     return operations.prompt.NOTHING
 
 
-def _answer_within(seconds: float, work: Callable[[Callable[[], bool]], str]) -> str:
-    """Return the result of `work`, or an empty object if it takes longer or another such call is still running.
+def _answer_within(seconds: float, running: Lock, work: Callable[[Callable[[], bool]], str]) -> str:
+    """Return the result of `work`, or an empty object if it takes longer or another call holds `running`.
 
     `work` gets a function to call once before it records the memories as told: False if the caller no longer waits.
     """
-    if not _RECALLING.acquire(blocking=False):
+    if not running.acquire(blocking=False):
         return operations.prompt.NOTHING
     answers: SimpleQueue[str] = SimpleQueue()
     decided = Lock()
@@ -388,7 +390,7 @@ def _answer_within(seconds: float, work: Callable[[Callable[[], bool]], str]) ->
             answer = work(lambda: decided.acquire(blocking=False))
         finally:
             answers.put(answer)
-            _RECALLING.release()
+            running.release()
 
     Thread(target=run, name="prompt-recall", daemon=True).start()
     try:

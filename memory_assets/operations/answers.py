@@ -71,6 +71,11 @@ class Answer(View, ABC):
         """Return the answer as text for a person or an assistant, without a final line break."""
 
 
+def path_of(memory: "Memory | MemoryView") -> str:
+    """Return the file or entry that a memory comes from; empty if it was stored."""
+    return memory.source_key and str(memory.metadata.get("path") or memory.metadata.get("original_path") or memory.source_key)
+
+
 class MemoryView(Answer):
     """A memory as the command line, HTTP, MCP and the pages show it."""
 

@@ -16,8 +16,9 @@ from pydantic import Field
 from memory_assets.errors import ChangedMeanwhileError, InvalidInputError, NotFoundError
 from memory_assets.language.times import display_zone
 from memory_assets.models import Entity, Memory, Source, State
-from memory_assets.operations.fields import CURSOR, CURSOR_LENGTH, EARLIEST, LATEST, Kinds, Moment, Name, Names, Tags
+from memory_assets.operations.fields import CURSOR, CURSOR_LENGTH, Kinds, Moment, Name, Names, Tags
 from memory_assets.settings import load_settings
+from memory_assets.sources.dating import EARLIEST, LATEST
 from memory_assets.sources.projects import Project, is_home, may_be_called, slug_of
 from memory_assets.tenants import Tenant
 
@@ -139,7 +140,7 @@ def _find_spellings(tenant: Tenant, name: str) -> frozenset[Entity]:
     as_typed = {Entity(name.strip(), kind) for kind in EntityType}
     if not tenant.catalog.exists:
         return frozenset(as_typed)
-    with tenant.catalog.read() as connection:
+    with tenant.catalog.interactive.read() as connection:
         known = connection.execute(
             """
             SELECT "text", type FROM graph_aliases WHERE entity_id IN (

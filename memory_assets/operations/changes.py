@@ -20,7 +20,7 @@ from memory_assets.language.tags import normalise_tag
 from memory_assets.language.validation import validate_tags
 from memory_assets.learn.briefing import update_brief
 from memory_assets.models import LAST_CHANGE, MACHINE, REVISES, Memory, NewMemory, SecretPolicy, Source, State
-from memory_assets.operations.answers import LocalTime, MemoryView, name_of, passage
+from memory_assets.operations.answers import LocalTime, MemoryView, name_of, passage, path_of
 from memory_assets.operations.arguments import find_memory
 from memory_assets.operations.fields import Content, Reference, Tags
 from memory_assets.stores.rows import to_arrow
@@ -96,7 +96,7 @@ def find_replacement(tenant: Tenant, memory: Memory) -> Memory | None:
         found = next(iter(tenant.memories.get([number])), None)
         if found is None or found.state is State.ACTIVE:
             return found
-        number = found.superseded_by
+        number = found.superseded_by or found.metadata.get(REVISES)
     return None
 
 
@@ -118,8 +118,7 @@ def refuse_if_replaced(tenant: Tenant, memory: Memory) -> None:
 
 def refuse_if_from_file(memory: Memory) -> None:
     """Raise ConflictError if the memory comes from a file: the next run would read the old text again."""
-    if memory.source_key:
-        path = memory.metadata.get("path") or memory.metadata.get("original_path") or memory.source_key
+    if path := path_of(memory):
         raise ConflictError(f"The memory {memory.id} comes from {path}; change it there, and the next run takes the change in.")
 
 

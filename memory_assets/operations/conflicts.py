@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from memory_assets.models import RelationType, State
-from memory_assets.operations.answers import Answer, LocalTime, MemoryView, View, join_lines
+from memory_assets.operations.answers import Answer, LocalTime, MemoryView, View, join_lines, path_of
 from memory_assets.operations.arguments import find_memory
 from memory_assets.operations.fields import Reference
 from memory_assets.operations.relate import Relation, relate
@@ -41,7 +41,9 @@ class Conflicts(Answer):
             return "No two memories contradict each other, as of the last `memory run`."
         first = self.conflicts[0]
         lines = [each.entry(local, f"{number}. ") for number, each in enumerate(self.conflicts, start=1)]
-        lines.append(f"The newer one holds: {local.program}supersede {first.older.id} {first.newer.id}")
+        path = path_of(first.older)
+        how = f"change the older one in {path}" if path else f"{local.program}supersede {first.older.id} {first.newer.id}"
+        lines.append(f"The newer one holds: {how}")
         lines.append(f"Both hold: {local.program}conflicts --both-hold {first.older.id} {first.newer.id}")
         lines.append("One is wrong: forget it.")
         return join_lines(lines)
@@ -55,7 +57,7 @@ def conflicts(tenant: Tenant, reference: Annotated[Reference | None, Field(alias
     number = find_memory(tenant, reference).id if reference is not None else None
     if not tenant.catalog.exists:
         return Conflicts(conflicts=[], count=0)
-    with tenant.catalog.read() as connection:
+    with tenant.catalog.interactive.read() as connection:
         pairs = connection.execute(_PAIRS, [number]).fetchall()
     stated = tenant.relations.scan() if pairs else None
     decided = {

@@ -20,7 +20,7 @@ from memory_assets.language.validation import validate_memory
 from memory_assets.models import MAX_IMPORTED_LENGTH, REVISES, Memory, NewMemory, RelationType, SecretPolicy, Source, State
 from memory_assets.operations.answers import Answer, LocalTime
 from memory_assets.operations.changes import changed_at, last_change, record_change
-from memory_assets.sources.dating import is_in_future
+from memory_assets.sources.dating import EARLIEST, LATEST, is_in_future
 from memory_assets.sources.files import RefusedFileError, open_regular
 from memory_assets.stores.files import writing
 from memory_assets.stores.memories import SUPERSEDABLE
@@ -143,6 +143,8 @@ def _parse_memory(line: dict[str, Any]) -> NewMemory:
     created = memory.created_at
     if created and created.tzinfo is None:
         created = created.replace(tzinfo=UTC)
+    if created and not EARLIEST <= created <= LATEST:
+        raise InvalidInputError(f"created_at: {created.year} is no year of a memory; leave it out if the time is unknown")
     if created and is_in_future(created) and "pipeline" not in line:  # an export's times come from this program
         raise InvalidInputError(f"created_at: {created:%Y-%m-%d} lies in the future; give a time up to now")
     memory = replace(memory, created_at=created, metadata=memory.metadata | unknown)

@@ -13,8 +13,8 @@ from pydantic import AfterValidator, BeforeValidator, Field, GetPydanticSchema, 
 from memory_assets.errors import InvalidInputError
 from memory_assets.language.validation import MAX_LINE_LENGTH, MAX_TAG_LENGTH, is_blank, reject_unstorable, validate_line
 from memory_assets.models import MAX_CONTENT_LENGTH, Kind
+from memory_assets.sources.dating import EARLIEST, LATEST
 
-EARLIEST, LATEST = datetime(1700, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)
 """Times that the stores can compare. Times beyond are clamped to these; no memory lies beyond them."""
 MOST_SEEN = 500
 """Memories that a client may page through with one query."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import Field
 
 from memory_assets.errors import InvalidInputError, NotFoundError
+from memory_assets.language.entity_types import EntityType
 from memory_assets.operations.answers import Answer, LocalTime, View, join_lines
 from memory_assets.operations.arguments import name_projects
 from memory_assets.operations.fields import Limit, MemoryId, Name
@@ -145,16 +146,19 @@ def list_names(
     limit: Limit = 50,
     cursor: Annotated[str | None, Field(max_length=40)] = None,
 ) -> Names:
-    """List people, projects and things that memories name, the most mentioned first.
+    """List people, projects and things that memories name, the most mentioned first. An unknown type raises InvalidInputError.
 
     `type` limits them to one type, `like` to names with a spelling that contains it. `cursor` is the previous page's `next_cursor`.
     """
     if cursor and not (re.fullmatch(r"\d+-\d+", cursor, re.ASCII) and len(cursor) <= 40):
         raise InvalidInputError("This cursor is not valid; open the list again.")
+    kind = kind.upper().replace("-", "_")
     memories, number = (min(int(each), _LARGEST) for each in cursor.split("-")) if cursor else (_LARGEST, _LARGEST)
     with tenant.catalog.interactive.read() as connection:
         rows = connection.execute(_NAMES, [kind, like, memories, number, limit + 1]).fetchall()
         types = dict(connection.execute(_TYPES).fetchall())
+    if kind and kind not in types and kind not in set(EntityType):
+        raise InvalidInputError(f"{kind!r} is no type of names; give one of {', '.join(types or EntityType)}.")
     names = tuple(NameView(id=number, name=name, type=kind, memories=count) for number, name, kind, count in rows[:limit])
     return Names(names=names, types=types, next_cursor=f"{names[-1].memories}-{names[-1].id}" if len(rows) > limit else None)
 

@@ -19,6 +19,7 @@ from memory_assets.operations.changes import guess_change, last_change
 from memory_assets.operations.conflicts import conflicts
 from memory_assets.operations.fields import Cursor, Limit, given_as
 from memory_assets.recall.view import find_outdated_of
+from memory_assets.sources.dating import EARLIEST
 from memory_assets.sources.projects import Project
 from memory_assets.stores.access_log import AccessLog
 from memory_assets.stores.lance import timestamp
@@ -139,8 +140,11 @@ def recent_changes(
     """List the last changes of memories and the applies of `memory learn`, with the silo files that they deleted and their author."""
     filters = (narrowed or Narrowing()).filters(tenant)
     until = filters.until or datetime.now(UTC)
-    since = filters.since or (until - timedelta(hours=hours) if hours else datetime.min.replace(tzinfo=UTC))
-    found = [each for each in (*_list_applies(tenant), *_list_changed_memories(tenant, limit)) if since <= each.at <= until]
+    since = filters.since or (until - timedelta(hours=hours) if hours else EARLIEST)
+    where = replace(filters, since=None, until=None, states=()).sql()
+    where += f" AND updated_at >= {timestamp(since)} AND updated_at <= {timestamp(until)}"
+    applies = [each for each in _list_applies(tenant) if since <= each.at <= until]
+    found = [*applies, *_list_changed_memories(tenant, where, limit)]
     newest = tuple(sorted(found, key=lambda each: each.at, reverse=True)[:limit])
     return RecentChanges(changes=newest, count=len(newest))
 
@@ -168,13 +172,13 @@ def changed_since(tenant: Tenant, moment: datetime, *, limit: int = 10) -> Recen
     return RecentMemories(memories=tuple(map(MemoryView.of, memories)), count=len(found))
 
 
-def _ids_by_change(tenant: Tenant, where: str = "true") -> pa.ChunkedArray:
+def _ids_by_change(tenant: Tenant, where: str) -> pa.ChunkedArray:
     rows = tenant.memories.scan(("id", "updated_at"), where)
     return rows.sort_by([("updated_at", "descending"), ("id", "descending")])["id"]
 
 
-def _list_changed_memories(tenant: Tenant, limit: int) -> list[ChangeView]:
-    newest = _ids_by_change(tenant)[:limit].to_pylist() if tenant.exists else []
+def _list_changed_memories(tenant: Tenant, where: str, limit: int) -> list[ChangeView]:
+    newest = _ids_by_change(tenant, where)[:limit].to_pylist() if tenant.exists else []
     return [
         ChangeView(
             at=memory.updated_at, did=last_change(memory)[0] or guess_change(memory), memory_id=memory.id, name=name_of(memory)
@@ -291,7 +295,7 @@ def show(tenant: Tenant, reference: str | int) -> ShownMemory:
     """Show everything about one memory, in any state."""
     memory = find_memory(tenant, reference)
     AccessLog(tenant.state).record([memory.id], datetime.now(UTC))
-    factors = explain(tenant.catalog, memory.id)
+    factors = explain(tenant.catalog.interactive, memory.id)
     relevance = RelevanceView.model_validate(factors) if factors else None
     ends = {end for each in conflicts(tenant, memory.id).conflicts for end in (each.older.id, each.newer.id)}
     outdated = find_outdated_of(tenant, [memory]).get(memory.id, ())

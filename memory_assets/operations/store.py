@@ -10,7 +10,7 @@ from memory_assets.ingest.direct import Stored, store_memories, store_once
 from memory_assets.language.secrets import marks
 from memory_assets.learn.briefing import update_brief
 from memory_assets.models import NewMemory
-from memory_assets.operations.answers import LocalTime, MemoryView, join_lines
+from memory_assets.operations.answers import LocalTime, MemoryView, join_lines, path_of
 from memory_assets.recall.similar import Echo, find_neighbours, judge_neighbours
 from memory_assets.sources.dating import CLOCK_DIFFERENCE, is_in_future
 from memory_assets.tenants import Tenant
@@ -67,7 +67,9 @@ class StoredMemory(MemoryView):
                 if heading == _TOUCHES:
                     older, newer = sorted((echoes[0], self), key=lambda each: each.created_at)
                     replaces = "The new one replaces it" if newer is self else "It is later and replaces the new one"
-                    lines.append(f"  {replaces}: {local.program}supersede {older.id} {newer.id}")
+                    path = path_of(older)
+                    how = f"change it in {path}" if path else f"{local.program}supersede {older.id} {newer.id}"
+                    lines.append(f"  {replaces}: {how}")
                     lines.append(f"  Both hold: {local.program}relate {self.id} RELATES_TO {echoes[0].id}")
                 lines.append(f"  To take the new one back: {local.program}undo {self.id}")
         echoed = {each.id for each in self.echoes}

@@ -9,7 +9,8 @@ from pydantic import Field
 from memory_assets.models import Source, State
 from memory_assets.operations.answers import Answer, Instant, LocalTime, MemoryView, View, join_lines
 from memory_assets.operations.arguments import Narrowing, read_cursor, write_cursor
-from memory_assets.operations.fields import EARLIEST, LATEST, Cursor, Day, Limit
+from memory_assets.operations.fields import Cursor, Day, Limit
+from memory_assets.sources.dating import EARLIEST, LATEST
 from memory_assets.tenants import Tenant
 
 Unit = Literal["day", "week", "month", "year"]

@@ -15,6 +15,8 @@ from memory_assets.sources.files import head_objects
 Dated = tuple[datetime, str]
 """A time in UTC and its origin: `name`, `git` or `transcript`."""
 
+EARLIEST, LATEST = datetime(1700, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)
+"""Limits of a memory's time; a program that knows none often writes the year 1 or 9999."""
 CLOCK_DIFFERENCE = timedelta(days=1)
 _GIT_SECONDS = 5.0
 _BULK_COMMIT_FILES = 10
@@ -70,12 +72,13 @@ class Dating:
 
 
 def utc_time(text: object) -> datetime | None:
-    """Parse an ISO 8601 date or time to aware UTC (UTC if it names no zone); return None if it is neither."""
+    """Parse an ISO 8601 date or time to aware UTC (UTC if it names no zone); return None if it is neither, or beyond `EARLIEST`."""
     if not isinstance(text, str) or not _ISO_DATE.match(text.strip()):
         return None
     try:
         moment = datetime.fromisoformat(text.strip())
-        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
+        moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+        return moment.astimezone(UTC) if EARLIEST <= moment <= LATEST else None
     except (ValueError, OverflowError):
         return None
 

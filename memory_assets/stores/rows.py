@@ -32,12 +32,17 @@ _CONVERTERS: dict[str, Callable[[Any], Any]] = {
     "links": tuple,
     "entities": lambda entities: tuple(Entity(**entity) for entity in entities),
     "metadata": json.loads,
-    "created_at": lambda moment: moment.replace(tzinfo=UTC),
-    "updated_at": lambda moment: moment.replace(tzinfo=UTC),
+    "created_at": lambda moment: _aware(moment),
+    "updated_at": lambda moment: _aware(moment),
 }
 """Field -> function that converts the row's value."""
 
 _MIN_ID = 1 << 52
+
+
+def _aware(moment: datetime | int) -> datetime:
+    """Return a stored time; one outside of Python's calendar, which release 0.1.0 took in, as 1 January 1970."""
+    return datetime.fromtimestamp(0, UTC) if isinstance(moment, int) else moment.replace(tzinfo=UTC)
 
 
 def new_id() -> int:

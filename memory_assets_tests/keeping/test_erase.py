@@ -6,6 +6,7 @@ import secrets
 import signal
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from pathlib import Path
 
@@ -385,6 +386,16 @@ def _erase(data: Path, number: int, step: int) -> None:
 
 def _killed(work: Callable[..., None], *given: object) -> bool:
     return zygote.shared().call(work, *given).wait().killed
+
+
+def test_erasures_at_once_wait_for_each_other(tenant: Tenant):
+    texts = [f"Judy said {token()} in the meeting." for _ in range(4)]
+    numbers = [remember(tenant, text) for text in texts]
+    ingest(tenant)
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(lambda number: erase(Tenant(tenant.settings), [number], confirm=True), numbers))
+    assert holding(tenant, *texts) == []
+    assert all(stone.finished for stone in Tombstones(tenant.state).all)
 
 
 @pytest.mark.long

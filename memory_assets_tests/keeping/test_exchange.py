@@ -1,7 +1,7 @@
 """`memory export` and `memory import`: exported memories are imported unchanged."""
 
 import json
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -15,8 +15,10 @@ from memory_assets.cli.main import cli
 from memory_assets.models import Kind, NewMemory, RelationType, Source, State
 from memory_assets.operations.changes import edit, forget, restore, supersede, tag
 from memory_assets.operations.conflicts import decide_both_hold
+from memory_assets.operations.erase import erase
 from memory_assets.operations.exchange import export_lines, import_lines
 from memory_assets.operations.relate import relate
+from memory_assets.operations.show import recent
 from memory_assets.operations.store import store
 from memory_assets.operations.undo import undo
 from memory_assets.stores.relations import StatedRelation
@@ -138,6 +140,29 @@ def test_a_line_of_the_future_is_refused_as_a_text_is_that_is_stored(tenant: Ten
     lines = [b'{"content": "The dock is open.", "created_at": "2199-01-01T00:00:00Z"}']
     done = import_lines(tenant, "x", lines, skip_invalid=True, on_fault=faults.append, on_progress=lambda _done, _total: None)
     assert (done.added, done.refused) == (0, 1) and "created_at: 2199-01-01 lies in the future" in faults[0]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [{"created_at": "0001-01-01T00:00:00+01:00"}, {"created_at": "9999-12-31T23:59:59-05:00", "pipeline": "x"}],
+)
+def test_a_time_that_stands_for_none_is_refused(tenant: Tenant, line: dict[str, str]):
+    faults: list[str] = []
+    lines = [json.dumps({"content": "The dock is open.", **line}).encode()]
+    done = import_lines(tenant, "x", lines, skip_invalid=True, on_fault=faults.append, on_progress=lambda _done, _total: None)
+    assert (done.added, done.refused) == (0, 1) and "is no year of a memory" in faults[0]
+
+
+def test_a_time_outside_of_the_calendar_from_an_earlier_release_is_read_and_can_be_erased(
+    tenant: Tenant, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("memory_assets.operations.exchange.EARLIEST", datetime.min.replace(tzinfo=timezone(timedelta(hours=14))))
+    line = json.dumps({"content": "The dock is open.", "created_at": "0001-01-01T00:00:00+01:00"})
+    assert taken_in(tenant, [line]) == (1, 0, 0)
+    (memory,) = recent(tenant).memories
+    assert memory.created_at == datetime.fromtimestamp(0, UTC)
+    erase(tenant, [memory.id], confirm=True)
+    assert len(tenant.memories) == 0
 
 
 def test_tags_that_were_removed_do_not_come_back_with_an_export(tenant: Tenant):

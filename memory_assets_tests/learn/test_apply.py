@@ -25,8 +25,8 @@ from memory_assets.language.embedders import open_embedder
 from memory_assets.learn.apply import lock_curation
 from memory_assets.learn.curation import Curation
 from memory_assets.learn.journal import Status
-from memory_assets.learn.reports import Decided
 from memory_assets.learn.memory_files import read_silos, render
+from memory_assets.learn.reports import Decided
 from memory_assets.models import Kind, Source
 from memory_assets.operations.learn import review
 from memory_assets.operations.scan import mend, scan

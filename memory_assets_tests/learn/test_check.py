@@ -208,7 +208,9 @@ def test_review_md_is_edited_by_hand_and_read_back(open_curation: OpenCuration, 
     assert open_curation().decisions().find("lp-" + ids["plan-first"].removeprefix("LP-")).status is Status.APPLIED
 
 
-def test_a_review_file_in_utf_16_counts_and_one_that_cannot_be_read_stays(open_curation: OpenCuration, curated_home: Path) -> None:
+def test_a_review_file_in_utf_16_counts_and_one_that_cannot_be_read_stays(
+    open_curation: OpenCuration, curated_home: Path
+) -> None:
     open_curation().check()
     review = curated_home / ".pai/MEMORY/LEARNING/review.md"
     text = review.read_text()
@@ -218,7 +220,7 @@ def test_a_review_file_in_utf_16_counts_and_one_that_cannot_be_read_stays(open_c
     for content in (accepted.encode() + b"\0", accepted.encode() + "\n## LP-099 — Caf\xe9 — \N{EM DASH}".encode() + b"\xe9"):
         review.write_bytes(content)
         for step in (open_curation().check, open_curation().apply, open_curation().decisions):
-            with pytest.raises(ConflictError, match="review.md"):
+            with pytest.raises(ConflictError, match=r"review\.md"):
                 step()
         assert review.read_bytes() == content
 

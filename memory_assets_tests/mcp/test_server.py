@@ -5,6 +5,7 @@ import json
 import os
 import re
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from io import BytesIO
 from pathlib import Path
@@ -15,6 +16,7 @@ import pytest
 from click.testing import CliRunner
 from mcp import Client, StdioServerParameters
 
+from memory_assets import operations
 from memory_assets.cli.main import cli
 from memory_assets.graph.edges import refresh_graph
 from memory_assets.language.embedders.protocol import EmbedderAwayError
@@ -22,6 +24,7 @@ from memory_assets.mcp import stdio
 from memory_assets.mcp.protocol import Server
 from memory_assets.mcp.tools import Session
 from memory_assets.models import NewMemory, Source
+from memory_assets.operations.prompt import PromptRecall
 from memory_assets.operations.store import store
 from memory_assets.sources.projects import project_of
 from memory_assets.tenants import Tenant
@@ -177,6 +180,29 @@ def test_a_hung_embedder_holds_up_no_call_that_does_not_ask_it(tenant: Tenant, m
     stdio._Connection(Server(Session(tenant, None)), Sink(), lambda: None).run(lines)
     assert order[0] == "recent"
     assert len(order) == 6
+
+
+def test_a_prompt_of_one_tenant_that_is_answered_slowly_silences_no_other(
+    tenant: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    released, begun = Event(), Event()
+
+    def recall(asked: Tenant, *_: object) -> PromptRecall:
+        if asked is tenant:
+            begun.set()
+            released.wait(60)
+        return PromptRecall(framed=f"Mira sails, says {asked.name}.", ids=(1,))
+
+    monkeypatch.setattr(operations.prompt, "recall_for_prompt", recall)
+    params = {"name": "recall_for_prompt", "arguments": {"prompt": "who sails?"}}
+    call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+    other = Server(Session(Tenant(tenant.settings, "other"), None))
+    with ThreadPoolExecutor(1) as threads:
+        threads.submit(Server(Session(tenant, None)).answer, call)
+        assert begun.wait(60)
+        answer = other.answer(call)
+        released.set()
+    assert answer and "says other" in answer["result"]["content"][0]["text"]
 
 
 def test_lines_that_are_no_requests_neither_end_the_server_nor_go_unanswered(tenant: Tenant) -> None:

@@ -13,6 +13,7 @@ from memory_assets.operations.changes import forget, supersede
 from memory_assets.operations.conflicts import conflicts, decide_both_hold
 from memory_assets.operations.show import show
 from memory_assets.operations.store import store
+from memory_assets.operations.take_in import take_in
 from memory_assets.operations.undo import undo
 from memory_assets.tenants import Tenant
 from memory_assets_tests.graph.conftest import World, world  # noqa: F401 - a fixture
@@ -40,6 +41,15 @@ def test_two_values_of_one_day_are_told_with_what_differs(world):  # noqa: F811
     assert "Hoorn -> Enkhuizen" in said
     assert f"supersede {A} {B}" in said
     assert show(world.tenant, A).contradicted_by == [B]
+
+
+def test_what_a_file_says_is_changed_there_and_the_advice_says_so(tenant, write_silo):
+    path = write_silo("gateway", "The invoice gateway is owned by Greta and runs on port 8080.")
+    take_in(tenant)
+    stored = store(tenant, NewMemory("The invoice gateway is owned by Greta and runs on port 9090.", Source.CLI))
+    said = stored.text(LocalTime.of(tenant.settings))
+    assert f"The new one replaces it: change it in {path}" in said
+    assert "supersede" not in said
 
 
 @pytest.mark.parametrize(

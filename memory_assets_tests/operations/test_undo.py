@@ -4,14 +4,17 @@ import os
 import signal
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 
 import pytest
 
 from memory_assets.errors import ConflictError, MemoryAssetsError
 from memory_assets.graph.edges import refresh_graph
 from memory_assets.models import NewMemory, RelationType, Source, State
+from memory_assets.operations.arguments import Narrowing
 from memory_assets.operations.changes import edit, forget, restore, supersede, tag
 from memory_assets.operations.relate import relate, relations
+from memory_assets.operations.show import recent_changes
 from memory_assets.operations.store import store
 from memory_assets.operations.undo import undo
 from memory_assets.settings import load_settings
@@ -52,6 +55,17 @@ def test_an_edit_that_was_taken_back_is_not_restored_beside_the_text_that_holds(
     assert (state(tenant, old), state(tenant, newer)) == (State.ACTIVE, State.FORGOTTEN)
 
 
+def test_of_two_edits_that_were_taken_back_neither_is_restored_beside_the_first_text(tenant: Tenant, old: int) -> None:
+    second = edit(tenant, old, "Oona owns the billing export.", source=Source.CLI).id
+    third = edit(tenant, second, "Nina owns the billing export.", source=Source.CLI).id
+    undo(tenant, second)
+    undo(tenant, old)
+    for taken_back in (second, third):
+        with pytest.raises(ConflictError, match=str(old)):
+            restore(tenant, taken_back)
+    assert [state(tenant, each) for each in (old, second, third)] == [State.ACTIVE, State.FORGOTTEN, State.FORGOTTEN]
+
+
 @pytest.mark.parametrize("by", ["older", "newer"])
 def test_an_undo_takes_one_edit_back_and_not_the_one_before(tenant: Tenant, old: int, by: str) -> None:
     second = edit(tenant, old, "Oona owns the billing export.", source=Source.CLI).id
@@ -61,6 +75,18 @@ def test_an_undo_takes_one_edit_back_and_not_the_one_before(tenant: Tenant, old:
     assert (undone.did, undone.count) == ("edit", 2)
     assert undo(tenant, named).count == 0
     assert [state(tenant, each) for each in (old, second, third)] == [State.SUPERSEDED, State.ACTIVE, State.FORGOTTEN]
+
+
+def test_changes_of_a_past_time_are_listed_however_many_came_later(tenant: Tenant, old: int) -> None:
+    tag(tenant, old, add=["billing"])
+    until = datetime.now(UTC)
+    newer = [stored(tenant, f"Note {number}.") for number in range(3)]
+    past = recent_changes(tenant, limit=1, narrowed=Narrowing(until=until))
+    assert [(each.memory_id, each.did) for each in past.changes] == [(old, "tag")]
+    assert [each.memory_id for each in recent_changes(tenant, limit=1).changes] == [newer[-1]]
+    elsewhere = store(tenant, NewMemory("The mast is new.", Source.CLI, project="/boats")).id
+    of_boats = recent_changes(tenant, narrowed=Narrowing(project="/boats"))
+    assert [each.memory_id for each in of_boats.changes] == [elsewhere]
 
 
 def test_an_undo_takes_back_tags_and_nothing_else(tenant: Tenant, old: int) -> None:

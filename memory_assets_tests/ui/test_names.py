@@ -137,6 +137,9 @@ def test_names_are_listed_page_by_page(named: Tenant) -> None:
     assert len(seen) == len(set(seen)) == len(names.list_names(named).names)
     with pytest.raises(InvalidInputError):
         names.list_names(named, cursor="x-1")
+    assert names.list_names(named, kind="person") == names.list_names(named, kind="PERSON")
+    with pytest.raises(InvalidInputError, match="PERSON"):
+        names.list_names(named, kind="ship")
 
 
 def test_pages_merge_split_and_undo(named: Tenant, visitor: Visitor) -> None:
