@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from memory_assets.install.claude_code import insert, take_out
+from memory_assets.install.claude_code import insert
 from memory_assets_tests.cli.test_commands import MEMORY, invoke, invoke_json, memory
 
 
@@ -144,8 +144,8 @@ def test_an_exit_of_a_library_is_no_success() -> None:
 def test_what_a_kill_left_beside_the_users_settings_goes_with_the_next_change(tmp_path: Path) -> None:
     settings, left = tmp_path / "settings.json", tmp_path / ".settings.json.a1b2c3d4.tmp"
     settings.write_text("{}")
-    for change in (insert, take_out):
+    for text in ('"a": 1', '"b": 2, '):
         left.write_text("{")
-        change(settings, '"a": 1')
+        insert(settings, text)
         assert not left.exists()
-    assert json.loads(settings.read_text()) == {}
+    assert json.loads(settings.read_text()) == {"a": 1, "b": 2}

@@ -167,7 +167,7 @@ def test_what_comes_too_late_for_the_hook_is_not_noted_as_told(filled: Tenant, m
     monkeypatch.setattr(tools, "_PROMPT_SECONDS", 0.0)
     assert _hook(server, prompt) == "{}"
     may_find.set()
-    with tools._RECALLING:  # the late search has ended
+    with tools._RECALLING[filled]:  # the late search has ended
         assert read_told(filled.folder, "s9") == []
     monkeypatch.setattr(tools, "_PROMPT_SECONDS", 60.0)
     assert "Priya" in _hook(server, prompt)
