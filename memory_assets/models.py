@@ -1,5 +1,6 @@
 """Shared data classes: memories, source items, scans. They are frozen and not validated; input is validated where it enters."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -236,6 +237,11 @@ class NewMemory:
     superseded_by: int | None = None
     links: tuple[str, ...] = ()
     metadata: dict[str, Any] = field(default_factory=dict)
+
+
+def is_time_guessed(metadata: Mapping[str, Any]) -> bool:
+    """Whether a memory's time is a guess, by its metadata, of which an import may bring any JSON."""
+    return "created_at" in str(metadata.get("guessed"))
 
 
 @dataclass(frozen=True, slots=True)

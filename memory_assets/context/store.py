@@ -21,7 +21,7 @@ from memory_assets.errors import StoreBusyError
 from memory_assets.graph.outdated import Outdated
 from memory_assets.language.embedders.protocol import EmbedderError
 from memory_assets.language.words import stems, words
-from memory_assets.models import Memory, State
+from memory_assets.models import Memory, State, is_time_guessed
 from memory_assets.stores.filters import Filters
 from memory_assets.stores.lance import ids_in
 from memory_assets.stores.search import cosines
@@ -327,7 +327,7 @@ def _thing_node(row: Mapping[str, Any], mentions: int) -> Node:
 
 
 def _memory_node(memory: Memory) -> Node:
-    created = None if "created_at" in memory.metadata.get("guessed", ()) else memory.created_at
+    created = None if is_time_guessed(memory.metadata) else memory.created_at
     return Node(
         str(memory.id),
         memory.title or shortened(memory.content[: 4 * _NAME_LENGTH], _NAME_LENGTH),

@@ -18,7 +18,7 @@ from memory_assets.language.changes import Change, announces, find_changes, is_h
 from memory_assets.language.english import pattern, word_set
 from memory_assets.language.statements import dated, difference, exchange_values, find_replaced, read_statement
 from memory_assets.language.words import sentences, words
-from memory_assets.models import Kind, Memory, RelationType
+from memory_assets.models import Kind, Memory, RelationType, is_time_guessed
 from memory_assets.sources.projects import slug_of
 from memory_assets.stores.schema import table
 
@@ -103,7 +103,7 @@ def read_statements(memories: Sequence[Memory]) -> pa.Table:
 def _statements(memory: Memory) -> Iterator[dict[str, Any]]:
     if memory.kind in _MOMENTARY_KINDS:
         return
-    is_guessed = "created_at" in str(memory.metadata.get("guessed"))
+    is_guessed = is_time_guessed(memory.metadata)
     title = " ".join(_WORD_OF_TITLE.findall(memory.title))
     of_memory = {
         "memory_id": memory.id,

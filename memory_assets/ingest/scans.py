@@ -19,6 +19,7 @@ import pyarrow as pa
 from memory_assets.errors import NotFoundError
 from memory_assets.language.guard import guard_scan, refuse_unsafe_names
 from memory_assets.models import FileScan, FileStamp, Kind, Refusal, Scan, Source, SourceItem
+from memory_assets.sources.dating import moment_of
 from memory_assets.sources.files import shown_path
 from memory_assets.sources.readers import scan_files
 from memory_assets.stores.catalog import Catalog
@@ -296,9 +297,9 @@ def _item_row(item: SourceItem, file: FileScan, watched: Mapping[PurePath, datet
     row: dict[str, Any] = {field.name: getattr(item, field.name) for field in fields(item)} | {"metadata": _json(item.metadata)}
     digest = md5(json.dumps(row, ensure_ascii=False, default=str).encode("utf-8", "replace"), usedforsecurity=False)
     if item.created_at is None:
-        row["created_at"] = written = datetime.fromtimestamp(file.stamp.mtime_ns / 1e9, UTC)
-        since = watched.get(PurePath(file.path).parent)
-        if since is None or written < since:
+        written, since = moment_of(file.stamp.mtime_ns / 1e9), watched.get(PurePath(file.path).parent)
+        row["created_at"] = written or datetime.fromtimestamp(0, UTC)
+        if written is None or since is None or written < since:
             row["metadata"] = _json(item.metadata | {"guessed": [*item.metadata.get("guessed", ()), "created_at"]})
     return row | {"path": file.path, "item_hash": digest.hexdigest()}
 

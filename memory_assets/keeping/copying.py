@@ -18,7 +18,7 @@ from memory_assets.keeping.packs import copy_table, to_bytes
 from memory_assets.keeping.repository import Repository, Snapshot, Stored, TableCopy
 from memory_assets.settings import Settings, read_settings_file, settings_in_file
 from memory_assets.stores.catalog import read_kept
-from memory_assets.stores.layout import PINNED, kept_entries, read_entry
+from memory_assets.stores.layout import kept_entries, read_entry
 from memory_assets.stores.location import Location
 from memory_assets.stores.locks import locked
 from memory_assets.stores.memories import MemoryStore
@@ -123,7 +123,7 @@ def pinned_tables(tenant: Tenant) -> Iterator[Location]:
     if not location.is_folder or not location.path.exists():
         yield location
         return
-    pin = location.path.parent / PINNED
+    pin = location.pin
     pin.mkdir(mode=0o700, exist_ok=True)
     is_alone = False
     with ExitStack() as held:

@@ -12,7 +12,7 @@ import json
 import mmap
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from itertools import chain
@@ -25,6 +25,7 @@ import pyarrow.compute as pc
 
 from memory_assets.errors import DamagedError, StoreError
 from memory_assets.keeping.copying import drop_pins
+from memory_assets.keeping.matching import Finder
 from memory_assets.keeping.packs import from_bytes
 from memory_assets.keeping.repository import Repository
 from memory_assets.language.words import sentences
@@ -33,7 +34,7 @@ from memory_assets.learn.journal import Journal
 from memory_assets.models import Memory, Source
 from memory_assets.stores.files import replace_file
 from memory_assets.stores.lance import quoted
-from memory_assets.stores.layout import CACHE, PINNED, Care, care_of, entries_of, files_of, read_entry, regular_files, write_entry
+from memory_assets.stores.layout import CACHE, Care, care_of, entries_of, files_of, read_entry, regular_files, write_entry
 from memory_assets.stores.locks import locked
 from memory_assets.stores.resident.copies import remove_copies
 from memory_assets.stores.rows import COLUMNS, from_arrow
@@ -44,8 +45,13 @@ from memory_assets.tana.state import Mapping, forget_entries
 from memory_assets.tenants import Tenant, tenant_names
 
 _LOCK = "erasing"
-_TEXTLESS = ("keys/*", "access/*", "erased.json", "backups.json")
-"""Kept files without texts of memories."""
+_TEXTLESS = (
+    *("keys/*", "access/*", "erased.json", "backups.json"),
+    *("quiet.json", "projects.json", "names.json", "untold.json", "visit.json", "learn/moves.json"),
+)
+"""Kept files without texts of memories: what a person decided about projects and names stays."""
+_PLACES = frozenset({"id", "key", "path", "canonical", "canonical_key", "folders", "project", "session", "digest", "before"})
+"""Fields of the other files that name an entry or a file, and stay, too."""
 _MIN_CHARACTERS = 16
 """Fewest characters of a sentence or title that is searched for by itself."""
 
@@ -192,13 +198,13 @@ def _find_searchable(memory: Memory) -> list[str]:
 
 def _build_removal(ids: set[int], contents: Sequence[str], texts: Sequence[str], erased: Tombstones) -> Removal:
     wholes = [folded(content) for content in contents]
-    parts = [folded(text) for text in texts]
+    parts = Finder(map(folded, texts))
 
     def is_in(text: str) -> bool:
         whole_text = folded(text)
-        inner = whole_text.rstrip("…. ")
-        return any(part in whole_text for part in parts) or (
-            len(inner) >= _MIN_CHARACTERS and any(inner in whole for whole in wholes)
+        inner, is_cut = whole_text.rstrip("…. "), whole_text.rstrip().endswith("…")
+        return parts.is_any_in(whole_text.encode("utf-8", "surrogatepass")) or (
+            is_cut and len(inner) >= _MIN_CHARACTERS and any(inner in whole for whole in wholes)
         )
 
     def cleaned(value: Any) -> Any:
@@ -209,7 +215,7 @@ def _build_removal(ids: set[int], contents: Sequence[str], texts: Sequence[str],
         if isinstance(value, dict):
             if value.get("id") in ids and "content" in value:
                 return None
-            kept = {key: cleaned(each) for key, each in value.items()}
+            kept = {key: each if key in _PLACES else cleaned(each) for key, each in value.items()}
             return None if ERASED in (kept.get("text"), kept.get("content")) else kept
         return value
 
@@ -234,7 +240,8 @@ def _find_unique(tenant: Tenant, ids: Iterable[int], texts: Sequence[str]) -> li
         return []
     staying = tenant.memories.scan(("content", "title"), f"id NOT IN ({', '.join(map(str, ids))})")
     said = "\0".join(text for name in staying.column_names for text in staying[name].to_pylist())
-    return [text for text in texts if text not in said]
+    known = set(Finder(texts).find_in(said.encode("utf-8", "surrogatepass")))
+    return [text for text in texts if text not in known]
 
 
 def mirroring_nodes(tenant: Tenant, memories: Sequence[Memory]) -> dict[str, str]:
@@ -274,8 +281,8 @@ def purge_files(tenant: Tenant, removal: Removal) -> None:
 
 def purge_tables(tenant: Tenant, removal: Removal) -> None:
     """Rewrite both tables without the text and their older versions. After a failure, a repeated call completes it."""
-    pin = tenant.folder / PINNED
-    with locked(pin):  # waits for a running backup
+    pin = tenant.location.pin
+    with locked(pin) if tenant.location.is_folder else nullcontext():  # waits for a running backup
         drop_pins(pin)
         if tenant.relations.stored.exists:
             rewrite(tenant.relations.stored, removal.relations)
@@ -307,14 +314,14 @@ def copies_of_applies(tenant: Tenant) -> list[Path]:
 
 def files_holding(folder: Path, texts: Iterable[str]) -> list[Path]:
     """Return the files below `folder` that contain one of the texts, as bytes or as JSON escapes it."""
-    wanted = {form for text in texts for form in (text.encode("utf-8", "surrogatepass"), json.dumps(text)[1:-1].encode())}
+    wanted = Finder(form for text in texts for form in (text, json.dumps(text)[1:-1]))
     holding = []
     for path in regular_files(folder):
         with suppress(FileNotFoundError), path.open("rb") as file:
             if not os.fstat(file.fileno()).st_size:
                 continue
             with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-                if any(data.find(text) >= 0 for text in wanted):
+                if wanted.is_any_in(data):
                     holding.append(path)
     return holding
 
@@ -323,6 +330,9 @@ def find_remains(tenant: Tenant, texts: Collection[str], *, of_machine: bool) ->
     """Return where the texts remain below the data folder; other tenants are included only if `of_machine`."""
     found = Remains([], [], [])
     names, theirs = set(tenant_names(tenant.settings)), dict[str, list[Path]]()
+    outside = tenant.location.path.parent if tenant.location.is_folder else tenant.folder
+    if texts and not outside.is_relative_to(tenant.settings.data_dir):
+        found.needed.extend(files_holding(outside, texts))
     for path in files_holding(tenant.settings.data_dir, texts) if texts else ():
         owner, _, inner = path.relative_to(tenant.settings.data_dir).as_posix().partition("/")
         if owner in names - {tenant.name} and not of_machine:

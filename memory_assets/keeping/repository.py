@@ -116,7 +116,7 @@ class Snapshot(BaseModel):
     @property
     def name(self) -> str:
         """The backup's name within the repository."""
-        return f"{self.tenant}/{self.taken_at.astimezone(UTC).strftime(_TIME)}"
+        return _name_of(self.tenant, self.taken_at)
 
     @property
     def stored_bytes(self) -> int:
@@ -231,9 +231,16 @@ class Repository:
         """Return the tenants with backups."""
         return sorted({path.split("/")[1] for path in self._list_manifests(None)})
 
-    def require(self, tenant: str, as_of: datetime | None = None) -> Snapshot:
-        """Return the same as `newest`; NotFoundError if there is none."""
+    def require(self, tenant: str, as_of: datetime | None = None, *, skip_damaged: bool = False) -> Snapshot:
+        """Return the same as `newest`; NotFoundError if there is none.
+
+        DamagedError if the manifest of a newer backup, at or before `as_of`, is damaged, unless `skip_damaged`.
+        """
         found = self.newest(tenant, as_of)
+        for path in () if skip_damaged else self._list_manifests(tenant):
+            name = path.removeprefix("snapshots/").removesuffix(".json")
+            if (not found or name > found.name) and (not as_of or name <= _name_of(tenant, as_of)):
+                self._read_manifest(path)
         if found is None:
             until = f" at or before {as_of:%Y-%m-%d %H:%M} UTC" if as_of else ""
             mend = f"`memory backup list {quote(self.target)}` shows all"
@@ -323,6 +330,10 @@ class Repository:
             raise StoreError(
                 f"The backups in {self.target} cannot be {what} ({first}); check that place{settings}, and run the command again."
             ) from error
+
+
+def _name_of(tenant: str, taken_at: datetime) -> str:
+    return f"{tenant}/{taken_at.astimezone(UTC).strftime(_TIME)}"
 
 
 def _sort_key(snapshot: Snapshot) -> tuple[str, int, datetime]:

@@ -88,11 +88,7 @@ def restore_backup(
 
     Texts erased since the backup are left out. A backup of another tenant brings no keys. An existing settings file is kept.
     """
-    if held := len(tenant.memories) + len(tenant.relations) * tenant.location.is_folder:
-        raise ConflictError(
-            f"The tenant {tenant.name!r} holds {held} memories and relations already; "
-            "restore into a new one with --tenant NAME, or delete this one first."
-        )
+    _refuse_filled(tenant)
     data = tenant.settings.data_dir
     data.mkdir(parents=True, exist_ok=True, mode=0o700)
     staging = data / f"{_STAGING}{tenant.name}"
@@ -103,6 +99,14 @@ def restore_backup(
         for path in staging.iterdir():
             shutil.rmtree(path) if path.is_dir() else path.unlink()
         return _Restore(repository, snapshot, tenant, staging, skip_damaged=skip_damaged).restore(with_settings=with_settings)
+
+
+def _refuse_filled(tenant: Tenant) -> None:
+    if held := len(tenant.memories) + len(tenant.relations) * tenant.location.is_folder:
+        raise ConflictError(
+            f"The tenant {tenant.name!r} holds {held} memories and relations already; "
+            "restore into a new one with --tenant NAME, or delete this one first."
+        )
 
 
 class _Restore:
@@ -132,12 +136,16 @@ class _Restore:
         if here:
             self._restore_tables(Location(str(self._staging / "vectors")))
         self._state.create_id(anew=self._state is not tenant.state)
-        if tenant.folder.exists():  # the folder of an empty tenant; it is removed like that of a deleted one
-            tenant.folder.rename(tenant.folder.with_name(f".deleted-{tenant.name}-{secrets.token_hex(4)}"))
-        self._staging.rename(tenant.folder)
+        with tenant.state.closed_to_writers(), tenant.location.closed_to_writers():
+            _refuse_filled(Tenant(tenant.settings, tenant.name))  # again: somebody may have stored something meanwhile
+            self._keep_files()
+            if tenant.folder.exists():  # the folder of an empty tenant; it is removed like that of a deleted one
+                tenant.folder.rename(tenant.folder.with_name(f".deleted-{tenant.name}-{secrets.token_hex(4)}"))
+            self._staging.rename(tenant.folder)
         if not here:
             fresh = Tenant(tenant.settings, tenant.name)
             with fresh.location.creating():
+                _refuse_filled(fresh)
                 self._restore_tables(fresh.location)
         self._restore_outside(with_settings=with_settings)
         return self._done
@@ -154,12 +162,16 @@ class _Restore:
 
     def _restore_files(self) -> None:
         """Restore the kept files; other files of an existing tenant folder are kept."""
-        folder, is_other = self._tenant.folder, self._snapshot.tenant != self._tenant.name
+        is_other = self._snapshot.tenant != self._tenant.name
         for path, name in self._snapshot.files.items():
             foreign = path.startswith((CATALOG, "outside/")) or (path.startswith("keys/") and is_other)
             if not foreign and (content := self._read(name)) is not None:
                 write_entry(self._state, self._staging, path, content)
                 self._done.files += 1
+        self._keep_files()
+
+    def _keep_files(self) -> None:
+        folder = self._tenant.folder
         for relative, care in files_of(folder):
             if care is Care.KEPT and not (self._staging / relative).exists():
                 replace_file(self._staging / relative, (folder / relative).read_bytes())

@@ -31,7 +31,7 @@ from memory_assets.learn.memory_files import (
     written_fields,
 )
 from memory_assets.models import Kind, NewMemory, Source, State
-from memory_assets.sources.dating import utc_seconds
+from memory_assets.sources.dating import moment_of, utc_seconds
 from memory_assets.sources.files import decode, digest_of
 from memory_assets.sources.frontmatter import parse
 
@@ -269,7 +269,7 @@ class _Builder:
             return None
         if present.digest in self.written.get(str(present.path), (present.digest,)):
             return present
-        changed = datetime.fromtimestamp(present.path.stat().st_mtime, UTC)
+        changed = moment_of(present.path.stat().st_mtime) or present.written_at
         return replace(present, item=replace(present.item, created_at=max(changed, present.written_at)))
 
     def _new_path(self, kind: Kind, name: str) -> Path:

@@ -13,7 +13,7 @@ from memory_assets.display import shortened
 from memory_assets.graph.outdated import Outdated
 from memory_assets.language.times import Instant, day_in, display_zone, relative_age
 from memory_assets.language.words import LINE_BREAK, sentences, stems, unwrapped
-from memory_assets.models import LAST_CHANGE, Entity, Kind, Memory, Source, State
+from memory_assets.models import LAST_CHANGE, Entity, Kind, Memory, Source, State, is_time_guessed
 from memory_assets.settings import Settings
 
 PASSAGE_LENGTH = 280
@@ -131,11 +131,7 @@ class MemoryView(Answer):
         More lines name sentences of the passage that other memories replace or contradict, unless `note` names the replacement.
         """
         state = "" if self.active else self.state.value
-        age = (
-            f"{local.age(self.created_at)}, guessed"
-            if "created_at" in str(self.metadata.get("guessed"))
-            else local.age(self.created_at)
-        )
+        age = f"{local.age(self.created_at)}, guessed" if is_time_guessed(self.metadata) else local.age(self.created_at)
         facts = [self.title, self.kind.value, age, note, state, f"id {self.id}"]
         shown = passage(without_title(self.content, self.title), query, most)
         replaced = [

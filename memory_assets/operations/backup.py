@@ -192,7 +192,7 @@ def restore_backup(
     if not there:
         raise NotFoundError(f"{repository.target} holds no backups; name the place to which `memory backup` wrote them.")
     named = source or (tenant.name if tenant.name in there or len(there) > 1 else there[0])
-    snapshot = repository.require(named, as_of)
+    snapshot = repository.require(named, as_of, skip_damaged=skip_damaged)
     done = restoring.restore_backup(repository, snapshot, tenant, skip_damaged=skip_damaged, with_settings=with_settings)
     rows = {name: done.rows.get(name, 0) for name in ("memories", "relations")}
     return RestoredBackup.of(done, tenant=tenant.name, backup=view_backup(snapshot), **rows)

@@ -11,7 +11,7 @@ from memory_assets.language.times import day_in
 from memory_assets.language.tokens import count_tokens
 from memory_assets.learn.brief import render_frame, render_line
 from memory_assets.learn.session_start import PROMPT, is_quiet, record_told, still_told
-from memory_assets.models import Memory
+from memory_assets.models import Memory, is_time_guessed
 from memory_assets.operations.answers import LocalTime, View, begins_with, passage, without_title
 from memory_assets.operations.arguments import Narrowing
 from memory_assets.recall.prompt import find_for_prompt
@@ -92,5 +92,5 @@ def _describe(hit: Hit, prompt: str, outdated_sentences: Sequence[Outdated], zon
         for each in outdated_sentences
         if each.is_in(named) and (newer is None or newer.id != each.replaced_by)
     ]
-    day = "" if "created_at" in memory.metadata.get("guessed", ()) else f"{day_in(memory.created_at, zone)} "
+    day = "" if is_time_guessed(memory.metadata) else f"{day_in(memory.created_at, zone)} "
     return f"{day}(id {memory.id}){outdated}{''.join(of_sentences)} {named}"

@@ -83,6 +83,12 @@ def utc_time(text: object) -> datetime | None:
         return None
 
 
+def moment_of(seconds: float) -> datetime | None:
+    """Return a time in seconds since 1970 as aware UTC; None if it is beyond `EARLIEST` or `LATEST`."""
+    inside = EARLIEST.timestamp() <= seconds <= LATEST.timestamp()
+    return datetime.fromtimestamp(seconds, UTC) if inside else None
+
+
 def is_in_future(moment: datetime) -> bool:
     """Whether a time lies in the future by more than clocks differ (one day)."""
     return moment > datetime.now(UTC) + CLOCK_DIFFERENCE
@@ -121,15 +127,17 @@ def _read_commits(top: Path, below: Path) -> dict[str, tuple[datetime, str]]:
     except (OSError, subprocess.SubprocessError):
         return {}
     commits: dict[str, tuple[datetime, str]] = {}
-    moment, blob = datetime.fromtimestamp(0, UTC), ""
+    moment: datetime | None = None
+    blob = ""
     for part in log.split("\0"):
         entry = part.lstrip("\n")
         if entry.startswith("\x01"):
-            moment = datetime.fromtimestamp(int(entry[1:]), UTC)
+            moment = moment_of(int(entry[1:])) if entry[1:].lstrip("-").isdecimal() else None
         elif entry.startswith(":") and not blob:
             blob = entry.split(" ")[3]
         elif blob:
-            commits.setdefault(part, (moment, blob))
+            if moment:
+                commits.setdefault(part, (moment, blob))
             blob = ""
     files = Counter(moment for moment, _ in commits.values())
     return {path: each for path, each in commits.items() if files[each[0]] < _BULK_COMMIT_FILES}

@@ -28,6 +28,8 @@ _CHUNK_BYTES = 65_536
 _OPEN_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
 _WIDE_BOMS = ((b"\xff\xfe\x00\x00", "utf-32"), (b"\x00\x00\xfe\xff", "utf-32"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
 _CONTROL_CHARACTER = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
+_MAX_NS = (1 << 63) - 1
+"""Limit of a stamp's time, 64 bits; a file system may hold more."""
 _REPLACEMENT = "\ufffd"
 _NON_ASCII = re.compile(r"[^\x00-\x7f\ufffd]+")
 _CHARACTERS_PER_FAULT = 20
@@ -167,7 +169,7 @@ def stamp_of(path: str, root: Path) -> FileStamp:
     status = os.lstat(path)
     if stat.S_ISLNK(status.st_mode) and stays_inside(path, root):
         status = os.stat(path)  # noqa: PTH116 - ten thousand of these a tick
-    return FileStamp(status.st_size, status.st_mtime_ns, status.st_ino)
+    return FileStamp(status.st_size, min(max(status.st_mtime_ns, -_MAX_NS), _MAX_NS), status.st_ino)
 
 
 def stays_inside(path: str, root: Path) -> bool:

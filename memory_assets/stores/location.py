@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from memory_assets.errors import StoreError, first_line
 from memory_assets.stores.deferred import import_lancedb
+from memory_assets.stores.layout import PINNED
 from memory_assets.stores.locks import locked
 
 if TYPE_CHECKING:
@@ -46,6 +47,11 @@ class Location:
     @property
     def path(self) -> Path:
         return Path(self.base)
+
+    @property
+    def pin(self) -> Path:
+        """Folder, beside the tables' folder, of the hard links to them while a backup reads."""
+        return self.path.parent / PINNED
 
     @property
     def uri(self) -> str:
@@ -115,6 +121,7 @@ class Location:
     def remove(self) -> None:
         if self.is_folder:
             shutil.rmtree(self.path, ignore_errors=True)
+            shutil.rmtree(self.pin, ignore_errors=True)
             with suppress(OSError):
                 self.path.parent.rmdir()
             return

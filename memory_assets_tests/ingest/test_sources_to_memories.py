@@ -99,6 +99,12 @@ def test_a_touched_file_changes_nothing(tenant: Tenant, write_silo: WriteSilo) -
     assert tenant.memories.version == version
 
 
+def test_a_file_whose_time_is_beyond_the_calendar_is_taken_in_with_a_guess(tenant: Tenant, write_silo: WriteSilo) -> None:
+    os.utime(write_silo("owner", "Priya owns the billing export."), (3e11, 3e11))
+    assert ingest(tenant).added == 1
+    assert "created_at" in by_title(tenant)["owner"].metadata["guessed"]
+
+
 def test_a_vanished_source_rests_and_its_return_wakes_it(tenant: Tenant, write_silo: WriteSilo) -> None:
     path = write_silo("owner", "Priya owns the billing export.")
     ingest(tenant)

@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import shutil
 import signal
 import sys
 import threading
@@ -19,14 +20,17 @@ from memory_assets.cli.main import cli
 from memory_assets.errors import ConflictError, DamagedError, InvalidInputError, SettingsError, StoreError
 from memory_assets.keeping.copying import prune, select_kept, take_backup
 from memory_assets.keeping.encryption import Cipher
+from memory_assets.keeping.erasing import files_holding
 from memory_assets.keeping.repository import Repository, Snapshot
-from memory_assets.keeping.restoring import find_damage, restore_backup
+from memory_assets.keeping.restoring import _Restore, find_damage, restore_backup
 from memory_assets.learn.noted import Noted, note
 from memory_assets.models import Kind, Memory, RelationType, Source, State
 from memory_assets.operations.backup import backup, places_of, verify
+from memory_assets.operations.erase import erase
 from memory_assets.settings import Settings, load_settings
 from memory_assets.stores.access_log import AccessLog, fold_accesses
 from memory_assets.stores.keys import KeyStore
+from memory_assets.stores.location import Location
 from memory_assets.stores.locks import shared_lock
 from memory_assets.stores.relations import StatedRelation
 from memory_assets.stores.rows import new_id
@@ -244,7 +248,7 @@ def test_damage_is_named_and_the_rest_comes_back(tenant: Tenant, repository: Rep
     assert find_damage(repository, take_backup(tenant, repository)) == []
 
 
-def test_a_damaged_manifest_is_named_and_older_backups_are_restored(used: Tenant, repository: Repository):
+def test_a_damaged_manifest_is_named_and_older_backups_are_restored_if_asked_for(used: Tenant, repository: Repository):
     first = take_backup(used, repository)
     add(used, 1)
     second = take_backup(used, repository)
@@ -252,7 +256,11 @@ def test_a_damaged_manifest_is_named_and_older_backups_are_restored(used: Tenant
     path.write_text(path.read_text().replace('"rows": 31', '"rows": 32'))
     with pytest.raises(DamagedError, match=path.name):
         repository.snapshots()
-    assert repository.require("main").name == first.name
+    for asked in (None, datetime.now(UTC)):
+        with pytest.raises(DamagedError, match=path.name):
+            repository.require("main", asked)
+    assert repository.require("main", first.taken_at).name == first.name
+    assert repository.require("main", skip_damaged=True).name == first.name
 
 
 def test_a_tenant_with_memories_is_not_overwritten(used: Tenant, repository: Repository):
@@ -265,6 +273,31 @@ def test_a_tenant_with_memories_is_not_overwritten(used: Tenant, repository: Rep
     restore_backup(repository, snapshot, empty)
     assert rows(empty) == rows(used)
     assert [key.description for key in KeyStore(empty.state).list()] == ["its own"]
+
+
+def test_what_is_stored_while_a_backup_is_restored_is_kept(used: Tenant, repository: Repository, monkeypatch: pytest.MonkeyPatch):
+    snapshot = take_backup(used, repository)
+    empty = Tenant(used.settings, "empty")
+    restore_tables = _Restore._restore_tables
+
+    def restored(restore: _Restore, place: Location) -> None:
+        restore_tables(restore, place)
+        add(Tenant(used.settings, "empty"), 1, "meanwhile")
+
+    monkeypatch.setattr(_Restore, "_restore_tables", restored)
+    with pytest.raises(ConflictError, match="holds 1 memories"):
+        restore_backup(repository, snapshot, empty)
+    assert [row["content"] for row in rows(Tenant(used.settings, "empty"))] == ["meanwhile 0"]
+
+
+def test_a_deletion_and_an_erasure_find_what_a_killed_backup_pinned_beside_tables_elsewhere(settings: Settings, tmp_path: Path):
+    tenant = Tenant(settings.model_copy(update={"vectors_uri": str(tmp_path / "elsewhere")}), "main")
+    (number, _), text = add(tenant, 2, "Ines said kettle-4711"), "Ines said kettle-4711 0"
+    pinned = tmp_path / "elsewhere/main/.pinned/vectors"
+    for end in (lambda: erase(tenant, [number], confirm=True), lambda: delete_tenant(tenant)):
+        shutil.copytree(tenant.location.path, pinned)
+        end()
+        assert files_holding(tmp_path, [text]) == []
 
 
 def test_encrypted_backups_hold_no_text_and_need_the_identity(used: Tenant, tmp_path: Path):

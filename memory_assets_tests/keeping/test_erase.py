@@ -15,21 +15,26 @@ import pyarrow as pa
 import pytest
 from click.testing import CliRunner
 from fastapi.testclient import TestClient
+from hypothesis import given
+from hypothesis import strategies as st
 
 from memory_assets.api.app import create_app
 from memory_assets.cli.main import cli
 from memory_assets.doctor import examine
 from memory_assets.errors import InvalidInputError
+from memory_assets.graph.decided_names import NameDecision, change_name_decisions, read_name_decisions
 from memory_assets.graph.edges import refresh_graph
 from memory_assets.ingest.scans import refusals
 from memory_assets.keeping import erasing
 from memory_assets.keeping.copying import take_backup
 from memory_assets.keeping.erasing import Removal, files_holding
+from memory_assets.keeping.matching import Finder
 from memory_assets.keeping.repository import Repository
 from memory_assets.keeping.restoring import restore_backup
 from memory_assets.language.process import ProcessingError
-from memory_assets.learn.journal import Journal, Plan
+from memory_assets.learn.journal import Journal, Placed, Plan
 from memory_assets.learn.noted import Noted, note, read_noted
+from memory_assets.learn.session_start import is_quiet, set_quiet
 from memory_assets.models import NewMemory, RelationType, Source
 from memory_assets.operations.changes import edit, forget
 from memory_assets.operations.erase import allow_again, erase
@@ -37,6 +42,7 @@ from memory_assets.operations.exchange import Imported, export_lines, import_lin
 from memory_assets.operations.relate import relate
 from memory_assets.operations.store import store
 from memory_assets.settings import load_settings
+from memory_assets.sources.projects import Project
 from memory_assets.stores.keys import KeyStore
 from memory_assets.stores.tombstones import Tombstones
 from memory_assets.tana.formats import node_name
@@ -483,6 +489,32 @@ def test_copies_that_an_apply_of_learn_keeps_lose_the_text_and_the_rest_of_the_j
     erase(tenant, [number], confirm=True)
     assert holding(tenant, text) == []
     assert journal.plan(1)
+
+
+def test_what_a_person_decided_about_projects_and_names_stays_though_the_text_names_them(tenant: Tenant):
+    text = f"The exporter lives in /work/billing-export and {token()} of Bergstrom Logistics owns it."
+    number = remember(tenant, text)
+    set_quiet(tenant.folder, Project("/work/billing-export", ()), quiet=True)
+    decided = NameDecision("merge", ("Bergstrom AG",), ("k1",), "Bergstrom Logistics", "k2")
+    change_name_decisions(tenant.state, lambda decisions: (*decisions, decided))
+    journal = Journal(tenant.folder / "learn" / "applies")
+    plan = Plan(
+        1, "2026-03-14T09:30:00+00:00", (Placed("/work/billing-export", "d", None),), (), folders=("/work/billing-export",)
+    )
+    journal.begin(plan, {})
+    erase(tenant, [number], confirm=True)
+    assert is_quiet(tenant.folder, Project("/work/billing-export", ()))
+    assert read_name_decisions(tenant.state)[-1].into == "Bergstrom Logistics"
+    assert journal.plan(1) == plan
+
+
+TEXTS = st.text("ab\N{LATIN SMALL LETTER E WITH ACUTE}", max_size=40)
+
+
+@given(st.lists(TEXTS.filter(bool), max_size=8), st.lists(TEXTS, max_size=30).map("".join))
+def test_many_texts_are_found_as_each_is_by_itself(texts: list[str], data: str):
+    data += "".join(texts[::2])
+    assert set(Finder(texts).find_in(data.encode())) == {text for text in texts if text in data}
 
 
 def test_an_erasure_breaks_no_creative_link_and_the_next_build_drops_those_of_what_is_gone(tenant: Tenant):

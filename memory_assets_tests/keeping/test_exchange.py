@@ -12,9 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memory_assets.cli.main import cli
+from memory_assets.learn.brief import read_brief
+from memory_assets.learn.briefing import renew_brief
 from memory_assets.models import Kind, NewMemory, RelationType, Source, State
 from memory_assets.operations.changes import edit, forget, restore, supersede, tag
 from memory_assets.operations.conflicts import decide_both_hold
+from memory_assets.operations.context import context
 from memory_assets.operations.erase import erase
 from memory_assets.operations.exchange import export_lines, import_lines
 from memory_assets.operations.relate import relate
@@ -151,6 +154,16 @@ def test_a_time_that_stands_for_none_is_refused(tenant: Tenant, line: dict[str, 
     lines = [json.dumps({"content": "The dock is open.", **line}).encode()]
     done = import_lines(tenant, "x", lines, skip_invalid=True, on_fault=faults.append, on_progress=lambda _done, _total: None)
     assert (done.added, done.refused) == (0, 1) and "is no year of a memory" in faults[0]
+
+
+@pytest.mark.parametrize("guessed", [None, 7, "created_at", ["created_at"]])
+def test_metadata_of_any_form_is_told_in_briefs_and_contexts(tenant: Tenant, guessed: object):
+    line = {"content": "The early bird is an owl.", "metadata": {"guessed": guessed}}
+    assert taken_in(tenant, [json.dumps(line)]) == (1, 0, 0)
+    renew_brief(tenant)
+    brief = read_brief(tenant.folder)
+    assert brief and "owl" in brief.lines[0].text
+    assert "owl" in context(tenant, ["early bird"]).document
 
 
 def test_a_time_outside_of_the_calendar_from_an_earlier_release_is_read_and_can_be_erased(

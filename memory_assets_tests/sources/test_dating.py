@@ -15,11 +15,11 @@ MARCH = datetime(2026, 3, 17, tzinfo=UTC)
 COMMITTED = "2026-02-03T04:05:06+00:00"
 
 
-def git(folder: Path, *arguments: str) -> None:
+def git(folder: Path, *arguments: str, at: str = COMMITTED) -> None:
     author = {
         f"GIT_{role}_{name}": value for role in ("AUTHOR", "COMMITTER") for name, value in (("NAME", "a"), ("EMAIL", "a@b"))
     }
-    environment = os.environ | author | {"GIT_AUTHOR_DATE": COMMITTED, "GIT_COMMITTER_DATE": COMMITTED}
+    environment = os.environ | author | {"GIT_AUTHOR_DATE": at, "GIT_COMMITTER_DATE": COMMITTED}
     subprocess.run(["git", *arguments], cwd=folder, env=environment, check=True, capture_output=True)
 
 
@@ -83,6 +83,17 @@ def test_a_commit_that_brought_a_folder_dates_none_of_its_files(write: Write, tm
         write(f"-a/memory/note{number}.md", f"note {number}")
     committed(tmp_path / "root")
     assert {item.created_at for item in scanned(tmp_path).values()} == {None}
+
+
+def test_a_commit_whose_date_is_in_milliseconds_dates_nothing_and_stops_nothing(write: Write, tmp_path: Path) -> None:
+    write("-a/memory/early.md", "as committed")
+    committed(tmp_path / "root")
+    write("-a/memory/late.md", "as committed later")
+    git(tmp_path / "root", "add", "-A")
+    git(tmp_path / "root", "commit", "-qm", "more", at="@1767225600000 +0000")
+    items = scanned(tmp_path)
+    assert items["early"].created_at == datetime.fromisoformat(COMMITTED)
+    assert items["late"].created_at is None
 
 
 def test_the_homes_of_learnings_are_dated_by_git_too(write: Write, tmp_path: Path) -> None:
