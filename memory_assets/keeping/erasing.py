@@ -31,6 +31,7 @@ from memory_assets.keeping.repository import Repository
 from memory_assets.language.words import sentences
 from memory_assets.learn.briefing import renew_brief
 from memory_assets.learn.journal import Journal
+from memory_assets.learn.reports import REPORTS
 from memory_assets.models import Memory, Source
 from memory_assets.stores.files import replace_file
 from memory_assets.stores.lance import quoted
@@ -45,11 +46,10 @@ from memory_assets.tana.state import Mapping, forget_entries
 from memory_assets.tenants import Tenant, tenant_names
 
 _LOCK = "erasing"
-_TEXTLESS = (
-    *("keys/*", "access/*", "erased.json", "backups.json"),
-    *("quiet.json", "projects.json", "names.json", "untold.json", "visit.json", "learn/moves.json"),
-)
-"""Kept files without texts of memories: what a person decided about projects and names stays."""
+_TEXTLESS = ("keys/*", "access/*", "erased.json", "backups.json")
+"""Kept files without texts of memories."""
+_DECIDED = frozenset({"quiet.json", "projects.json", "names.json", "learn/moves.json"})
+"""Files with what a person decided about projects, names and files; an erasure leaves them alone."""
 _PLACES = frozenset({"id", "key", "path", "canonical", "canonical_key", "folders", "project", "session", "digest", "before"})
 """Fields of the other files that name an entry or a file, and stay, too."""
 _MIN_CHARACTERS = 16
@@ -67,6 +67,8 @@ class Removal:
     """JSON value of a kept file -> the part to keep; None if nothing."""
     is_in: Callable[[str], bool]
     """Returns whether a text contains something to remove."""
+    spared: Collection[str] = ()
+    """Kept files that stay as they are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,7 +233,7 @@ def _build_removal(ids: set[int], contents: Sequence[str], texts: Sequence[str],
         place = rows.schema.get_field_index("note")
         return others(rows.set_column(place, rows.schema.field(place), notes), "source_id", "target_id")
 
-    return Removal(lambda rows: others(rows, "id"), unlinked, cleaned, is_in)
+    return Removal(lambda rows: others(rows, "id"), unlinked, cleaned, is_in, _DECIDED)
 
 
 def _find_unique(tenant: Tenant, ids: Iterable[int], texts: Sequence[str]) -> list[str]:
@@ -265,7 +267,8 @@ def purge_files(tenant: Tenant, removal: Removal) -> None:
         if removal.is_in(_read_text(path)):
             path.unlink(missing_ok=True)
     for relative, values in kept_values(tenant):
-        _purge_json(tenant, relative, values, removal)
+        if relative not in removal.spared:
+            _purge_json(tenant, relative, values, removal)
     for relative, care in list(files_of(tenant.folder)):
         path = tenant.folder / relative
         if care is Care.DERIVED and relative.endswith(".tmp") and removal.is_in(_read_text(path)):
@@ -312,11 +315,21 @@ def copies_of_applies(tenant: Tenant) -> list[Path]:
     return [path for copies in finished for path in (copies, *copies.parent.glob("index-*")) if path.exists()]
 
 
+def reports_holding(tenant: Tenant, memories: Sequence[Memory]) -> list[Path]:
+    """Return the reports of `memory learn check` that quote the memories; the next check writes them anew."""
+    reports = [tenant.settings.pai_learning_dir / name for name in REPORTS] if tenant.is_sources_tenant else []
+    return _holding(filter(Path.is_file, reports), chain.from_iterable(map(_find_searchable, memories)))
+
+
 def files_holding(folder: Path, texts: Iterable[str]) -> list[Path]:
     """Return the files below `folder` that contain one of the texts, as bytes or as JSON escapes it."""
+    return _holding(regular_files(folder), texts)
+
+
+def _holding(paths: Iterable[Path], texts: Iterable[str]) -> list[Path]:
     wanted = Finder(form for text in texts for form in (text, json.dumps(text)[1:-1]))
     holding = []
-    for path in regular_files(folder):
+    for path in paths:
         with suppress(FileNotFoundError), path.open("rb") as file:
             if not os.fstat(file.fileno()).st_size:
                 continue

@@ -26,20 +26,39 @@ _TEXTS = (
     "metadata",
 )
 """Fields that hold user-written text; a record has some of them."""
+_NAMED, _NAMES = ("content", "body"), ("title", "description")
+"""Texts that are shown beside the record's names, which may say that a text is a password."""
+_HEAD = 400
+"""Characters of a text that a name may be about."""
 _MEND = "take it out, or set MEMORY_SECRETS to mask"
 _RENAME = "rename it, and change the secret where it is used"
 
 
 def without_secrets(record: Record) -> Record:
     """Mask every secret in a record's texts; returns the same object if there is none."""
-    texts = _texts(record)
-    changed = {name: masked for name, text in texts.items() if (masked := mask_value(text)) != text}
+    texts, names = _texts(record), _names(record)
+    changed = {field: masked for field, text in texts.items() if (masked := _mask_field(field, mask_value(text), names)) != text}
     return replace(record, **changed) if changed else record
+
+
+def _mask_field(field: str, value: Any, names: list[str]) -> Any:
+    for name in names if field in _NAMED else ():
+        value = mask(value[:_HEAD], name) + value[_HEAD:]
+    return value
+
+
+def _names(record: Memory | NewMemory | SourceItem) -> list[str]:
+    """Return the names that are shown before a record's text, written as words."""
+    found = (getattr(record, field, "") for field in _NAMES)
+    return [name.replace("-", " ").replace("_", " ") for name in found if name and "\n" not in name]
 
 
 def secrets_of(record: Memory | NewMemory | SourceItem) -> list[tuple[str, str]]:
     """Return (kind, secret) of every secret in a record's texts."""
-    return [secret for text in _texts(record).values() for secret in iter_secrets(text)]
+    texts = _texts(record)
+    named = [(name, texts[field][:_HEAD]) for name in _names(record) for field in _NAMED if field in texts]
+    found = [secret for text in texts.values() for secret in iter_secrets(text)]
+    return list(dict.fromkeys([*found, *(secret for name, text in named for secret in iter_secrets(text, name))]))
 
 
 def refusal_of(record: NewMemory | SourceItem) -> str:

@@ -22,7 +22,16 @@ from memory_assets.learn.brief import Backlog
 from memory_assets.learn.journal import Decisions, Journal, Plan, Proposal, Status, read_decisions, write_decisions
 from memory_assets.learn.memory_files import FileReader, read_homes, read_silos
 from memory_assets.learn.plan import Planned, make_plan
-from memory_assets.learn.reports import REVIEW_NAME, Checked, Decided, highest_number, last_synthesis, read_review, render_review
+from memory_assets.learn.reports import (
+    REVIEW_NAME,
+    SYNTHESIS_NAME,
+    Checked,
+    Decided,
+    highest_number,
+    last_synthesis,
+    read_review,
+    render_review,
+)
 from memory_assets.learn.signals import file_signals, read_signals
 from memory_assets.learn.synthesis import rewording, synthesise
 from memory_assets.models import Kind, NewMemory, SecretPolicy, Source
@@ -128,7 +137,7 @@ class Curation:
                 highest_number(self._review),
                 deeper=deeper,
             )
-            report = Path(os.path.realpath(self.learning_dir / "last-synthesis.md"))
+            report = Path(os.path.realpath(self.learning_dir / SYNTHESIS_NAME))
             checked = Checked(self.now, silos, signals, proposals, (report, self.review_path), notes)
             after = replace(
                 before,

@@ -158,7 +158,7 @@ def find_sentences(transcript: Path, project: str, session: str) -> list[Noted]:
 
     found: dict[str, Noted] = {}
     for entry in user_entries(transcript):
-        for sentence in sentences(without_pasted(user_words(entry))):
+        for sentence in sentences(without_pasted(mask(user_words(entry)))):
             text = " ".join(visible(sentence).split())
             if text not in found and (kind := kind_of(text)) != NONE and not marks(mask(text)):
                 moment = entry.get("timestamp")

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
-from memory_assets.language.secrets import find_secrets
+from memory_assets.language.secrets import marks, mask
 from memory_assets.language.words import sentences
 from memory_assets.learn.noted import NONE, kind_of
 from memory_assets.learn.transcripts import Record, Turn
@@ -135,7 +135,7 @@ def _parse_statements(turn: Turn) -> list[tuple[str, bool]]:
 
 
 def _is_statement(sentence: str) -> bool:
-    return not sentence.endswith("?") and not find_secrets(sentence)
+    return not sentence.endswith("?") and not marks(mask(sentence))
 
 
 def _find_decisions(record: Record) -> Iterator[str]:

@@ -105,7 +105,7 @@ def _one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-REVIEW_NAME = "review.md"
+REVIEW_NAME, SYNTHESIS_NAME = REPORTS = "review.md", "last-synthesis.md"
 _HEADING = re.compile(r"^## (LP-\d+) — .*$", re.MULTILINE)
 _STATUS = re.compile(r"^- \*\*Status:\s*([A-Za-z]+)\s*\*\*", re.MULTILINE)
 _CHANGE = re.compile(r"^- Proposed change:[ \t]*\n((?:[ \t]*>.*(?:\n|\Z)|[ \t]*\n(?=[ \t]*>))*)", re.MULTILINE)

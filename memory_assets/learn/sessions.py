@@ -29,6 +29,7 @@ from memory_assets.models import Kind, NewMemory, Source
 from memory_assets.sources.files import RefusedFileError
 from memory_assets.stores.locks import locked
 from memory_assets.stores.rows import derived_id
+from memory_assets.stores.tombstones import Tombstones
 
 if TYPE_CHECKING:
     from memory_assets.settings import Settings
@@ -71,7 +72,9 @@ def remember_sessions(tenant: "Tenant") -> int:
 
 
 def _remember(tenant: "Tenant", ended: Ended) -> bool:
-    transcript = Path(ended.transcript)
+    transcript, number = Path(ended.transcript), derived_id("session", ended.session)
+    if any(stone.id == number for stone in Tombstones(tenant.state).all):
+        return False
     # again, in case the folder was locked for the hook
     note(tenant.folder, find_sentences(transcript, ended.project, ended.session))
     if not ended.is_summarised:
@@ -85,7 +88,7 @@ def _remember(tenant: "Tenant", ended: Ended) -> bool:
         summary(record, reading, ended.project),
         Source.CLI,
         Kind.SESSION,
-        id=derived_id("session", ended.session),
+        id=number,
         created_at=record.ended_at,
         project=ended.project,
         session=ended.session,

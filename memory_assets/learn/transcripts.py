@@ -102,8 +102,10 @@ class _RecordReader:
         self._committed: frozenset[str] = frozenset()
 
     def add(self, entry: dict[str, Any]) -> None:
+        from memory_assets.language.secrets import mask
+
         if words := user_words(entry).strip():
-            self.record.turns.append(Turn(visible(" ".join(without_pasted(words).split()))))
+            self.record.turns.append(Turn(visible(" ".join(without_pasted(mask(words)).split()))))
         if not self.record.turns:
             return
         if (moment := read_moment(entry.get("timestamp"))) is not None:
@@ -121,7 +123,7 @@ class _RecordReader:
     def _add_answer(self, block: dict[str, Any]) -> None:
         turn = self.record.turns[-1]
         if block.get("type") == "text" and isinstance(block.get("text"), str) and block["text"].strip():
-            turn.answer = visible(block["text"].strip())
+            turn.answer = _clean(block["text"].strip())
         elif block.get("type") == "tool_use" and isinstance(block.get("input"), dict):
             if block.get("name") not in _LISTS:
                 turn.answer = ""
@@ -139,16 +141,16 @@ class _RecordReader:
         elif name == "TodoWrite" and isinstance(given.get("todos"), list):
             todos = [each for each in given["todos"] if isinstance(each, dict)]
             self.tasks = {
-                str(number): (visible(str(each.get("content", ""))), each.get("status") == "completed")
+                str(number): (_clean(str(each.get("content", ""))), each.get("status") == "completed")
                 for number, each in enumerate(todos)
             }
         elif name == "TaskCreate" and (number := _TASK.search(result)):
-            self.tasks[number[1]] = (visible(str(given.get("subject", ""))), False)
+            self.tasks[number[1]] = (_clean(str(given.get("subject", ""))), False)
         elif name == "TaskUpdate" and (task := self.tasks.get(str(given.get("taskId")))):
             status = given.get("status")
             self.tasks[str(given["taskId"])] = (task[0], status in ("completed", "deleted") or (task[1] and status is None))
         elif name == "AskUserQuestion":
-            record.turns[-1].choices += [visible(f"{question} {choice}") for question, choice in _CHOICE.findall(result)]
+            record.turns[-1].choices += [_clean(f"{question} {choice}") for question, choice in _CHOICE.findall(result)]
 
     def _add_command(self, command: str) -> None:
         files = self.record.files
@@ -159,9 +161,16 @@ class _RecordReader:
                     del files[path]
         for found in _COMMIT.finditer(command):
             subject = found["heredoc"] or found["double"] or found["single"]
-            self.record.commits.append(visible(subject.strip()))
+            self.record.commits.append(_clean(subject.strip()))
             self._committed = frozenset(files)
             self.record.turns[-1].has_work = True
+
+
+def _clean(text: str) -> str:
+    """Mask secrets, before the text is split into sentences, and escape control characters."""
+    from memory_assets.language.secrets import mask
+
+    return visible(mask(text))
 
 
 def read_tail(transcript: Path, marker: bytes) -> Iterator[dict[str, Any]]:

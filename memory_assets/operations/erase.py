@@ -158,10 +158,11 @@ def _find_chosen(
 
 def _preview(tenant: Tenant, memories: list[Memory], *, done: bool) -> Erased:
     paths = (memory.metadata.get("path") or memory.metadata.get("original_path") for memory in memories if memory.source_key)
+    reports = map(str, erasing.reports_holding(tenant, memories))
     return Erased(
         done=done,
         memories=[ErasedMemory.of(memory, name="" if done else name_of(memory)) for memory in memories],
-        files=list(dict.fromkeys(str(path) for path in paths if path and Path(path).exists())),
+        files=list(dict.fromkeys([*(str(path) for path in paths if path and Path(path).exists()), *reports])),
         nodes=list(erasing.mirroring_nodes(tenant, memories).values()),
         trashed=False,
         backups=_find_backups(tenant, [memory.id for memory in memories]),

@@ -15,6 +15,8 @@ from memory_assets.language.process import ProcessingError
 from memory_assets.models import MAX_CONTENT_LENGTH, NewMemory, Refusal, RelationType, SecretPolicy, Source
 from memory_assets.operations.changes import tag
 from memory_assets.operations.relate import relate
+from memory_assets.operations.scan import scan
+from memory_assets.operations.search import search
 from memory_assets.operations.status import status as tenant_status
 from memory_assets.operations.store import store
 from memory_assets.operations.tenants import create_key
@@ -52,6 +54,29 @@ def test_no_byte_of_a_secret_is_kept_however_it_came_in(tenant: Tenant, write_si
     assert files_with(settings.data_dir, TOKEN, PASSWORD) == []
     assert TOKEN not in to_jsonl(memories)
     assert text in path.read_text()
+
+
+def test_what_a_title_or_a_heading_calls_a_password_is_masked_on_every_road(tenant: Tenant, write_silo: WriteSilo, settings):
+    stored = store(tenant, NewMemory(PASSWORD, Source.CLI, title="office-router-password"))
+    assert stored.content == "[secret: password]"
+    path = write_silo("wlan", "x")
+    path.write_text(f"---\nname: wlan\ndescription: Password of the office router\ntype: reference\n---\n{PASSWORD}\n")
+    path.with_name("MEMORY.md").write_text(f"## Root password: {PASSWORD}\nof the rack\n\n## WLAN-Passwort\n{PASSWORD}\n")
+    ingest(tenant)
+    assert files_with(settings.data_dir, PASSWORD, PASSWORD.casefold()) == []
+    assert [each.source_key for each in from_arrow(tenant.memories.scan(COLUMNS)) if "root" in each.source_key] == [
+        "claude_silo:-home-ada-atlas/MEMORY.md#root password: [secret: password]"
+    ]
+    assert scan(tenant).leaks == []
+
+
+def test_a_secret_in_a_question_leaves_with_no_embedding(tenant: Tenant, monkeypatch: pytest.MonkeyPatch):
+    store(tenant, NewMemory(f"The wiki password: {PASSWORD}", Source.CLI))
+    asked: list[str] = []
+    embed = tenant.embedder.embed
+    monkeypatch.setattr(tenant.embedder, "embed", lambda texts, *how: (asked.extend(texts), embed(texts, *how))[1])
+    assert len(search(tenant, f"is the wiki password: {PASSWORD} right?", everything=True).memories) == 1
+    assert asked and not any(PASSWORD in text for text in asked)
 
 
 def _tag(tenant: Tenant, text: str) -> object:

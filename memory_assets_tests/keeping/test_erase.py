@@ -39,6 +39,7 @@ from memory_assets.models import NewMemory, RelationType, Source
 from memory_assets.operations.changes import edit, forget
 from memory_assets.operations.erase import allow_again, erase
 from memory_assets.operations.exchange import Imported, export_lines, import_lines
+from memory_assets.operations.learn import check
 from memory_assets.operations.relate import relate
 from memory_assets.operations.store import store
 from memory_assets.settings import load_settings
@@ -136,6 +137,20 @@ def test_a_stored_text_leaves_every_file_with_its_versions_and_copies(tenant: Te
     assert all(stone.finished for stone in Tombstones(tenant.state).all)
     found = CliRunner().invoke(cli, ["search", "archive keys", "--json"])
     assert [memory["id"] for memory in json.loads(found.output)["memories"]] == [kept]
+
+
+def test_reports_of_learn_that_quote_the_text_are_named(tenant: Tenant, write_silo: WriteSilo):
+    path = write_silo("okapi", "Deploy only from the okapicorn branch, because Wilhelmine was ill.", kind="feedback")
+    tenant.settings.pai_learning_dir.mkdir(parents=True)
+    ingest(tenant)
+    check(tenant)
+    review = tenant.settings.pai_learning_dir / "review.md"
+    assert "okapicorn" in review.read_text()
+    answer = erase(tenant, matching="okapicorn", confirm=True)
+    assert {str(path), str(review)} <= set(answer.files)
+    path.unlink()
+    check(tenant)
+    assert files_holding(tenant.settings.pai_learning_dir, ["okapicorn"]) == []
 
 
 def test_what_another_tenant_says_is_erased_there_and_no_file_of_a_store_is_named(tenant: Tenant):

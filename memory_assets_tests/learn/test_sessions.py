@@ -16,6 +16,7 @@ from memory_assets.learn.session_queue import Ended, has_queued, queue_session
 from memory_assets.learn.session_start import Hook, session_start
 from memory_assets.models import Kind
 from memory_assets.operations.changes import forget
+from memory_assets.operations.erase import erase
 from memory_assets.operations.take_in import take_in
 from memory_assets.settings import load_settings
 from memory_assets.tenants import Tenant
@@ -144,6 +145,29 @@ def test_a_session_that_cannot_be_written_now_waits_and_half_an_emoji_costs_noth
     assert not has_queued(tenant.folder)
     assert "answer in German \\ud83d please" in told_of(tenant)[0]
     assert [each.text for each in read_noted(tenant.folder)] == ["From now on always answer in German \\ud83d please."]
+
+
+def test_a_secret_is_left_out_though_the_line_before_names_it(tenant: Tenant, project: Path) -> None:
+    password = "Xy7!kk22pq"
+    entries = [
+        asked(f"For the record, the password:\n{password} is always used for staging, never for production."),
+        *ran("Write", file_path=str(project / "wiki.toml")),
+        answered(
+            words(f"I wrote the config file with this password:\n{password} (for the admin of the wiki)\nThe service runs.")
+        ),
+    ]
+    end(tenant, project, entries)
+    assert password not in "\n".join(told_of(tenant))
+    assert not any(password in each.text for each in read_noted(tenant.folder))
+
+
+def test_a_session_that_was_erased_stays_so_when_it_goes_on(tenant: Tenant, project: Path) -> None:
+    end(tenant, project, work(project))
+    (number,) = tenant.memories.scan(("id",))["id"].to_pylist()
+    erase(tenant, [number], confirm=True)
+    end(tenant, project, [*work(project), asked("Thanks.", hour=11), answered(words("You are welcome."))])
+    assert len(tenant.memories) == 0
+    assert not has_queued(tenant.folder)
 
 
 def test_a_time_beside_the_calendar_holds_up_no_run(tenant: Tenant, project: Path) -> None:
