@@ -9,6 +9,7 @@ import fcntl
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -30,6 +31,7 @@ STATE = "supervisor.json"
 LOG = "supervisor.log"
 """Messages of a supervisor in the background and of its parts. They append, so that the file can be shortened meanwhile."""
 _MOST_LOG_BYTES = 4 << 20
+RUNS_ALREADY = "The services of this data folder run already; `memory down` ends them."
 _LOOK_SECONDS = 0.5
 _FIRST_PAUSE_SECONDS = 1.0
 _LONGEST_PAUSE_SECONDS = 60.0
@@ -117,21 +119,33 @@ def stop_running(settings: Settings) -> bool:
 
 
 def supervise(settings: Settings, ui_port: int | None, port: int | None, announce: Announce) -> None:
-    """Run all parts until SIGINT or SIGTERM. Without `ui_port` there is no UI, without `port` no HTTP service.
+    """Run all parts until SIGINT or SIGTERM. Without `ui_port` there is no UI, without `port` no HTTP service; 0 is any free port.
 
     Raises:
-        StoreError: a supervisor of this data folder runs already, or Dagster's instance cannot be set up.
+        StoreError: a supervisor of this data folder runs already, a port is taken, or Dagster's instance cannot be set up.
     """
     stopping = Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stopping.set())
     settings.data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with _lock_state(settings.data_dir / STATE) as write, _prepare_instance() as (home, door):
-        parts = _make_parts(settings, home, door, ui_port, port)
-        try:
-            _run_parts(parts, door, write, stopping, announce, settings.data_dir / LOG)
-        finally:
-            _stop_parts(parts, announce)
+    with _lock_state(settings.data_dir / STATE) as write:
+        ui_port = None if ui_port is None else find_port("127.0.0.1", ui_port, "--ui-port")
+        port = None if port is None else find_port(settings.host, port, "--port")
+        with _prepare_instance() as (home, door):
+            parts = _make_parts(settings, home, door, ui_port, port)
+            try:
+                _run_parts(parts, door, write, stopping, announce, settings.data_dir / LOG)
+            finally:
+                _stop_parts(parts, announce)
+
+
+def find_port(host: str, port: int, option: str) -> int:
+    """Return the port, or a free one for 0. StoreError if another program listens there; a part would end and be restarted for ever."""
+    try:
+        with socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET) as server:
+            return server.getsockname()[1]
+    except OSError as error:
+        raise StoreError(f"Port {port} of {host} cannot be used ({error.strerror}); name another with {option}.") from error
 
 
 @contextmanager
@@ -145,7 +159,7 @@ def _lock_state(path: Path) -> "Iterator[Callable[[list[Part]], None]]":
             except BlockingIOError:
                 time.sleep(0.1)
         else:
-            raise StoreError("The services of this data folder run already; `memory down` ends them.")
+            raise StoreError(RUNS_ALREADY)
 
         def write(parts: list[Part]) -> None:
             content = json.dumps({"pid": os.getpid(), "parts": [part.state() for part in parts]}).encode()

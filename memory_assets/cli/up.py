@@ -3,10 +3,14 @@
 import subprocess
 import sys
 import time
+from typing import TYPE_CHECKING
 
 import click
 
 from memory_assets.cli.command import say
+
+if TYPE_CHECKING:
+    from memory_assets.supervisor import Running
 
 _START_SECONDS = 150
 
@@ -35,10 +39,12 @@ def up(ui_port: int, port: int | None, *, no_ui: bool, no_service: bool, detach:
 def _detach(arguments: list[str]) -> None:
     from memory_assets.errors import StoreError
     from memory_assets.settings import load_settings
-    from memory_assets.supervisor import LOG, find_running
+    from memory_assets.supervisor import LOG, RUNS_ALREADY, find_running
 
     settings = load_settings()
     settings.data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+    if find_running(settings):
+        raise StoreError(RUNS_ALREADY)
     path = settings.data_dir / LOG
     path.unlink(missing_ok=True)
     with path.open("ab") as log:
@@ -47,12 +53,16 @@ def _detach(arguments: list[str]) -> None:
             command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
         )
     deadline = time.monotonic() + _START_SECONDS
-    while not ((running := find_running(settings)) and running.parts and all(part["pid"] for part in running.parts)):
+    while not ((running := find_running(settings)) and running.pid == process.pid and _have_begun(running)):
         if process.poll() is not None or time.monotonic() > deadline:
             raise StoreError(f"The services did not start; {path} says why.")
         time.sleep(0.2)
     for part in running.parts:
         say(f"{part['name']}: process {part['pid']} {part['url']}".rstrip())
+
+
+def _have_begun(running: "Running") -> bool:
+    return bool(running.parts) and all(part["pid"] for part in running.parts)
 
 
 @click.command(epilog="Example: memory down")

@@ -6,6 +6,7 @@
 import logging
 import os
 import sqlite3
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from hashlib import md5
@@ -17,7 +18,7 @@ from dagster_shared.check import CheckError
 from sqlalchemy.exc import DBAPIError
 from yaml import YAMLError
 
-from memory_assets.errors import StoreError, first_line
+from memory_assets.errors import MemoryAssetsError, StoreError, first_line
 from memory_assets.privacy import close_to_others, keep_private
 from memory_assets.settings import Settings, load_settings
 from memory_assets.stores.files import replace_file
@@ -59,7 +60,7 @@ def open_instance(settings: Settings) -> Iterator[dg.DagsterInstance]:
         os.environ["DAGSTER_HOME"] = str(home)  # its configuration refers to it
         try:
             opened = dg.DagsterInstance.from_config(str(home))
-        except (dg.DagsterError, CheckError, YAMLError) as error:
+        except (dg.DagsterError, CheckError, YAMLError, UnicodeDecodeError) as error:
             what = f"Dagster's configuration {config} cannot be used ({first_line(error)})"
             raise StoreError(f"{what}; mend it, or move it away, and the next run writes another.") from error
         finally:
@@ -81,8 +82,11 @@ def is_set_up(settings: Settings) -> bool:
 def main() -> None:
     """Set the instance up for the webserver and the daemon, and print the folder that `DAGSTER_HOME` must name for them."""
     keep_private()
-    with open_instance(load_settings()) as instance:
-        print(instance.root_directory)  # noqa: T201
+    try:
+        with open_instance(load_settings()) as instance:
+            print(instance.root_directory)  # noqa: T201
+    except MemoryAssetsError as error:
+        sys.exit(f"memory: {error}")
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """The rule by which all sensors decide when to request a run.
 
-Before a step reads an input, it records the input's stamp for the run in the instance's key-value storage. A stamp is reached when a
-run that recorded it has succeeded, whoever started it. Until then sensors request runs: again a minute after the first failure, and
-later once an hour. A sensor's cursor only caches this result, so that a lost cursor has no effect.
+Before a step reads an input, it records the input's stamp for the run in the instance's key-value storage. A stamp is reached if the
+newest successful run that recorded the input recorded this stamp, whoever started it. Until then sensors request runs: again a minute
+after the first failure, and later once an hour. A sensor's cursor only caches this result, so that a lost cursor has no effect.
 """
 
 import json
@@ -41,13 +41,15 @@ def next_run(instance: dg.DagsterInstance, tenant: str, stamps: Mapping[str, str
     runs = [record.dagster_run for record in records]
     values = read_values(instance, tenant, map(seen_by, runs))
     seen = [dict[str, str](json.loads(value or "{}")) for value in values]
-    reached = {pair for run, pairs in zip(runs, seen, strict=True) if run.is_success for pair in pairs.items()}
+    newest = {what: place for place in reversed(range(len(runs))) if runs[place].is_success for what in seen[place]}
+    reached = {(what, seen[place][what]) for what, place in newest.items()}
     left = {what: _short(stamp) for what, stamp in stamps.items()}.items() - reached
+    since = min((newest[what] for what, _ in left if what in newest), default=len(runs))
     changed = ", ".join(sorted(what for what, _ in left))
     wanted = f"{changed} of {tenant}, {_short(' '.join(sorted(map(' '.join, left))))}"
     asked = [
         record
-        for record, pairs in zip(records, seen, strict=True)
+        for record, pairs in zip(records[:since], seen, strict=False)
         if left <= pairs.items() or record.dagster_run.tags.get(_RUN_KEY_TAG, "").startswith(wanted)
     ]
     if not left or any(record.dagster_run.is_success for record in asked):
@@ -60,7 +62,8 @@ def next_run(instance: dg.DagsterInstance, tenant: str, stamps: Mapping[str, str
         wait = (failed[0].end_time or 0) + pause - time.time()
         if wait > 0:
             return dg.SkipReason(f"{len(failed)} run(s) for {tenant} failed; the next is requested in {wait:.0f} s.")
-    last = f"after {failed[0].dagster_run.run_id[:8]} failed" if failed else "first"
+    before = f"after {runs[since].run_id[:8]}" if since < len(runs) else "first"
+    last = f"after {failed[0].dagster_run.run_id[:8]} failed" if failed else before
     return dg.RunRequest(f"{wanted}, {last}", partition_key=tenant, tags={CHANGED_TAG: changed})
 
 

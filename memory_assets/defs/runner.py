@@ -64,6 +64,7 @@ def _run_job(
     run_id = str(uuid4())
     with open_instance(tenant.settings) as instance:
         end_dead_runs(instance)
+        sweep_runs(instance)  # not after the run, since one that fails would leave a record more each time
         instance.add_dynamic_partitions(PARTITION_SET, [tenant.name])
         try:
             with shown_alive(instance, run_id):
@@ -84,7 +85,6 @@ def _run_job(
             if run and (isinstance(error, KeyboardInterrupt) or is_interrupted() or not run.is_finished):
                 instance.report_run_canceled(run, "Interrupted.")
             raise
-        sweep_runs(instance)
     return list(result.get_asset_check_evaluations())
 
 

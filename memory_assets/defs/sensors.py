@@ -196,7 +196,8 @@ def _tana_sensor(memory: MemoryResource) -> dg.SensorDefinition:
         stamp = source_stamp(tenant, Source.PAI_SEED) if config.enabled and config.auto_sync else ""
         if not waiting and stamp in (context.cursor or "", ABSENT):
             return dg.SkipReason("Nothing waits for Tana.")
-        wanted = hashlib.sha256(json.dumps([stamp, waiting]).encode()).hexdigest()[:32]
+        asked = [source_stamp(tenant, Source.PAI_SEED), waiting]  # an entry that waits again may have another text
+        wanted = hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:32]
         step = next_run(context.instance, tenant.name, {tana_learnings.key.to_user_string(): wanted})
         try:
             if isinstance(step, dg.RunRequest):

@@ -43,10 +43,13 @@ _NOT_READ = ("backups.json", "keys/*", "noted.json", "projects.json")
 def source_stamp(tenant: Tenant, source: Source) -> str:
     """Return the stamp of a source and of the store that takes it in; `ABSENT` if the source has no files.
 
-    The store is included because a tenant that was created again or restored has taken in nothing yet.
+    The store is included because a tenant that was created again or restored has taken in nothing yet, and the erased texts because an
+    erasure empties the catalog.
     """
-    files = stat_stamp(tenant.settings, source)
-    return _digest(files, tenant.state.stamp()) if files else ABSENT
+    from memory_assets.stores.tombstones import FILE
+
+    files, erased = stat_stamp(tenant.settings, source), tenant.state.get(FILE) or b""
+    return _digest(files, tenant.state.stamp(), erased.hex()) if files else ABSENT
 
 
 @dataclass(frozen=True, slots=True)

@@ -118,6 +118,7 @@ def run(
 
     only_recalled = left and before == replace(left, recalled=before.recalled)
     tenant.catalog.watch()
+    versions = tenant.memories.version, tenant.relations.version
     evaluations = run_job(tenant, "decay" if only_recalled else "remember", on_message, keep)
     failed = tuple(
         FailedCheck(
@@ -131,21 +132,23 @@ def run(
         if not each.passed and each.severity.value == "ERROR" and "rows" in each.metadata
     )
     after = RunFingerprint.take(tenant)
-    if before.given == after.given and not failed and _is_settled(tenant, reports):
+    if before.given == after.given and not failed and _is_settled(tenant, reports, versions):
         note = {"world": asdict(replace(after, recalled=before.recalled)), "ended_at": datetime.now(UTC).isoformat()}
         with suppress(OSError):
             tenant.state.put(FINGERPRINT_FILE, json.dumps(note).encode())
     return Ran(unchanged_since=None, assets=reports, failed_checks=failed)
 
 
-def _is_settled(tenant: Tenant, reports: dict[str, dict[str, Any]]) -> bool:
-    """Return whether another run would do nothing: no other process wrote meanwhile, and the chat model answered."""
+def _is_settled(tenant: Tenant, reports: dict[str, dict[str, Any]], before: tuple[int, int]) -> bool:
+    """Return whether another run would do nothing: no other process wrote meanwhile, and the chat model answered.
+
+    `before` are the versions of the memories and the relations before the run.
+    """
     if not tenant.catalog.is_undisturbed:
         return False
-    graph = reports.get("graph_edges")
+    graph, (memories, relations) = reports.get("graph_edges"), (tenant.memories.version, tenant.relations.version)
     if graph is None:
-        return not reports["relevance_scores"]["woken_from_archive"]
-    memories, relations = tenant.memories.version, tenant.relations.version
+        return not reports["relevance_scores"]["woken_from_archive"] and (memories, relations) == before
     compared = reports["memories"]["lance_version"]
     asked_again = graph["analyzer"].get("failed") or graph["analyzer"].get("failure")
     return not asked_again and (compared, graph["lance_version"], graph["relations_version"]) == (memories, memories, relations)

@@ -18,6 +18,7 @@ from memory_assets.defs.partitions import PARTITION_SET
 from memory_assets.errors import MemoryAssetsError
 from memory_assets.operations.run import run as remember
 from memory_assets.settings import load_settings
+from memory_assets.stores.records import OURS
 from memory_assets.tenants import Tenant
 from memory_assets_tests.conftest import WriteSilo
 from memory_assets_tests.defs.conftest import run
@@ -72,6 +73,16 @@ def test_a_dagster_home_that_cannot_be_is_left_alone_or_told(
     with told, open_instance(tenant.settings) as instance:
         assert Path(instance.root_directory) == tenant.settings.data_dir / "dagster"
     assert not Path(named).exists()
+
+
+@pytest.mark.parametrize("text", [b"storage: [\n", b"# M\xfcller\n"])
+def test_a_configuration_of_dagster_that_cannot_be_read_is_told_in_one_sentence(tenant: Tenant, text: bytes) -> None:
+    home = tenant.settings.data_dir / "dagster"
+    home.mkdir(parents=True)
+    (home / "dagster.yaml").write_bytes(OURS.encode() + b"\n" + text)
+    ended = subprocess.run([sys.executable, "-m", "memory_assets.defs.instance"], capture_output=True, text=True, check=False)
+    assert ended.returncode == 1
+    assert ended.stderr.startswith("memory: Dagster's configuration") and ended.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize("step", ["extracted_features", "graph_edges"])

@@ -5,6 +5,7 @@ import shutil
 import time
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from uuid import uuid4
 
 import dagster as dg
@@ -15,6 +16,7 @@ from memory_assets.defs.partitions import PARTITION_SET
 from memory_assets.defs.resources import MemoryResource
 from memory_assets.defs.upkeep import delete_run, forget_tenant, read_values, seen_by
 from memory_assets.models import NewMemory, RelationType, Source
+from memory_assets.operations.erase import erase
 from memory_assets.operations.store import store
 from memory_assets.settings import Settings
 from memory_assets.stores.relations import StatedRelation
@@ -100,6 +102,31 @@ def test_a_source_sensor_asks_for_one_run_a_change_and_what_the_run_saw_is_kept_
     assert set(json.loads(seen or "{}")) == {"silo_files", "seed_entries", "learning_entries", "stored_memories"}
     delete_run(instance, done.run_id)
     assert read_values(instance, "main", [seen_by(done)]) == [None]
+
+
+def test_what_returns_to_an_earlier_state_is_taken_in_again(silos: Daemon, write_silo: WriteSilo, tmp_path: Path) -> None:
+    path, away, keys = write_silo("owner", "Priya owns the billing export."), tmp_path / "away.md", set[str | None]()
+    for move in (lambda: None, lambda: path.rename(away), lambda: away.rename(path), lambda: path.rename(away)):
+        move()
+        (request,) = silos.tick()
+        assert silos.obey(request, only=READING).success
+        assert silos.tick() == []
+        keys.add(request.run_key)
+    assert len(keys) == 4
+
+
+def test_an_erasure_asks_for_the_runs_that_fill_the_catalog_again(
+    silos: Daemon, stored: Daemon, write_silo: WriteSilo, tenant: Tenant, instance: dg.DagsterInstance
+) -> None:
+    write_silo("owner", "Priya owns the billing export.")
+    store(tenant, NOTE)
+    assert run(instance).success
+    newest = store(tenant, NewMemory("The lock was a stale reader.", Source.CLI)).id
+    (request,) = stored.tick()
+    assert stored.obey(request).success
+    assert silos.tick() == stored.tick() == []
+    erase(tenant, [newest], confirm=True)
+    assert [len(each.tick()) for each in (silos, stored)] == [1, 1]
 
 
 def test_a_failed_run_is_asked_for_again_after_a_while_and_not_before(

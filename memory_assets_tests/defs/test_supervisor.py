@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,7 +12,7 @@ import pytest
 
 from memory_assets.operations.search import search
 from memory_assets.operations.status import status
-from memory_assets.supervisor import find_running
+from memory_assets.supervisor import LOG, find_port, find_running
 from memory_assets.tenants import Tenant, create_tenant
 from memory_assets_tests.conftest import IS_LONG, WriteSilo
 from memory_assets_tests.defs.deployment import Deployment, is_alive, wait_for
@@ -79,6 +80,15 @@ def test_a_dropped_file_is_found_after_parts_hung_and_died_and_all_ends_at_a_sig
     assert status(tenant).services == ()
 
 
+def test_a_port_that_is_taken_is_told_before_anything_starts_and_any_is_one_that_is_free(tenant: Tenant) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        up = [sys.executable, "-m", "memory_assets.cli", "up", "--no-service", "--ui-port", str(taken.getsockname()[1])]
+        told = subprocess.run(up, capture_output=True, text=True, check=False, timeout=60)
+    assert (told.returncode, "name another with --ui-port" in told.stderr) == (1, True)
+    assert find_running(tenant.settings) is None
+    assert find_port("127.0.0.1", 0, "--port") > 0
+
+
 def test_no_part_outlives_a_supervisor_that_is_killed_and_down_ends_one(tenant: Tenant) -> None:
     create_tenant(tenant)
     killed = Deployment("--no-ui")  # its process is started like the others
@@ -92,6 +102,10 @@ def test_no_part_outlives_a_supervisor_that_is_killed_and_down_ends_one(tenant: 
     options = ["--no-ui", "--no-service", "--detach"]
     told = subprocess.run([*memory, "up", *options], capture_output=True, text=True, check=False)
     assert (told.returncode, "daemon: process" in told.stdout) == (0, True), told.stderr
+    log = tenant.settings.data_dir / LOG
+    inode = log.stat().st_ino
+    again = subprocess.run([*memory, "up", *options], capture_output=True, text=True, check=False)
+    assert (again.returncode, "run already" in again.stderr, log.stat().st_ino) == (1, True, inode)
     done = subprocess.run([*memory, "down"], capture_output=True, text=True, check=True)
     assert done.stdout == "Everything has ended.\n"
     assert subprocess.run([*memory, "down"], capture_output=True, text=True, check=True).stdout == "Nothing runs.\n"

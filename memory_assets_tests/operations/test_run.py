@@ -195,6 +195,22 @@ def test_what_others_write_during_a_run_is_noticed_and_taken_in_by_the_next(writ
     assert read_note() == look()
 
 
+def test_what_is_stored_while_the_scores_are_computed_after_a_search_is_taken_in_by_the_next_run(
+    write_silo: WriteSilo, tenant: Tenant
+) -> None:
+    write_silo("owner", "Priya owns the billing export.")
+    run_once()
+    (number,) = tenant.memories.scan(("id",))["id"].to_pylist()
+    AccessLog(tenant.state).record([number], datetime.now(UTC))
+
+    def store_note(step: str, said: str) -> None:
+        if (step, said) == ("relevance_scores", "started"):
+            store_memories(tenant, [NOTE])
+
+    assert run_once(store_note).assets.keys() == {"relevance_scores"}
+    assert run_once().assets["graph_edges"]["memories"] == 2
+
+
 def test_a_file_that_appears_in_the_checkout_is_no_change(write_silo: WriteSilo) -> None:
     checkout = Path(memory_assets.__file__).parents[1]
     assert str(checkout) in sys.path
