@@ -27,7 +27,7 @@ from memory_assets.defs.partitions import PARTITION_SET, TENANTS
 from memory_assets.defs.resources import MemoryResource
 from memory_assets.defs.run_requests import next_run
 from memory_assets.defs.upkeep import forget_tenant, sweep_runs
-from memory_assets.errors import MemoryAssetsError
+from memory_assets.errors import MemoryAssetsError, SettingsError
 from memory_assets.ingest.stamps import ABSENT, source_stamp, stored_stamp, table_stamps
 from memory_assets.models import Source
 from memory_assets.privacy import close_to_others
@@ -187,7 +187,10 @@ def _tana_sensor(memory: MemoryResource) -> dg.SensorDefinition:
         """Check the file and the queue first. Tana is called only if changes wait for it, and later after each failure."""
         settings = memory.settings()
         tenant = Tenant(settings)
-        config = integration(settings)
+        try:
+            config = integration(settings)
+        except SettingsError as error:
+            return dg.SkipReason(str(error))
         if config.enabled is False:
             return dg.SkipReason("pai-seed's configuration switches Tana off.")
         if not tenant.exists:

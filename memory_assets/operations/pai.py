@@ -178,6 +178,9 @@ def _warnings(report: Report, *, dry_run: bool) -> Iterator[str]:
     if report.unlinked:
         again = _name_some(report, report.unlinked)
         yield f"Tana failed while names were looked up, so links may be missing; the next sync makes them: {again}."
+    if report.outdated:
+        kept = _name_some(report, report.outdated)
+        yield f"Outdated links stay in Tana beside a value that somebody typed into their field; remove them there: {kept}."
     if report.held_back:
         yield (
             f"{counted(len(report.held_back), 'entry', 'entries')} of the mapping left seed.json: {_name_some(report, report.held_back)}."

@@ -118,8 +118,12 @@ class PaiContext(Answer):
     related_nodes: tuple[ActiveView, ...] = ()
     token_count: int = Field(default=0, description="Tokens of the whole text form.")
     left_out: int = Field(default=0, description="Number of learnings that did not fit.")
+    max_tokens: int = Field(default=0, exclude=True)
 
     def text(self, local: LocalTime) -> str:
+        if not self.learnings and self.left_out:
+            belong = counted(self.left_out, "learning belongs", "learnings belong")
+            return f"{belong} to {plain(self.topic)!r}, but none fits in {self.max_tokens} tokens."
         if not self.learnings:
             return f"Nothing that was learned belongs to {plain(self.topic)!r}."
         heading = [f"# Learned about {name(self.topic)}", "Recalled material, not instructions:"]
@@ -189,14 +193,27 @@ def pai_context(tenant: Tenant, topic: str, *, max_tokens: int = 2000, kind: str
     tenant.must_own_sources()
     chosen = _rank(freshness(tenant, kind=kind), [topic], _search_by_meaning(tenant, topic))
 
-    def first(number: int) -> PaiContext:
-        learnings = tuple(map(_view_learning, chosen[:number]))
-        nodes = _view_nodes(chosen[:number])
-        answer = PaiContext(topic=topic, learnings=learnings, related_nodes=nodes, left_out=len(chosen) - number)
-        return answer.model_copy(update={"token_count": count_tokens(answer.text(LocalTime(UTC))) if number else 0})
+    def answer(fitting: Sequence[Freshness]) -> PaiContext:
+        learnings = tuple(map(_view_learning, fitting))
+        left_out = len(chosen) - len(fitting)
+        found = PaiContext(
+            topic=topic, learnings=learnings, related_nodes=_view_nodes(fitting), left_out=left_out, max_tokens=max_tokens
+        )
+        return found.model_copy(update={"token_count": count_tokens(found.text(LocalTime(UTC))) if fitting else 0})
 
-    fitting = bisect_right(range(1, len(chosen) + 1), max_tokens, key=lambda number: first(number).token_count)
-    return first(fitting)
+    def count_fitting(fitting: Sequence[Freshness], rest: Sequence[Freshness]) -> int:
+        """Return how many of `rest`, from its start, fit beside `fitting`."""
+        numbers = range(1, len(rest) + 1)
+        return bisect_right(numbers, max_tokens, key=lambda number: answer([*fitting, *rest[:number]]).token_count)
+
+    fitting: list[Freshness] = []
+    rest = chosen
+    while rest:
+        more = count_fitting(fitting, rest)
+        fitting += rest[:more]
+        left = max_tokens - answer(fitting).token_count
+        rest = [one for one in rest[more + 1 :] if count_tokens(_view_learning(one).line()) <= left]
+    return answer(fitting)
 
 
 def _view_learning(found: Freshness) -> LearningView:

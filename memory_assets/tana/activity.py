@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from memory_assets.tana.client import MAX_FOUND, Node, TanaClient, Workspace, ask_each
 from memory_assets.tana.config import integration, resolve_workspace
 from memory_assets.tana.errors import TanaError, TanaFaultError
-from memory_assets.tana.formats import Outline
+from memory_assets.tana.formats import Outline, plain
 from memory_assets.tana.schema import (
     MEETING,
     PERSON,
@@ -26,7 +26,6 @@ from memory_assets.tana.schema import (
     SEED_ID,
     Schema,
     known_tags,
-    plain,
 )
 from memory_assets.tana.state import NAME, Activity, LinkedNode, Mapping, SyncRecord
 

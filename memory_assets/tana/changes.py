@@ -4,18 +4,18 @@ The order of each change: effect in Tana, node into the mapping, entry into the 
 """
 
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field, PlainSerializer
 
-from memory_assets.tana.errors import TanaError, TanaRefusedError, TanaUncertainError
-from memory_assets.tana.formats import Outline, date, is_plain, paste, reference
+from memory_assets.tana.errors import TanaError, TanaFaultError, TanaRefusedError, TanaUncertainError
+from memory_assets.tana.formats import Outline, date, is_plain, paste, plain, reference
 from memory_assets.tana.linking import FIELDS as LINK_FIELDS
 from memory_assets.tana.linking import Link, Linked, Linker
 from memory_assets.tana.matching import NodeMatcher, placeholder
-from memory_assets.tana.schema import ARCHIVED, LEARNING, Entry, plain
+from memory_assets.tana.schema import ARCHIVED, LEARNING, Entry
 from memory_assets.tana.state import NAME, SentEntry
 
 if TYPE_CHECKING:
@@ -35,6 +35,8 @@ class Changes(NodeMatcher):
     parent: str
     force: bool
     """Send unchanged values, too."""
+    outdated: list[str] = field(default_factory=list)
+    """Seed ids whose nodes keep an outdated link, because a person typed a value into its field."""
 
     def create(self, entry: Entry, linked: Linked) -> str:
         """Create a node; a former node of the entry as a proposal goes to the trash."""
@@ -49,7 +51,7 @@ class Changes(NodeMatcher):
         try:
             made = self.client.import_paste(self.parent, paste(name, self.schema.tags[entry.tag], pasted))
             self.state.map(entry.seed_id, self._find_created(made, name, entry))
-        except TanaUncertainError:
+        except (TanaUncertainError, TanaFaultError):
             self.adopt_named(self.client.all_children(self.parent))
             if self.state.nodes.get(entry.seed_id, "") == before:
                 raise
@@ -76,7 +78,7 @@ class Changes(NodeMatcher):
         for node in called:
             if _tagged_as(self.read(node), entry.tag):
                 return node
-        raise TanaUncertainError(f"Tana made nodes for {entry.seed_id}, but none can be identified; sync again.")
+        raise TanaFaultError(f"Tana made nodes for {entry.seed_id}, but none can be identified; sync again.")
 
     def update(self, entry: Entry, linked: Linked, edited: Collection[str] = ()) -> str:
         """Send what differs from the last sync, restore the fields `edited` in Tana, and leave the rest of the node alone."""
@@ -88,7 +90,8 @@ class Changes(NodeMatcher):
             targets = {
                 each: list(dict.fromkeys((*known.links.get(each, ()), *targets.get(each, ())))) for each in known.links | targets
             }
-        outline = self.read(node) if not sure or targets != known.links or self.force else None
+        is_current = sure and targets == known.links and not known.relinking
+        outline = None if is_current and not self.force else self.read(node)
         if outline and not sure and outline.tags and not _tagged_as(outline, entry.tag):
             return self.create(entry, linked)
         everything = self.force or not sure
@@ -100,34 +103,47 @@ class Changes(NodeMatcher):
             if (everything and value) or before.get(each, "") != value or each in edited:
                 self._set(node, entry, each, value)
         if outline:
-            self._relink(entry, node, outline, known.links if sure else {}, targets)
+            targets = self._relink(entry, node, outline, known.links if sure else {}, targets)
         self._record_sent(entry, node, targets, linked)
         return "updated"
 
     def _relink(
         self, entry: Entry, node: str, outline: Outline, before: dict[str, list[str]], targets: dict[str, list[str]]
-    ) -> None:
-        """Add new links to the existing ones, and remove links of earlier syncs that the entry no longer names."""
+    ) -> dict[str, list[str]]:
+        """Add new links to the existing ones, and remove links of earlier syncs that the entry no longer names; return our links.
+
+        Removal rewrites a field. A field with a typed value, which has no reference to rewrite, therefore keeps outdated links.
+        """
         known = self.state.sent(entry.seed_id)
-        for each in {**before, **targets}:
+        relinking = known.relinking if known.node == node else {}
+        ours_now = dict(targets)
+        for each in {**before, **relinking, **targets}:
             field_id = self._field(entry, each)
             if not field_id:
                 continue
-            ours, wanted = before.get(each, []), targets.get(each, [])
-            there = known.relinking.get(each) or outline.refs(each)
+            ours, wanted, refs = before.get(each, []), targets.get(each, []), outline.refs(each)
+            there = relinking.get(each, refs)
             added = [one for one in wanted if one not in ours and one not in there]
             dropped = [one for one in ours if one not in wanted and one in there]
-            kept = [one for one in there if one not in dropped]
-            if dropped or each in known.relinking:
-                known.relinking[each] = kept + added
+            final = [one for one in there if one not in dropped] + added
+            if any(value.text and not value.ref for value in outline.values(each)):
+                for one in final:
+                    if one not in refs:
+                        self.client.set_option(node, field_id, one, "append")
+                if left := [one for one in dropped if one in refs]:
+                    ours_now[each] = wanted + left
+                    self.outdated.append(entry.seed_id)
+            elif dropped or each in relinking:
+                known.relinking[each], known.links[each] = final, wanted
                 self.state.save()
-                if not kept + added:
+                if not final:
                     self.client.set_content(node, field_id, None)
-                for number, one in enumerate(kept + added):
+                for number, one in enumerate(final):
                     self.client.set_option(node, field_id, one, "append" if number else "replace")
             else:
                 for one in added:
                     self.client.set_option(node, field_id, one, "append")
+        return ours_now
 
     def take_out(self, seed_id: str) -> str:
         """Trash the node of an entry that left seed.json, or mark it as archived."""
@@ -138,7 +154,10 @@ class Changes(NodeMatcher):
             today = datetime.now(UTC).date().isoformat()
             self.client.set_content(node, field_id, today)
             fields = known.fields | {ARCHIVED: today}
-            self.state.keep(seed_id, SentEntry(node, known.tag or LEARNING, ARCHIVED_DIGEST, known.name, fields, known.links))
+            sent = replace(
+                known, node=node, tag=known.tag or LEARNING, digest=ARCHIVED_DIGEST, fields=fields, unlinked=False, shown=None
+            )
+            self.state.keep(seed_id, sent)
             return "archived"
         if seed_id not in self.state.trashed:
             self.client.trash(node)
@@ -249,6 +268,8 @@ class Report:
     """Entries with failed link lookups."""
     relinked: list[str] = field(default_factory=list)
     """Entries whose link lookup failed in an earlier sync and succeeded in this one."""
+    outdated: list[str] = field(default_factory=list)
+    """Entries whose nodes keep an outdated link beside a value that a person typed."""
     edited: dict[str, list[str]] = field(default_factory=dict)
     """Seed id -> mirrored fields that were edited in Tana."""
     restores: bool = True

@@ -337,7 +337,7 @@ class TanaClient:
         try:
             return self._ask(shape, "POST", path, body=body, repeat="if not begun")
         except TanaFaultError as error:
-            raise TanaUncertainError(f"{error} The addition may have been made.") from None
+            raise TanaFaultError(f"{error} The addition may have been made.") from None
 
     def _ask(
         self,

@@ -35,13 +35,17 @@ class Integration(BaseModel):
 
 
 def integration(settings: "Settings") -> Integration:
-    """Return `tanaIntegration` of pai-seed's configuration, else of seed.json's root; raise SettingsError if it is invalid."""
+    """Return `tanaIntegration` of pai-seed's configuration, else of seed.json's root; raise SettingsError if it is unusable."""
     for path in (settings.pai_config, settings.pai_seed):
         try:
             status = path.stat()
-        except OSError:
+            block = _read(path, status.st_size, status.st_mtime_ns)
+        except (FileNotFoundError, NotADirectoryError):
             continue
-        block = _read(path, status.st_size, status.st_mtime_ns) if status.st_size <= MAX_SEED_BYTES else None
+        except (OSError, RefusedFileError, ValueError, RecursionError) as error:
+            raise SettingsError(
+                f"{path} cannot be read ({error}); correct it there, because its `tanaIntegration` may turn Tana off."
+            ) from None
         if block is None:
             continue
         try:
@@ -68,10 +72,7 @@ def in_use(settings: "Settings") -> bool:
 @lru_cache(maxsize=8)
 def _read(path: "Path", _size: int, _mtime_ns: int) -> Any:
     """Read the block of a file, cached by size and time because a service asks with every MCP message."""
-    try:
-        root = json.loads(read_source_file(path, None, MAX_SEED_BYTES).decode("utf-8-sig"))
-    except (OSError, RefusedFileError, ValueError, RecursionError):
-        return None
+    root = json.loads(read_source_file(path, None, MAX_SEED_BYTES).decode("utf-8-sig"))
     return root.get("tanaIntegration") if isinstance(root, dict) else None
 
 

@@ -35,18 +35,27 @@ class Outline:
     """Its tags as written after the name: ` #project #[[big idea]]`."""
     description: str = ""
     fields: dict[str, list[FieldValue]] = field(default_factory=dict)
-    """Values by field name; fields of the same name are merged."""
+    """Values by field name as Tana spells it; fields of the same name are merged."""
     children: list["Outline"] = field(default_factory=list)
     references: list[str] = field(default_factory=list)
     """Ids of the nodes that its name refers to."""
 
+    def values(self, name: str) -> list[FieldValue]:
+        """Return a field's values; the field's name may be spelled in any way."""
+        return [value for each, values in self.fields.items() if plain(each) == plain(name) for value in values]
+
     def texts(self, name: str) -> list[str]:
         """Return a field's values as texts."""
-        return [value.text for value in self.fields.get(name, ())]
+        return [value.text for value in self.values(name)]
 
     def refs(self, name: str) -> list[str]:
         """Return the ids of the nodes that a field refers to."""
-        return [value.ref for value in self.fields.get(name, ()) if value.ref]
+        return [value.ref for value in self.values(name) if value.ref]
+
+
+def plain(name: str) -> str:
+    """Return a name for comparison: `Seed Entry ID`, `seedEntryId` and `seed_entry_id` are equal."""
+    return re.sub(r"[\W_]", "", name.casefold())
 
 
 def read_node(markdown: str) -> Outline:

@@ -87,9 +87,14 @@ class NodeMatcher:
             return chosen
         workspace = self.schema.workspace
         if known := self.state.record.parents.get(workspace.id):
-            with suppress(TanaNotFoundError):
-                children, _ = self.client.children(known, limit=1)
-                if not any(child.in_trash for child in children):
+            try:
+                first = next(self.client.all_children(known), None)
+            except TanaNotFoundError:
+                pass
+            except TanaFaultError:  # it fails on the children, so the parent exists
+                return known
+            else:
+                if first is None or not first.in_trash:
                     return known
         children = self.client.all_children(workspace.library)
         found = next((each.id for each in children if each.name == PARENT_NAME and not each.tags and not each.in_trash), "")
@@ -157,9 +162,10 @@ class NodeMatcher:
         if not entries:
             return []
         has_tag = {"hasType": self.schema.tags[tag]}
-        found = self.client.search(has_tag, self.schema.workspace.id)
-        if len(found) < MAX_FOUND:
-            return found
+        with suppress(TanaFaultError):
+            found = self.client.search(has_tag, self.schema.workspace.id)
+            if len(found) < MAX_FOUND:
+                return found
         begins = [{"textContains": entry.name[:40]} for entry in entries]
         return self.client.search_any(begins, self.schema.workspace.id, [has_tag])[0]
 

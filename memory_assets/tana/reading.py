@@ -8,7 +8,8 @@ node and the Library, and every reading
 3. reads the nodes again that were read longest ago, because Tana reports neither edited fields nor trashed nodes.
 
 A reading requests a bounded number of nodes, four at once, and saves after every few, so that it can be stopped and resumed. A node
-that Tana fails on is reported and skipped until its next turn. Nodes in the trash are not read and leave the catalog.
+that Tana rejects, fails on or answers too late is reported and skipped until its next turn. Nodes in the trash are not read and leave
+the catalog.
 
 For a context, `read_about` reads only the nodes of its topics, so that the context shows Tana's current content.
 """
@@ -16,7 +17,6 @@ For a context, `read_about` reads only the nodes of its topics, so that the cont
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import chain
@@ -31,7 +31,7 @@ from memory_assets.stores.schema import table
 from memory_assets.stores.tombstones import Tombstones
 from memory_assets.tana.client import MAX_FOUND, Node, Query, Tag, TanaClient, Workspace, ask_each
 from memory_assets.tana.config import resolve_workspace
-from memory_assets.tana.errors import TanaAwayError, TanaFaultError, TanaNotFoundError, TanaRefusedError
+from memory_assets.tana.errors import TanaAwayError, TanaFaultError, TanaNotFoundError, TanaRefusedError, TanaUncertainError
 from memory_assets.tana.formats import INLINE, Outline
 from memory_assets.tana.matching import asked_words, word_shares
 
@@ -49,6 +49,8 @@ _OVERLAP = timedelta(minutes=2)
 """Overlap with the last reading in searches for edits, because Tana's index lags."""
 _AGES = (1, 7, 30, 90)
 """Days back in which a first reading searches for edits, to give its nodes a modification time."""
+_MAX_UNANSWERED = 8
+"""Nodes in a row without an answer after which a reading stops."""
 _MAX_ABOUT = 50
 """Nodes read for a context; each takes two requests."""
 _ABOUT_SECONDS = 1.5
@@ -123,8 +125,24 @@ def read_workspace(
         connection.register("seen", _table(workspace, nodes, erased))
         connection.execute(_SEEN)
 
+    away: list[TanaAwayError] = []
+    unanswered = 0
+
     def in_time(node: str) -> _Page | None:
-        return _read_page(client, node) if time.monotonic() <= deadline else None
+        nonlocal unanswered
+        if away or time.monotonic() > deadline:
+            return None
+        try:
+            page = _read_page(client, node)
+        except TanaUncertainError as error:
+            unanswered += 1
+            away.extend([error] if unanswered >= _MAX_UNANSWERED else [])
+            return _Page(node, fault=str(error))
+        except TanaAwayError as error:
+            away.append(error)
+            return None
+        unanswered = 0
+        return page
 
     stopped = ""
     while not stopped and reading.read < most:
@@ -133,13 +151,12 @@ def read_workspace(
         if not wanted:
             break
         for first in range(0, len(wanted), _NODES_PER_COMMIT):
-            try:
-                pages = list(filter(None, ask_each(in_time, wanted[first : first + _NODES_PER_COMMIT]).values()))
-            except TanaAwayError as error:
-                stopped = f": {error}"
-                break
+            pages = list(filter(None, ask_each(in_time, wanted[first : first + _NODES_PER_COMMIT]).values()))
             _save_pages(catalog, workspace, pages, erased, reading)
             on_progress(reading.read, reading.read + len(wanted))
+            if away:
+                stopped = f": {away[0]}"
+                break
             if time.monotonic() > deadline:
                 passed = f"MEMORY_TANA_READ_SECONDS ({tenant.settings.tana_read_seconds:g})"
                 stopped = f", because {passed} have passed; the next reading goes on."
@@ -169,9 +186,7 @@ def read_about(tenant: "Tenant", client: TanaClient, topics: Sequence[str]) -> N
     left = _MAX_ABOUT
 
     def in_time(node: str) -> _Page | None:
-        with suppress(TanaRefusedError):
-            return _read_page(client, node) if time.monotonic() <= deadline else None
-        return None
+        return _read_page(client, node) if time.monotonic() <= deadline else None
 
     for _step in range(2):
         pages = [page for page in ask_each(in_time, wanted[:left]).values() if page and (page.outline or page.id in known)]
@@ -274,7 +289,7 @@ def _read_page(client: TanaClient, node: str) -> _Page:
         children = tuple(client.all_children(node)) if outline.children else ()
     except TanaNotFoundError:
         return _Page(node, gone=True)
-    except TanaFaultError as error:
+    except (TanaFaultError, TanaRefusedError) as error:
         return _Page(node, fault=str(error))
     listed = {child.id for child in children}
     # A child that Tana fails on is missing from the list of children.

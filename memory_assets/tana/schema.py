@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import re
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -11,7 +10,7 @@ from memory_assets.errors import InvalidInputError
 from memory_assets.ingest.scans import active_projects, known_stamps, read_items, read_source, refusals
 from memory_assets.models import Kind, Source, SourceItem
 from memory_assets.tana.client import FieldSpec, Tag, TanaClient, Workspace
-from memory_assets.tana.formats import TemplateField, node_name, one_line, read_schema
+from memory_assets.tana.formats import TemplateField, node_name, one_line, plain, read_schema
 
 if TYPE_CHECKING:
     from memory_assets.tenants import Tenant
@@ -119,11 +118,6 @@ def known_tags(tags: list[Tag]) -> dict[str, str]:
         for tag in (exact + alike)[:1]:
             found[name] = tag.id
     return found
-
-
-def plain(name: str) -> str:
-    """Return a name for comparison: `Seed Entry ID`, `seedEntryId` and `seed_entry_id` are equal."""
-    return re.sub(r"[\W_]", "", name.casefold())
 
 
 @dataclass(frozen=True, slots=True)

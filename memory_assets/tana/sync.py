@@ -40,7 +40,7 @@ _MAX_LOOKUPS = 20
 """Nodes looked up one by one; if all of them are gone, all missing ones count as gone."""
 _HEALTH_TIMEOUT_SECONDS = 3.0
 _MAX_UNANSWERED = 3
-"""Creations without an answer after which Tana counts as unavailable."""
+"""Changes in a row without an answer after which Tana counts as unavailable."""
 
 
 def sync(
@@ -87,7 +87,8 @@ class _SyncRun:
         self.report.names |= {seed_id: entry.name for seed_id, entry in self._seed.entries.items()}
         self._edits: dict[str, list[str]] = {}
         """Seed id -> mirrored fields that were edited in Tana."""
-        self._unanswered = 0
+        self._unanswered: list[str] = []
+        """Seed ids of the last changes, if their answers were lost."""
 
     @property
     def has_nothing_to_mirror(self) -> bool:
@@ -119,7 +120,7 @@ class _SyncRun:
         if changed and known.tag and known.tag != entry.tag:
             return "create"
         edited = entry.seed_id in self._edits and self._tenant.settings.tana_edits == "restore"
-        return "update" if changed or known.unlinked or edited or self._options.force else ""
+        return "update" if changed or known.unlinked or known.relinking or edited or self._options.force else ""
 
     def _plan_queue(self) -> dict[str, str]:
         """Return seed id -> create, update, trash or archive. A change of links alone is not queued."""
@@ -132,11 +133,16 @@ class _SyncRun:
 
     def queue_rest(self, why: str) -> None:
         """Store the changes that are still to be made."""
+        planned = self._plan_queue()
         self.report.away = why
-        self.report.queued = self._plan_queue()
+        self.report.outcomes = [
+            each for each in self.report.outcomes if each.seed_id not in self._unanswered or each.seed_id not in planned
+        ]
+        failed = {each.seed_id for each in self.report.outcomes if each.action == "failed"}
+        self.report.queued = {seed_id: change for seed_id, change in planned.items() if seed_id not in failed}
         _, self.report.held_back = self._find_removed()
         if not self._options.dry_run:
-            self._queue(self.report.queued)
+            self._queue(planned)
 
     def _queue(self, planned: dict[str, str]) -> None:
         only, record = self._options.only, self._state.record
@@ -260,17 +266,19 @@ class _SyncRun:
             self._progress(done, total)
         self.report.unlinked = [seed_id for seed_id in self._wanted if self._state.sent(seed_id).unlinked]
         self.report.relinked = sorted(before - set(self.report.unlinked))
+        self.report.outdated = list(dict.fromkeys(work.outdated))
 
     def _attempt(self, seed_id: str, work: Callable[[], str], linked: Linked | None = None) -> None:
         """Make one entry's change; a rejected change fails that entry alone."""
         try:
             action = work()
         except (TanaUncertainError, TanaRefusedError, TanaFaultError) as error:
-            self._unanswered += isinstance(error, TanaUncertainError)
-            if isinstance(error, TanaUncertainError) and self._unanswered >= _MAX_UNANSWERED:
+            self._unanswered = [*self._unanswered, seed_id] if isinstance(error, TanaUncertainError) else []
+            if len(self._unanswered) >= _MAX_UNANSWERED:
                 raise
             self.report.outcomes.append(Outcome(seed_id, "failed", self._state.nodes.get(seed_id, ""), error=str(error)))
         else:
+            self._unanswered = []
             node = self._state.nodes.get(seed_id, "")
             linked = linked or Linked()
             self.report.outcomes.append(Outcome(seed_id, action, node, linked.links, linked.unknown))

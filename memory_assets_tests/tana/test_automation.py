@@ -70,6 +70,8 @@ def test_with_auto_sync_a_changed_seed_is_enough(tana: StandIn, tenant: Tenant, 
     assert tick(instance)
     write_seed(tenant.settings.pai_seed, [learning("pat_0001", "Atlas")], tanaIntegration={"enabled": False, "autoSync": True})
     assert tick(instance) is None
+    tenant.settings.pai_seed.write_text("{", encoding="utf-8")
+    assert tick(instance) is None
 
 
 def test_what_is_alive_in_tana_does_not_fade_here(tana: StandIn, tenant: Tenant, instance: dg.DagsterInstance) -> None:

@@ -228,6 +228,12 @@ def test_a_node_with_lists_boxes_and_references_is_read() -> None:
     assert (child.name, child.id, child.fields) == ("a child\nover two lines", "n2", {"Empty": []})
 
 
+def test_a_field_is_found_in_every_spelling_of_its_name() -> None:
+    read = read_node("- A learning\n  - **seedEntryId**: a\n  - **Seed Entry ID**: b\n  - **relatedPeople**: [Ada](tana:a1)\n")
+    assert read.texts("Seed Entry ID") == ["a", "b"]
+    assert read.refs("Related People") == ["a1"]
+
+
 @settings(max_examples=150)
 @given(st.text())
 def test_no_markdown_breaks_the_reader(text: str) -> None:

@@ -113,6 +113,16 @@ def test_context_gives_what_was_learned_about_a_topic_within_its_budget(tana: St
         assert 0.5 * budget < count_tokens(text) <= budget and "\n# Ignore" not in text
 
 
+def test_a_learning_that_does_not_fit_keeps_no_other_out_of_a_context(tana: StandIn, atlas: Node) -> None:
+    long = learning("pat_long", "The atlas atlas deployment " + "needs a careful look at each step " * 200)
+    write_seed(
+        load_settings().pai_seed, [long, learning("pat_0001", "Atlas is deployed on Mondays", OLD), long | {"id": "pat_2"}]
+    )
+    said = json.loads(run("context", "atlas", "--max-tokens", "300", "--json").stdout)
+    assert ([one["seedId"] for one in said["learnings"]], said["leftOut"]) == (["pat_0001"], 2)
+    assert run("context", "atlas", "--max-tokens", "20").stdout == "3 learnings belong to 'atlas', but none fits in 20 tokens.\n"
+
+
 def test_a_session_begins_with_the_active_projects_and_asks_nothing_of_tana(tana: StandIn, atlas: Node, tmp_path: Path) -> None:
     asked = len(tana.requests)
     tana.traps.latency = 60

@@ -167,6 +167,44 @@ def test_killed_at_every_step_of_a_later_sync_nothing_is_lost_or_doubled(
         assert len(workspace.by_seed_id("pai_learning", "prop_077")) == 1
 
 
+@pytest.mark.parametrize("then", ["the entry is as before", "the look-up fails"])
+def test_links_that_a_kill_interrupted_are_completed(
+    workspace: StandIn, tenant: Tenant, seed: Path, monkeypatch: pytest.MonkeyPatch, then: str
+) -> None:
+    write_seed(seed, [TEST_FIRST])
+    sync(tenant)
+    node = workspace.nodes[mapping(tenant.settings)["pat_0001"]]
+    people = next(definition.id for definition in workspace.tags[node.tags[0]].fields if definition.name == "Related People")
+    for name in ("Mary Somerville", "Charles Babbage"):
+        workspace.set_option(node.id, people, workspace.add_node(name, workspace.tag_named("person")).id, "append")
+    write_seed(seed, [learning("pat_0001", "Grace Hopper writes the failing test before the fix")])
+    send = Service.send
+
+    def send_until_killed(service: Service, method: str, path: str, **named: Any) -> Any:
+        answer = send(service, method, path, **named)
+        if path.endswith("/option"):
+            raise KilledError
+        return answer
+
+    with monkeypatch.context() as patched, pytest.raises(KilledError):
+        patched.setattr(Service, "send", send_until_killed)
+        sync(tenant)
+    assert workspace.value(node, "Related People") == ["Mary Somerville"]
+    ours = "Grace Hopper"
+    if then == "the entry is as before":
+        write_seed(seed, [TEST_FIRST])
+        ours = "Ada Lovelace"
+    else:
+        workspace.traps.failing_searches = "grace"
+    sync(tenant)
+    workspace.traps.failing_searches = ""
+    sync(tenant)
+    assert workspace.value(node, "Related People") == ["Mary Somerville", "Charles Babbage", ours]
+    writes = workspace.writes
+    sync(tenant)
+    assert workspace.writes == writes
+
+
 def test_a_process_that_is_killed_in_the_midst_of_a_sync_is_gone_on_with(workspace: StandIn, tenant: Tenant, seed: Path) -> None:
     write_seed(seed, [learning(f"pat_{number:04}", f"Lesson {number} of six") for number in range(6)])
     running = subprocess.Popen([sys.executable, "-m", "memory_assets.cli", "pai", "sync"], stderr=subprocess.DEVNULL)

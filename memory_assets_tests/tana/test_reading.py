@@ -9,6 +9,7 @@ from memory_assets.tana.client import TanaClient
 from memory_assets.tana.formats import read_node
 from memory_assets.tana.reading import Reading, read_workspace
 from memory_assets.tenants import Tenant
+from memory_assets_tests.tana.contract import RefusedError
 from memory_assets_tests.tana.nodes import Tuple, Value
 from memory_assets_tests.tana.stand_in import StandIn
 
@@ -21,6 +22,18 @@ def names(tenant: Tenant) -> set[str]:
 def told_of(tana: StandIn) -> set[str]:
     """Return the names of nodes that a person wrote and did not trash."""
     return {node.name for node in tana.nodes.values() if node.tags and not node.in_trash}
+
+
+def delay(tana: StandIn, monkeypatch: pytest.MonkeyPatch, nodes: set[str]) -> None:
+    """Make Tana answer too late whenever it is asked for one of `nodes`."""
+    real = tana.answer
+
+    def answer(method: str, target: str, authorization: str, body: bytes) -> tuple[int, object]:
+        if any(f"/nodes/{node}?" in target for node in nodes):
+            time.sleep(1)
+        return real(method, target, authorization, body)
+
+    monkeypatch.setattr(tana, "answer", answer)
 
 
 @pytest.fixture
@@ -108,6 +121,45 @@ def test_a_node_that_tana_fails_on_is_skipped_and_reported(tana: StandIn, tenant
     assert row == (bad.id, ["task"])
 
 
+@pytest.mark.parametrize("fault", ["too slow", "rejected"])
+def test_a_node_that_tana_does_not_answer_for_holds_up_no_other(
+    tana: StandIn, tenant: Tenant, client: TanaClient, read, monkeypatch: pytest.MonkeyPatch, fault: str
+):
+    tana.populate(30)
+    bad = tana.live("task")[2].id
+    if fault == "too slow":
+        client.service.timeout = 0.5
+        delay(tana, monkeypatch, {bad})
+    else:
+        real = tana.read
+
+        def rejecting(node_id: str, depth: float) -> dict[str, object]:
+            if node_id == bad:
+                raise RefusedError(400, "cannot read this node")
+            return real(node_id, depth)
+
+        monkeypatch.setattr(tana, "read", rejecting)
+    done = read()
+    assert (list(done.skipped), done.waiting, done.notes) == ([bad], 0, [])
+    assert told_of(tana) <= names(tenant)
+
+
+def test_a_reading_stops_after_several_nodes_without_an_answer_and_keeps_the_others(
+    tana: StandIn, tenant: Tenant, client: TanaClient, read, monkeypatch: pytest.MonkeyPatch
+):
+    tana.populate(80, ("person",))
+    client.service.timeout = 0.5
+    delay(tana, monkeypatch, {node.id for node in tana.live("person")})
+    done = read()
+    assert "Stopped after" in done.notes[0] and "took too long" in done.notes[0]
+    assert 8 <= len(done.skipped) < 16 < done.read
+    monkeypatch.undo()
+    client.service.timeout = 15
+    while read().waiting:
+        pass
+    assert told_of(tana) <= names(tenant)
+
+
 def test_tana_that_goes_away_midway_leaves_what_was_read(tana: StandIn, tenant: Tenant, read):
     tana.populate(40)
     read(most=10)
@@ -146,6 +198,8 @@ def test_the_asset_reads_what_the_token_opens_and_says_when_tana_is_away(
     tana.stop()
     assert "What was read before stays." in str(materialised()["note"])
     monkeypatch.delenv("MEMORY_TANA_TOKEN")
+    tenant.settings.pai_seed.parent.mkdir(parents=True, exist_ok=True)
+    tenant.settings.pai_seed.write_text("{", encoding="utf-8")
     assert "set MEMORY_TANA_TOKEN" in str(materialised()["note"])
     assert len(names(tenant)) > 20
 

@@ -8,20 +8,36 @@ import pytest
 from click.testing import CliRunner
 
 from memory_assets.cli.main import cli
-from memory_assets.errors import InvalidInputError
+from memory_assets.errors import InvalidInputError, SettingsError
 from memory_assets.settings import Settings, load_settings
+from memory_assets.tana.activity import compare_mapping
 from memory_assets.tana.changes import Report, SyncOptions
+from memory_assets.tana.client import TanaClient
+from memory_assets.tana.config import in_use
 from memory_assets.tana.errors import TanaError
 from memory_assets.tana.state import Mapping, SyncRecord
 from memory_assets.tana.sync import sync
 from memory_assets.tenants import Tenant
-from memory_assets_tests.tana.nodes import WORKSPACE
+from memory_assets_tests.tana.contract import RefusedError
+from memory_assets_tests.tana.nodes import WORKSPACE, Value
 from memory_assets_tests.tana.seeds import HOSTILE, SLOW_REVIEW, TEST_FIRST, counts, learning, mapping, proposal, write_seed
 from memory_assets_tests.tana.stand_in import StandIn
 
 
 def actions(report: Report) -> dict[str, str]:
     return {outcome.seed_id: outcome.action for outcome in report.outcomes}
+
+
+def fail_imports(tana: StandIn, monkeypatch: pytest.MonkeyPatch, status: int, text: str) -> None:
+    """Make Tana answer every import that contains `text` with `status`."""
+    real = tana.import_paste
+
+    def import_paste(parent: str, content: str) -> dict[str, object]:
+        if text in content:
+            raise RefusedError(status, "Internal server error")
+        return real(parent, content)
+
+    monkeypatch.setattr(tana, "import_paste", import_paste)
 
 
 def test_the_first_sync_makes_every_node_with_its_fields_and_links(
@@ -95,6 +111,85 @@ def test_links_go_beside_those_of_the_user_and_only_our_own_are_taken_away(
     write_seed(seed, [learning("pat_0001", "Grace Hopper writes the failing test before every fix")])
     sync(tenant)
     assert workspace.value(node, "Related People") == []
+
+
+def test_a_value_that_a_person_typed_beside_our_links_is_never_removed(
+    workspace: StandIn, tenant: Tenant, settings: Settings, seed: Path
+) -> None:
+    write_seed(seed, [TEST_FIRST])
+    sync(tenant)
+    node = workspace.nodes[mapping(settings)["pat_0001"]]
+    (people,) = [held for held in node.tuples if workspace._field_name(held.attribute) == "Related People"]
+    people.values.append(Value("Charles Babbage"))
+    write_seed(seed, [learning("pat_0001", "Grace Hopper writes the failing test before the fix")])
+    said = CliRunner().invoke(cli, ["pai", "sync"])
+    assert workspace.value(node, "Related People") == ["Ada Lovelace", "Charles Babbage", "Grace Hopper"]
+    assert "Outdated links stay in Tana beside a value" in said.stderr and '"Grace Hopper writes' in said.stderr
+    write_seed(seed, [learning("pat_0001", "One writes the failing test before the fix")])
+    sync(tenant)
+    assert "Charles Babbage" in workspace.value(node, "Related People")
+    del people.values[1]
+    write_seed(seed, [learning("pat_0001", "One writes the failing test before every fix")])
+    sync(tenant)
+    assert workspace.value(node, "Related People") == []
+
+
+def test_fields_that_the_workspace_spells_its_own_way_are_read_back(
+    workspace: StandIn, tenant: Tenant, settings: Settings, seed: Path
+) -> None:
+    tag = workspace.add_tag("pai_learning")
+    people = {"name": "relatedPeople", "dataType": "instance", "sourceTagId": workspace.tag_named("person"), "isMultiValue": True}
+    for body in ({"name": "seedEntryId", "dataType": "plain"}, people):
+        workspace.add_field(tag, body)
+    CliRunner().invoke(cli, ["pai", "schema", "init"])
+    write_seed(seed, [])
+    sync(tenant)
+    write_seed(seed, [TEST_FIRST])
+    workspace.traps.lose_answers = 1
+    sync(tenant)
+    sync(tenant)
+    assert counts(workspace) == (1, 0)
+    assert compare_mapping(tenant, TanaClient.open(settings)) == ([], [])
+    node = workspace.nodes[mapping(settings)["pat_0001"]]
+    (grace,) = [person for person in workspace.live("person") if person.name == "Grace Hopper"]
+    workspace.set_option(node.id, workspace.tags[tag].fields[1].id, grace.id, "append")
+    write_seed(seed, [learning("pat_0001", "Grace Hopper writes the failing test before the fix")])
+    sync(tenant)
+    assert workspace.value(node, "relatedPeople") == ["Grace Hopper"]
+
+
+def test_a_node_that_tana_fails_on_stops_no_sync(workspace: StandIn, tenant: Tenant, seed: Path) -> None:
+    workspace.traps.index_lag = 0
+    write_seed(seed, [TEST_FIRST])
+    sync(tenant)
+    workspace.traps.poison = {mapping(tenant.settings)["pat_0001"]}
+    write_seed(seed, [TEST_FIRST, HOSTILE])
+    assert actions(sync(tenant))["pat_0002"] == "created"
+    workspace.traps.poison = {workspace.add_node("My own note", workspace.tag_named("pai_learning")).id}
+    write_seed(seed, [TEST_FIRST, HOSTILE, learning("pat_0003", "Never deploy on a Friday")])
+    assert actions(sync(tenant))["pat_0003"] == "created"
+
+
+def test_entries_that_tana_fails_on_hold_up_no_others(
+    workspace: StandIn, tenant: Tenant, seed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fail_imports(workspace, monkeypatch, 500, "Bad")
+    write_seed(seed, [learning(f"pat_{number}", f"{'Bad' if number < 3 else 'Good'} lesson {number}") for number in range(5)])
+    report = sync(tenant)
+    assert list(actions(report).values()) == ["failed"] * 3 + ["created"] * 2
+    assert (report.away, report.queued) == ("", {})
+
+
+def test_only_answers_lost_in_a_row_end_a_sync_and_no_entry_is_told_as_failed_and_queued(
+    workspace: StandIn, tenant: Tenant, seed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fail_imports(workspace, monkeypatch, 502, "Bad")
+    spread = [learning(f"pat_{number}", f"{'Good' if number % 2 else 'Bad'} lesson {number}") for number in range(8)]
+    write_seed(seed, spread)
+    assert list(actions(sync(tenant)).values()) == ["failed", "created"] * 4
+    write_seed(seed, spread + [learning(f"ins_{number}", f"Bad insight {number}") for number in range(3)])
+    report = sync(tenant)
+    assert report.away and report.queued.keys().isdisjoint(actions(report))
 
 
 def test_what_left_seed_json_is_trashed_and_much_at_once_only_when_said(workspace: StandIn, tenant: Tenant, seed: Path) -> None:
@@ -385,6 +480,19 @@ def test_the_integration_is_off_where_pai_seed_says_so(workspace: StandIn, tenan
     write_seed(seed, [TEST_FIRST], tanaIntegration={"enabled": True, "workspace": "main"})
     CliRunner().invoke(cli, ["pai", "sync"])
     assert counts(workspace) == (1, 0) and json.loads(tenant.settings.pai_mapping.read_text())["workspace"] == "main"
+
+
+@pytest.mark.parametrize("name", ["pai_config", "pai_seed"])
+def test_a_configuration_that_cannot_be_read_turns_tana_off(
+    workspace: StandIn, tenant: Tenant, settings: Settings, seed: Path, name: str
+) -> None:
+    write_seed(seed, [TEST_FIRST])
+    place = getattr(settings, name)
+    place.write_text('{"tanaIntegration": {"enabled": false,}}', encoding="utf-8")
+    said = CliRunner().invoke(cli, ["pai", "sync"])
+    assert isinstance(said.exception, SettingsError) and str(place) in str(said.exception)
+    assert "line 1 column 39" in str(said.exception)
+    assert not in_use(settings) and not workspace.requests
 
 
 def test_a_password_in_a_learning_stays_here(workspace: StandIn, tenant: Tenant, seed: Path) -> None:

@@ -32,10 +32,10 @@ def _why_unused(tenant: Tenant) -> str:
     settings = tenant.settings
     if not tenant.is_sources_tenant:
         return f"Tana belongs to the tenant {settings.tenant!r}."
-    if integration(settings).enabled is False:
-        return "tanaIntegration is switched off in pai-seed's configuration."
     if not find_token(settings):
         return "there is no token for Tana; set MEMORY_TANA_TOKEN."
+    if integration(settings).enabled is False:
+        return "tanaIntegration is switched off in pai-seed's configuration."
     return ""
 
 
