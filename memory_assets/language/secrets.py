@@ -203,7 +203,7 @@ _LOGIN = re.compile(
 )
 """A user and a password separated by a colon."""
 _IN_LAYOUT = re.compile(
-    r"pass(?:wor[dt]|phrase)[*_]{0,2}"
+    r"(?:pass(?:wor[dt]|phrase)|kennwort)[*_]{0,2}"
     r"(?:[ \t]?\([^\n()]{1,30}\)[*_]{0,2}[ \t]?[:=]|[ \t]{0,20}[|—–]|[ \t]?:[*_]{0,2}\s{1,9}[-*+])"
     rf"[ \t]{{1,20}}[{_QUOTES}*]{{0,3}}(?P<value>{_VALUE})",
     re.IGNORECASE,
@@ -238,7 +238,8 @@ _PLACEHOLDER = re.compile(
     r"""
     [<{\[(|…] | \.{3} | \*\*
     | \$ (?: [({] | [a-z_]\w* (?: (?:->|[.:\[]) .* )? \Z | (?:[1-9]\w?|apr1|argon2\w*|scrypt|pbkdf2[\w-]*) \$ )
-    | % (?: [({] | [drsv]\b | \w+% ) | \#\{ | [\#&]\w*;?\Z | &(?:lt|gt|amp|quot|nbsp);
+    | % (?: [({] | [drsv]\b | \w+% ) | \#\{ | [\#&]\w*;?\Z | &(?:lt|gt|amp|quot|nbsp|\#\w+);
+    | [bfru]{1,2}["']
     | (?:arn|urn|sha1|sha256|sha512|md5): | \d+-[a-z]+\Z | \d{4}-\d\d-\d\d(?:t[\d:.]+(?:z|[+-][\d:]+)?)?\Z
     | \d+(?:[.,]\d+)?[kmgt]?(?:Wh?|Wp|VA?|Ah?|Hz)(?![a-z0-9])
     | (?! (?=\D*\d) [^!\#$^*?]*[!\#$^*?]+\w )  # digits and marks make a word a password
@@ -520,7 +521,7 @@ _PATTERNS: tuple[tuple[tuple[str, ...], re.Pattern[str], Callable[[re.Match[str]
     (("://",), _IN_ADDRESS, lambda _, value: "" if _PLACEHOLDER.match(value) else "password"),
     (("://",), _USER_OF_ADDRESS, _kind_of_user),
     (("sig=",), _SIGNATURE, lambda _, value: "signature" if _is_random(value) else ""),
-    (("passwor", "passphrase"), _IN_LAYOUT, lambda _, value: "password" if _is_strong(value) else ""),
+    (("passwor", "passphrase", "kennwort"), _IN_LAYOUT, lambda _, value: "password" if _is_strong(value) else ""),
     (("</",), _ELEMENT, lambda _, value: "password" if _is_password(value) else ""),
     (("machine",), _NETRC, lambda _, value: "password" if _is_password(value) else ""),
     (
