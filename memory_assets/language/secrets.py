@@ -23,7 +23,7 @@ _SHAPES = {
     "discord webhook": r"discord(?:app)?\.com/api/webhooks/\d{15,22}/[\w-]{60,80}",
     "teams webhook": r"[\w-]{1,60}\.webhook\.office\.com/webhookb2/[\w@/-]{60,300}",
     "discord token": r"[MNO][\w-]{23,28}\.[\w-]{6}\.[\w-]{27,45}",
-    "telegram token": r"\d{8,10}:AA[\w-]{33}",
+    "telegram token": r"(?:bot)?\d{8,10}:AA[\w-]{33}",
     "stripe key": r"(?:[rs]k_(?:live|test|prod)|whsec)_[A-Za-z0-9+/=]{16,250}",
     "anthropic key": r"sk-ant-[\w-]{30,200}",
     "openai key": r"sk-(?:proj|svcacct|admin|None)-[\w-]{40,200}|sk-[A-Za-z0-9]{20}T3BlbkFJ[A-Za-z0-9]{20}",
@@ -92,14 +92,20 @@ _SHAPES = {
 """Kind -> pattern of its tokens."""
 
 _TOKEN = re.compile(
-    r"(?<![A-Za-z0-9_])(?=[A-Za-z0-9])(?:" + "|".join(f"({shape})" for shape in _SHAPES.values()) + r")(?![A-Za-z0-9])", re.ASCII
+    r"(?:(?<![A-Za-z0-9])(?<![A-Za-z0-9]_)(?<![A-Za-z0-9]__)|(?<=%[0-9A-Fa-f]{2}))(?=[A-Za-z0-9])(?:"
+    + "|".join(f"({shape})" for shape in _SHAPES.values())
+    + r")(?![A-Za-z0-9])",
+    re.ASCII,
 )
 _KINDS = ("", *_SHAPES)
 _TAG_TOKEN = re.compile(_TOKEN.pattern, re.ASCII | re.IGNORECASE)
 _RUN = re.compile(r"[A-Za-z0-9_.~+/=:@-]{18,}", re.ASCII)
 """Runs of characters in which tokens are searched."""
+_ID = r"(?:asst|build|chatcmpl|cs|dpl|job|msg|msgbatch|pi|prj|req|resp|run|task|thread|toolu|trace)[_-]"
+"""What the ids of known services begin with."""
 _UNKNOWN_TOKEN = re.compile(
-    r"(?<![\w/.+-])[A-Za-z]{2,12}(?:[_-][A-Za-z0-9]{1,8}){0,2}[_-](?P<value>[A-Za-z0-9]{30,200})(?![\w/+=-])", re.ASCII
+    rf"(?<![\w/.+-])(?!{_ID})[A-Za-z]{{2,12}}(?:[_-][A-Za-z0-9]{{1,8}}){{0,2}}[_-](?P<value>[A-Za-z0-9]{{30,200}})(?![\w/+=-])",
+    re.ASCII,
 )
 """The common shape of modern tokens: a prefix that names the issuer, then a random part."""
 
@@ -108,18 +114,29 @@ _KEY_BLOCK = re.compile(
     r"(?:(?:[^-]|-(?!----)){16,20000}-----END [A-Z0-9 ]{0,60}-----|(?:(?:\s|\\[nr]){0,4}[A-Za-z0-9+/=]{32,100}){1,400})"
 )
 
+_QUOTES = "\"'`“”„‚‘’«»"
 _NAME = r"""
-    (?P<name> (?P<password> pass(?:word|wd|phrase|code|wort) | kennwort | (?<![a-z])pwd?
-                | (?<![a-z])(?:wi-?fi|wlan|wpa[23]?)[ -]?(?:key|schlüssel) )
+    (?= [a-pr-uwz] )  # rules out most places at once
+    (?P<name> (?P<password> pass(?:word|wd|phrase|code|wort) | kennwort | (?<![a-z]) (?: (?:root|admin|user|db)?pwd?
+                | (?:become|root|admin|user|db|database|mysql|pg|postgres|redis|mongo|smtp|imap|mail|ftp|ldap|proxy)_?pass
+                | (?P<weak> pass ) (?= [QUOTES*]{0,3} [ \t]{0,3} [:=] ) | (?:wpa_)?(?<![0-9])psk (?=[ \t]?=)
+                | (?:wi-?fi|wlan|wpa[23]?)[ -]?(?:key|schlüssel) ) )
             | (?: api | access | secret | private | encryption | signing | master | auth | deploy | license | storage | account
-                | service )[ _-]?(?:access[ _-]?)?key(?:[ _-]?id)?
+                | service )[ _-]?(?:access[ _-]?)?key(?:[ _-]?id|_base)? | app_key | pre-?shared[ _-]?key
+            | (?: openai | anthropic | claude | mistral | groq | deepl | stripe | sendgrid | twilio | mailgun )[ _-]?(?:key|schlüssel)
             | (?: api | zugangs | zugriffs | geheim )[ -]?schlüssel
             | schlüssel (?= [ \t]+ (?: fürs | (?:für|zu)[ \t]+d(?:as|ie|er) | der | des | zur | zum ) [ \t] [^\n:=]{0,20}? \bapi\b )
-            | client[ _-]?secret | secret | token | credentials? | (?<![a-z])auth )
+            | client[ _-]?secret | (?P<signing> (?:jwt|session|cookie|hmac|nextauth)_secret ) | secret | token | credentials?
+            | (?<![a-z])auth )
     [0-9]{0,3}
-"""
-_QUOTES = "\"'`“”„‚‘’«»"
-_VALUE = rf"[^\s{_QUOTES}<>\\]{{6,400}}"
+""".replace("QUOTES", _QUOTES)
+_CLOSING = dict(zip("\"'`“„‘‚«»", "\"'`”“’‘»«", strict=True))
+"""Opening quote -> the closing one."""
+_INNER = r"[\w!#$%*?@]"
+_VALUE = (
+    rf"(?:[^\s{_QUOTES}<>\\]|(?<={_INNER})[\"'`](?={_INNER})|(?<={_INNER})[<>](?=[A-Za-z])(?![A-Za-z][\w-]{{0,20}}/?>)){{6,400}}"
+)
+"""A value up to the next white space; a quote or a bracket belongs to it between two of its characters, unless a tag begins."""
 _FROM = rf"(?:from|von)(?=[ \t]+[{_QUOTES}]?{_VALUE}[{_QUOTES}]?[ \t]+(?:to|auf)[ \t])"
 _IS = (
     r"(?:[ \t]+(?:is|was|are|were|(?:has|had)(?=[ \t]+(?:now[ \t]+)?been\b)|ist|war|wird|wurde|lautet|hei(?:ß|ss)t|bleibt"
@@ -132,7 +149,7 @@ _IS = (
 _CALLED = re.compile(
     rf"""
     {_NAME}
-    (?: [ \t]+ (?:for|from|of|at|on|to|in|von|vom|für|im|am|an|bei|beim|zu|zum|zur|des|der|fürs) [ \t] [^\n:=]{{1,40}}? )??
+    (?: [ \t]+ (?:for|from|of|at|on|to|in|von|vom|für|im|am|an|bei|beim|zu|zum|zur|des|der|fürs) [ \t] (?:[^\n:=]|:\d){{1,40}}? )??
     [{_QUOTES}*_)\]]{{0,4}} [ \t]{{0,3}}
     (?P<sign> :=? | =>? | -> | → | {_IS}
             | [ \t]+ (?: {_FROM} | (?:to|auf) (?![ \t]+\S+[ \t]*(?:[:=]|[ \t](?:is|was|ist|war|lautet)[ \t])) ) )
@@ -162,8 +179,14 @@ _PIN = re.compile(
     r"(?P<value>\d{4,8}(?:-\d{2,4}(?![\d-]))?)(?!\d)"
 )
 _BARE = re.compile(rf"{_NAME} [ \t]{{1,3}} (?P<quote>[{_QUOTES}]?) (?P<value> [a-z0-9] {_VALUE} )", re.IGNORECASE | re.VERBOSE)
-_HEADER = re.compile(r"(?i)(?<![a-z])(?P<scheme>bearer|basic)[ \t]{1,3}(?P<value>[A-Za-z0-9._~+/=-]{12,2000})", re.ASCII)
+_HEADER = re.compile(
+    r"(?i)(?<![a-z])(?:bearer|basic|authorization[\"']?[ \t]?[:=][ \t]?[\"']?token)[ \t]{1,3}(?P<value>[A-Za-z0-9._~+/=-]{12,2000})",
+    re.ASCII,
+)
 _IN_ADDRESS = re.compile(r"://[^\s:@/\"'<>]{0,64}:(?P<value>[^\s@/\"'<>]{3,200})@")
+_USER_OF_ADDRESS = re.compile(r"://(?P<value>[A-Za-z0-9_-]{32,200})(?::x-oauth-basic)?@")
+_SIGNATURE = re.compile(r"[?&]sig=(?P<value>[A-Za-z0-9%+/]{43,90}=?)")
+"""The signature of an address, such as that of Azure's storage, which grants access to it."""
 _ON_COMMAND_LINE = re.compile(
     r"(?:\b(?:docker|podman|nerdctl|helm[ \t]+registry)[ \t]+login\b[^\n]{0,120}?\s(?:-p|--password)[ \t=]{1,3}"
     r"|\b(?:mysql|mysqldump|mariadb)\b[^\n]{0,80}?\s-p|\bsshpass\s+-p\s{0,3}"
@@ -171,14 +194,25 @@ _ON_COMMAND_LINE = re.compile(
 )
 _PSQL = re.compile(r"\bpsql\b[^\n]{0,80}?\s-W[ \t]{0,3}[\"']?(?P<value>[^\s\"'`]{6,200})")
 _PAIR = re.compile(
-    rf"(?i)\b(?:logins?|credentials|account|zugang(?:sdaten)?|(?:anmelde|login)daten)\b[^\n:/]{{0,40}}?(?::|{_IS}|\bare\b)[ \t]{{1,3}}"
+    rf"(?i)\b(?:logins?|cred(?:ential)?s|account|zugang(?:sdaten)?|(?:anmelde|login)daten)\b[^\n:/]{{0,40}}?(?::|{_IS}|\bare\b)[ \t]{{1,3}}"
     rf"[{_QUOTES}]?[\w.@+-]{{2,60}}[{_QUOTES}]?[ \t]{{0,2}}/[ \t]{{0,2}}[{_QUOTES}]?(?P<value>[^\s{_QUOTES}/]{{6,64}})"
 )
 _LOGIN = re.compile(
-    rf"(?i)\b(?:logins?|credentials|(?:zugangs|anmelde|login)daten)\b[^\n:/]{{0,40}}?(?::|\bare\b)[ \t]{{1,3}}"
+    rf"(?i)\b(?:logins?|cred(?:ential)?s|(?:zugangs|anmelde|login)daten)\b[^\n:/]{{0,40}}?(?::|\bare\b)[ \t]{{1,3}}"
     rf"[{_QUOTES}]?[a-z][\w.@+-]{{1,59}}:(?P<value>[^\s{_QUOTES}/:]{{6,64}})"
 )
 """A user and a password separated by a colon."""
+_IN_LAYOUT = re.compile(
+    r"(?:pass(?:wor[dt]|phrase)|kennwort)[*_]{0,2}"
+    r"(?:[ \t]?\([^\n()]{1,30}\)[*_]{0,2}[ \t]?[:=]|[ \t]{0,20}[|—–]|[ \t]?:[*_]{0,2}\s{1,9}[-*+])"
+    rf"[ \t]{{1,20}}[{_QUOTES}*]{{0,3}}(?P<value>{_VALUE})",
+    re.IGNORECASE,
+)
+"""A value in the next cell of a table, after a dash, in a list below the name, or after a remark in brackets."""
+_ELEMENT = re.compile(
+    r"<[\w:.-]{0,40}(?:password|passwd|passwort|passphrase)>\s{0,9}(?P<value>[^\s<>]{6,200})\s{0,9}</", re.IGNORECASE
+)
+_NETRC = re.compile(r"(?m)^[ \t]{0,9}machine\s{1,9}\S{1,99}\s{1,9}login\s{1,9}\S{1,99}\s{1,9}password\s{1,9}(?P<value>\S{6,200})")
 _SHORT_NAME = re.compile(
     rf"(?:\bpwd?|\bPASSWOR[DT])[ \t]{{1,3}}(?P<value>[^\W_]{_VALUE})(?=[ \t]{{1,3}}(?:for|für)\b|[ \t]*(?:\n|\Z))"
 )
@@ -201,14 +235,33 @@ _RECOVERY = re.compile(
     rf"(?:(?:[ \t]*[,;/][ \t]*|[ \t]+)(?:(?:and|und)[ \t]+)?{_RECOVERY_CODE}|\s{{1,4}}(?:[*-][ ]{{1,3}})?{_RECOVERY_CODE}){{0,31}})"
 )
 _PLACEHOLDER = re.compile(
-    r"(?i)[$<{%\[(*&|#…]|x{3,}|\.{3}|y?our[-_. ]|(?:my|the|some|any|test|dummy|fake|sample|example|change|replace|insert|redacted|hidden"
-    r"|placeholder|undefined|optional|required|1password|bitwarden|keepass|lastpass)(?![a-z]*\d)"
-    r"|(?:sha|md|base|argon|bcrypt|pbkdf|aes|rsa|utf|oauth|v)[-_]?\d+(?:id)?(?![a-z0-9])|\d+-[a-z]+$"
-    r"|(?:pass(?:word|wd)?|pwd?|secret|token|user(?:name)?|none|null|true|false|string|str|env)\b"
+    r"""
+    [<{\[(|…] | \.{3} | \*\*
+    | \$ (?: [({] | [a-z_]\w* (?: (?:->|[.:\[]) .* )? \Z | (?:[1-9]\w?|apr1|argon2\w*|scrypt|pbkdf2[\w-]*) \$ )
+    | % (?: [({] | [drsv]\b | \w+% ) | \#\{ | [\#&]\w*;?\Z | &(?:lt|gt|amp|quot|nbsp|\#\w+);
+    | [bfru]{1,2}["']
+    | (?:arn|urn|sha1|sha256|sha512|md5): | \d+-[a-z]+\Z | \d{4}-\d\d-\d\d(?:t[\d:.]+(?:z|[+-][\d:]+)?)?\Z
+    | \d+(?:[.,]\d+)?[kmgt]?(?:Wh?|Wp|VA?|Ah?|Hz)(?![a-z0-9])
+    | (?! (?=\D*\d) [^!\#$^*?]*[!\#$^*?]+\w )  # digits and marks make a word a password
+      (?: x{3,} | y?our[-_. ] | (?:my|the|some|any|test|dummy|fake|sample|example|change|replace|insert|redacted|hidden
+            |placeholder|undefined|optional|required|1password|bitwarden|keepass|lastpass)(?![a-z]*\d)
+        | (?:sha|md|base|argon|bcrypt|pbkdf|aes|rsa|utf|oauth|v)[-_]?\d+(?:id)?(?![a-z0-9])
+        | (?:pass(?:word|wd)?|pwd?|secret|token|user(?:name)?|none|null|true|false|string|str|env)\b )
+    """,
+    re.IGNORECASE | re.VERBOSE,
 )
-"""A placeholder in the position of a secret."""
-_CODE = re.compile(r"[A-Za-z_][A-Za-z_]*(?:\d?\.[A-Za-z_]\w*)+|[A-Za-z_][\w.]*[(\[].*|[a-z]+(?:[_-][a-z]+)+", re.ASCII)
+"""A placeholder or a reference in the position of a secret."""
+_CODE = re.compile(
+    r"(?![A-Z]\S*\d\d\Z)[A-Za-z_]+(?:\d?\.[A-Za-z_]\w*)+|[A-Za-z_][\w.:>-]*!?[(\[](?!\d+[)\]][!#$%^&*?]).*|[a-z]+(?:[_-][a-z]+)+",
+    re.ASCII,
+)
 """A name, a call or hyphenated words."""
+_KEY_ID = re.compile(r"(?:0x)?(?:[0-9A-F]{8}|[0-9A-F]{16}|[0-9A-F]{40})")
+"""A PGP key's id or fingerprint."""
+_ABOUT = re.compile(r"(?i)error|message|prompt|field|label|hint|rule|polic|fehler|meldung|hinweis|feld")
+"""What is between a password's name and a sentence about it."""
+_DEMAND = re.compile(r"(?i)\b(?:least|must|characters|digits|mindestens|zeichen|ziffern|passwor[dt])\b")
+"""What is in a sentence that says which passwords are allowed, and in no passphrase."""
 _HEX = re.compile(r"[0-9a-fA-F]+")
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 _MARK = re.compile(r"\[secret: ([a-z0-9 ]{1,30})\]")
@@ -298,7 +351,14 @@ def _search_named(text: str) -> Iterator[Secret]:
                 value = (match[group] or "").rstrip(".,;:)]}*")  # punctuation of the sentence
                 if kind := kind_of(match, value):
                     start = match.start(group)
-                    yield Secret(start, start + len(value), kind)
+                    yield Secret(start, _end_of_quoted(text, start, start + len(value)), kind)
+
+
+def _end_of_quoted(text: str, start: int, end: int) -> int:
+    """Return the place of the quote that closes the quote before a value, or the value's end if there is none in its line."""
+    closing = _CLOSING.get(text[max(0, start - 1) : start])
+    line = text[end : end + 60].partition("\n")[0]
+    return end + line.index(closing) if closing and closing in line else end
 
 
 def _is_marked(text: str, place: int) -> bool:
@@ -311,11 +371,18 @@ def _kind_of_assigned(match: re.Match[str], value: str) -> str:
     is_moved = match["sign"].rpartition(" ")[2].lower() in ("to", "auf", "from", "von")
     if is_moved and not _SETS.search(match.string, max(0, match.start() - _NEAR), match.end() + _NEAR):
         return ""
+    in_environment = match["sign"] == "=" and match["name"].isupper()
+    if match["weak"]:
+        is_strong = _is_strong(value) or (in_environment and _digits(value) > 1 and _is_mixed(value))
+        return "password" if is_strong else ""
     if match["password"]:
-        in_environment = match["sign"] == "=" and match["name"].isupper()
         return "password" if _is_password(value, environment=in_environment) else ""
-    is_key = _is_key(value) or _is_short_key(value) or (bool(_UUID.fullmatch(value)) and match["name"].lower() != "token")
-    return _key_kind(match["name"]) if is_key else ""
+    name, value = match["name"].lower(), value.removeprefix("base64:")
+    if name.startswith("signing") and _KEY_ID.fullmatch(value):
+        return ""
+    is_word = bool(match["signing"]) and in_environment and len(value) >= 8 and value.isalpha() and not _PLACEHOLDER.match(value)
+    is_key = _is_key(value) or _is_short_key(value) or (bool(_UUID.fullmatch(value)) and name != "token")
+    return _key_kind(name) if is_key or is_word else ""
 
 
 def _kind_of_phrase(match: re.Match[str], value: str) -> str:
@@ -326,7 +393,7 @@ def _kind_of_phrase(match: re.Match[str], value: str) -> str:
     drawn = re.split(r"[ -]", value)
     is_beside = bool(match["quote"]) and not match["between"].strip()
     is_marked = bool(match["quote"]) or " " not in value
-    if match["clause"] and not is_marked:
+    if (match["clause"] and not is_marked) or _ABOUT.search(match["between"]) or _DEMAND.search(value):
         return ""
     if not (is_beside if any(map(str.isdecimal, drawn)) else value.islower()):
         return ""
@@ -359,7 +426,7 @@ def _is_password(value: str, *, environment: bool = False) -> bool:
         return True
     letters = any(char.isalpha() for char in value)
     strange = _digits(value) or _marks_in(value.rstrip("!?"))  # punctuation of the sentence
-    return letters and bool(strange) and not ("/" in value and not re.search(r"[!#$%^&*@]", value))
+    return letters and bool(strange) and not ("/" in value and not re.search(r"[!#$%^&*@]|[a-z][A-Z][0-9]", value))
 
 
 def _marks_in(value: str) -> int:
@@ -370,6 +437,8 @@ def _is_key(value: str) -> bool:
     """Return whether a value named as a key or token is one: long, and more random than any name."""
     if len(value) < 16 or _PLACEHOLDER.match(value) or "://" in value or _UUID.fullmatch(value):
         return False
+    if "/" in value and all(re.fullmatch(r"[A-Z]?[a-z]+|[A-Z]*|\d+", part) for part in re.split(r"[/._-]", value)):
+        return False  # a path of words and numbers
     longest = max(re.split(r"[^A-Za-z0-9]+", value), key=len)
     return _is_random(value) or (len(longest) >= 16 and _digits(longest) >= 2 and _entropy_bits(longest) >= 3.0)
 
@@ -377,7 +446,12 @@ def _is_key(value: str) -> bool:
 def _is_short_key(value: str) -> bool:
     """Return whether letters and digits alternate and every part has a digit: "7d9f-33kk-aa02"."""
     parts = re.split(r"[-_.]", value)
-    return len(value) >= 10 and all(map(_digits, parts)) and len(re.findall(r"[A-Za-z](?=[0-9])|[0-9](?=[A-Za-z])", value)) >= 3
+    return (
+        len(value) >= 10
+        and not _PLACEHOLDER.match(value)
+        and all(map(_digits, parts))
+        and len(re.findall(r"[A-Za-z](?=[0-9])|[0-9](?=[A-Za-z])", value)) >= 3
+    )
 
 
 def _is_basic(value: str) -> bool:
@@ -417,14 +491,39 @@ def _is_mixed(value: str) -> bool:
     return _is_password(value) and bool(_marks_in(value) or not (value.islower() or value.isupper() or value.isdecimal()))
 
 
-_CLUES = ("pass", "pw", "kennwort", "secret", "token", "key", "auth", "credential", "schlüssel")
+def _is_strong(value: str) -> bool:
+    """Return whether a password has letters, digits and special characters, which no ordinary text does."""
+    return len(value) >= 8 and _is_password(value) and bool(_digits(value)) and bool(re.search(r"[!#$%^&*?](?!\Z)", value))
+
+
+def _kind_of_user(_: re.Match[str], value: str) -> str:
+    """Accept a random user of an address, which is a token."""
+    is_token = _digits(value) >= 4 and (_is_random(value) or (len(value) == 40 and bool(_HEX.fullmatch(value))))
+    return "token" if is_token else ""
+
+
+def _kind_of_pair(match: re.Match[str], value: str) -> str:
+    is_account = value.isdecimal() and "account" in match[0].lower()
+    return "password" if _is_password(value) and not is_account else ""
+
+
+_CLUES = ("pass", "pw", "psk", "kennwort", "secret", "token", "key", "auth", "credential", "schlüssel")
 _PATTERNS: tuple[tuple[tuple[str, ...], re.Pattern[str], Callable[[re.Match[str], str], str]], ...] = (
     (_CLUES, _CALLED, _kind_of_assigned),
     (("phrase", "mnemonic", "passwor", "kennwort"), _PHRASE, _kind_of_phrase),
     (_CLUES, _BARE, _kind_of_bare),
     (("pin",), _PIN, lambda *_: "pin"),
-    (("bearer", "basic"), _HEADER, lambda _, value: "authorization" if _is_basic(value) or _is_key(value) else ""),
+    (
+        ("bearer", "basic", "authorization"),
+        _HEADER,
+        lambda _, value: "authorization" if _is_basic(value) or _is_key(value) else "",
+    ),
     (("://",), _IN_ADDRESS, lambda _, value: "" if _PLACEHOLDER.match(value) else "password"),
+    (("://",), _USER_OF_ADDRESS, _kind_of_user),
+    (("sig=",), _SIGNATURE, lambda _, value: "signature" if _is_random(value) else ""),
+    (("passwor", "passphrase", "kennwort"), _IN_LAYOUT, lambda _, value: "password" if _is_strong(value) else ""),
+    (("</",), _ELEMENT, lambda _, value: "password" if _is_password(value) else ""),
+    (("machine",), _NETRC, lambda _, value: "password" if _is_password(value) else ""),
     (
         ("mysql", "mariadb", "sshpass", "curl", "login"),
         _ON_COMMAND_LINE,
@@ -435,8 +534,8 @@ _PATTERNS: tuple[tuple[tuple[str, ...], re.Pattern[str], Callable[[re.Match[str]
     (("passwor", "passphrase", "kennwort"), _NUMBERED, lambda *_: "password"),
     (("otp", "2fa", "mfa", "authenticator"), _ONE_TIME, lambda _, value: "totp secret" if _digits(value) else ""),
     (("code",), _RECOVERY, lambda _, value: "recovery code" if _is_list_of_codes(value) else ""),
-    (("login", "credentials", "daten"), _LOGIN, lambda _, value: "password" if _is_mixed(value) else ""),
-    (("login", "credentials", "account", "zugang", "daten"), _PAIR, lambda _, value: "password" if _is_password(value) else ""),
+    (("login", "cred", "daten"), _LOGIN, lambda _, value: "password" if _is_mixed(value) else ""),
+    (("login", "cred", "account", "zugang", "daten"), _PAIR, _kind_of_pair),
 )
 """Lower-case strings, one of which every matching text contains; the pattern; and a function to the kind of a match, empty for none."""
 

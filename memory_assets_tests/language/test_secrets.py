@@ -264,6 +264,134 @@ _SPOKEN_OF = [
 ]
 """Sentences about secrets and changes that contain none."""
 
+_LOOK_LIKE_PLACEHOLDERS = [
+    "#Sommer2024!",
+    "&9kLm!xx7Q",
+    "$uper!Geheim9",
+    "%Sommer2024!",
+    "MyDog!Rex2019",
+    "Test!2024#kx",
+    "Password!2024",
+    "Hidden!Door77",
+    "your-dog!Rex2019",
+    "Geheim(2024)!",
+    "Sommer.Regen2024",
+    "Ab3/xyZ9kk",
+    'Ge9"xyZ!kk',
+    "Geheim9'xyZ!kk",
+    "Ab3<xyZ9kk!",
+    "Abcdef3<xyZ9kk!",
+]
+"""Passwords that begin like a placeholder or contain what ends other values."""
+_PLACEHOLDERS = [
+    "$DB_PASSWORD",
+    "${DB_PASSWORD:-none}",
+    "$config['db1']",
+    "%PASSWORD%",
+    "%(password)s1",
+    "<your password>",
+    "&lt;password&gt;",
+    "&#x3C;string>]",
+    "b'password1'",
+    "#optional",
+    "&default_password",
+    "test-password-123",
+    "your-password-123",
+    "xxxxxxxx",
+    "String(255)",
+    'os.getenv("DB_PASS2")',
+    'std::env::var("DB_PASS2")?',
+    "settings.database.password2",
+    "Optional<String>",
+    "test&user=bob2",
+    "$2b$12$abcdefghijklmnopqrstuv",
+    "kv/atlas-2/staging",
+    "2026-03-01T10:00:00Z",
+]
+_BASE64 = "yAnz5TF+lXXJte14tji3zlMNq+" + "hd2rYUIgJBgB3fBmk="
+_HEX = "3c5a7e9b1d2f4068" + "a7b9c1d3e5f70812"
+_LAID_OUT = [
+    ('Das Passwort ist "Xy7kk22! Blau Tee9"', 'Das Passwort ist "[secret: password]"'),
+    ('docker run -e "DB_PASSWORD=Xy7kk22!" -d atlas', 'docker run -e "DB_PASSWORD=[secret: password]" -d atlas'),
+    ("{'password':'a1!bcdefx','user':'x'}", "{'password':'[secret: password]','user':'x'}"),
+    ("<p>password: Xy7!kk22</p>", "<p>password: [secret: password]</p>"),
+    ("postgres://app:Test!2024#kx@db/atlas", "postgres://app:[secret: password]@db/atlas"),
+    ("GRAFANA_PASS=Qa5kkpassenv99", "GRAFANA_PASS=[secret: password]"),
+    ("ansible_become_pass: Qa6kkansible11", "ansible_become_pass: [secret: password]"),
+    ("Pass: Qa7!kkpass22", "Pass: [secret: password]"),
+    ("DB_PASS=Sommer", "DB_PASS=[secret: password]"),
+    ("rootpw=Kaffee9x", "rootpw=[secret: password]"),
+    ("JWT_SECRET=supergeheimesjwt", "JWT_SECRET=[secret: jwt secret]"),
+    (f"PresharedKey = {_BASE64}", "PresharedKey = [secret: presharedkey]"),
+    ("PSK = kaffeetasse9", "PSK = [secret: password]"),
+    (f"APP_KEY=base64:{_BASE64}", "APP_KEY=[secret: app key]"),
+    (f"OPENAI_KEY={_HEX}", "OPENAI_KEY=[secret: openai key]"),
+    (f"SECRET_KEY_BASE={_HEX}{_HEX}", "SECRET_KEY_BASE=[secret: secret key base]"),
+    ("Der OpenAI-Schlüssel ist abcDEF123ghiJKL456mno", "Der OpenAI-Schlüssel ist [secret: key]"),
+    ("| Password | Xy7!kk22 |", "| Password | [secret: password] |"),
+    ("**Password** — Qa2!dashkk66", "**Password** — [secret: password]"),
+    ("| Kennwort | Xy7!kk22 |", "| Kennwort | [secret: password] |"),
+    ("Passwort (WLAN): Qa3!parenkk77", "Passwort (WLAN): [secret: password]"),
+    ("Password:\n  - Qa4!listkk88", "Password:\n  - [secret: password]"),
+    ("machine hub login bob password Qa8kkNetrc33", "machine hub login bob password [secret: password]"),
+    ("<password>Kaffee9!x</password>", "<password>[secret: password]</password>"),
+    ("creds: bob / Xy7!kk22", "creds: bob / [secret: password]"),
+    ("The root password on host:22 is Xy7!kk22", "The root password on host:22 is [secret: password]"),
+]
+"""Secrets in files, tables, lists and quotes, and as they are kept."""
+_IDS = [
+    "Storage key: photos/2024/01/IMG_2024.jpg",
+    "Deploy key: SHA256:nThbg6kXUpJWGl7E1IGOCspRomTxdCARLviKw6E5SY8",
+    "The signing key is 4AEE18F83AFDEB23 (a GPG key id)",
+    "GPG signing key: 5DE3E0509C47EA3CF04A42D34AEE18F83AFDEB23",
+    "The encryption key of the bucket is arn:aws:kms:eu-central-1:123456789012:key/mrk-1234abcd12ab34cd56ef1234567890ab",
+    "AWS account: atlas-prod / 123456789012",
+    "Die Wallbox hat pw=11kW@3phasen",
+    'The password error is "invalid user or password"',
+    "The password is 'at least 12 characters'.",
+    'Das Passwort ist "mindestens 12 Zeichen lang", sagt die Seite.',
+    "We changed the password policy in May.",
+    "Der Schlüssel liegt unter der Matte.",
+    "Pass the salt, please.",
+    "The pass over the mountain: 1,200 m",
+    "Zugang: über den Hof",
+    "login page / signup page",
+    "PSK is an acronym for pre-shared key.",
+    "PSK = phase-shift keying",
+    "WPA2-PSK: AES-CCMP128",
+    "The modulation is 8-PSK = 3 bits a symbol.",
+    "First pass: 97.5% of the tests",
+    "Pass: 12/14 (85%)",
+    "Pass: bob@web01 and ole@web02",
+    "PASS: test_login_2 in 0.4s",
+    "Ski pass: CHF 89.50!",
+    "FIRST_PASS=enabled",
+    "num_pass: 123456",
+    "Passwort (optional): mindestens 12 Zeichen",
+    "Password (8+): letters2 and digits",
+    "| Password | OAuth2 | Token2 |",
+    "| Passwort | mind. 8 Zeichen! |",
+    "Password – 8+ characters, no spaces",
+    "Password:\n  - 12+ characters\n  - upper case and 2 digits",
+    '<label for="password">Password2:</label>',
+    "<password>required</password>",
+    "machine readable login form password fields",
+    "The OpenAI key is stored in 1Password.",
+    "Der USB-Schlüssel ist grün.",
+    "JWT_SECRET is not set.",
+    "K8S_SECRET=atlasdatabase",
+    'url = "https://x/?user="+user1+"&password="+pw1+"&x=1"',
+    "password = Column(String(255), nullable=False)",
+    "creds: in the vault / staging folder",
+    "The root password on host:22 is unknown.",
+    "The token at 12:30 is expired.",
+    "https://atlas-organisation-2024-long-name@dev.azure.com/atlas-organisation/repo",
+    f"https://{_HEX}@o123.ingest.sentry.io/456",
+    "Authorization: token required for writes",
+    "https://example.org/?sig=short&x=1",
+]
+"""Ids, digests and sentences beside the words that name secrets."""
+
 
 def test_a_secret_that_is_set_changed_or_handed_over_is_masked():
     assert [mask(text) for text, _ in _SET] == [masked for _, masked in _SET]
@@ -271,6 +399,48 @@ def test_a_secret_that_is_set_changed_or_handed_over_is_masked():
 
 def test_sentences_of_secrets_that_name_none_stay_as_they_are():
     assert [mask(text) for text in _SPOKEN_OF] == _SPOKEN_OF
+
+
+@pytest.mark.parametrize("before", ["password: ", "Das Passwort ist "])
+def test_a_password_that_begins_like_a_placeholder_is_masked_whole(before: str):
+    texts = [before + password for password in _LOOK_LIKE_PLACEHOLDERS]
+    assert [mask(text).removesuffix("!") for text in texts] == [f"{before}[secret: password]"] * len(texts)
+
+
+def test_placeholders_code_and_references_stay_as_they_are():
+    texts = [f"password: {placeholder}" for placeholder in _PLACEHOLDERS]
+    assert [mask(text) for text in texts] == texts
+
+
+def test_secrets_in_files_tables_lists_and_quotes_are_masked_whole():
+    assert [mask(text) for text, _ in _LAID_OUT] == [masked for _, masked in _LAID_OUT]
+
+
+def test_ids_digests_and_sentences_beside_the_names_of_secrets_stay_as_they_are():
+    assert [mask(text) for text in _IDS] == _IDS
+
+
+@pytest.mark.parametrize("prefix", ["dpl_", "prj_", "cs_test_", "pi_", "msg_01", "req_011", "chatcmpl-", "run_"])
+def test_the_ids_of_known_services_are_no_tokens(prefix: str):
+    text = f"See {prefix}5WJWYSyB7BpgTj3EuwF37WMR" + "BXBPQ7Kx for it."
+    assert mask(text) == text
+
+
+def test_a_token_is_found_beside_any_character():
+    github = "gh" + "p_" + "abcdefghijklmnopqrstuvwxyz" + "0123456789"
+    telegram = "123456789" + ":AA" + "abcdefghijklmnopqrstuvwxyz0123456"
+    signature = "Ab3dEf6hIj9kLm2nOp5qRs8tUv1" + "wXy4zAb7cDe0fGh1%3D"
+    user = "q7w8e9r0t1y2u3i4o5p6" + "a7s8d9f0g1h2j3k4l5z6"
+    old = "abcdef0123456789" * 2 + "abcdef01"
+    texts = {
+        f"_{github}_ or __{github}__": "_[secret: github token]_ or __[secret: github token]__",
+        f"https://x.example/?next=%3D{github}": "https://x.example/?next=%3D[secret: github token]",
+        f"https://api.telegram.org/bot{telegram}/send": "https://api.telegram.org/[secret: telegram token]/send",
+        f"https://a.example/c?sv=2022-11-02&sp=rl&sig={signature}": "https://a.example/c?sv=2022-11-02&sp=rl&sig=[secret: signature]",
+        f"git clone https://{user}@dev.azure.com/org/repo": "git clone https://[secret: token]@dev.azure.com/org/repo",
+        f"Authorization: token {old}": "Authorization: token [secret: authorization]",
+    }
+    assert {text: mask(text) for text in texts} == texts
 
 
 def test_the_secret_of_an_aws_key_is_masked_beside_its_id():
@@ -362,6 +532,20 @@ def test_masking_again_changes_nothing_and_secrets_lie_apart(text: str, sample: 
         "schlüssel für die ",
         "passwort: ab und ",
         "pw a1 ",
+        "pass: ",
+        "password: a'b<c",
+        'password: "abc!12 ',
+        "password (a ",
+        "password | ",
+        "password:\n- ",
+        "<a:password>",
+        "machine a login b ",
+        "_pass",
+        "openai_",
+        "?sig=a",
+        "authorization: token ",
+        "password on host:22 ",
+        "%3D",
     ],
 )
 def test_no_long_text_keeps_the_scanner_busy(unit: str):
