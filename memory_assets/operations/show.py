@@ -8,7 +8,7 @@ import pyarrow as pa
 from pydantic import Field
 
 from memory_assets.display import counted, shortened
-from memory_assets.errors import NotFoundError
+from memory_assets.errors import NotFoundError, StoreBusyError
 from memory_assets.graph.relevance import Factors, explain
 from memory_assets.language.times import format_local
 from memory_assets.language.tokens import truncate_tokens
@@ -216,12 +216,14 @@ class ShownMemory(MemoryView):
 
     relevance: RelevanceView | None
     contradicted_by: list[int] = Field(description="Memories that contradict it, until somebody decides.")
+    is_graph_busy: bool = Field(default=False, description="Whether both are unknown because another process writes the graph.")
 
     def text(self, local: LocalTime, *, max_tokens: int | None = None) -> str:
         fields = {
             name: value
             for name, value in self.model_dump(mode="json").items()
-            if name not in ("id", "title", "content", "active", "relevance", "created_at", "updated_at", "outdated")
+            if name
+            not in ("id", "title", "content", "active", "relevance", "created_at", "updated_at", "outdated", "is_graph_busy")
         }
         fields["entities"] = [f"{entity.text} ({entity.type})" for entity in self.entities]
         fields["metadata"] = [f"{key}={value}" for key, value in self.metadata.items()]
@@ -234,6 +236,7 @@ class ShownMemory(MemoryView):
             if shown not in ("", None):
                 lines.append(f"  {name:<14} {shown}")
         not_scored = "not scored yet: `memory run` does it" if self.active else "not scored: only active memories are"
+        not_scored = "unknown: another process writes the graph; ask again" if self.is_graph_busy else not_scored
         lines.append(f"\n  {'relevance':<14} {self.relevance.text() if self.relevance else not_scored}")
         return "\n".join(lines)
 
@@ -292,12 +295,15 @@ def look_up(tenant: Tenant, reference: str) -> "ShownMemory | ShownThing":
 
 
 def show(tenant: Tenant, reference: str | int) -> ShownMemory:
-    """Show everything about one memory, in any state."""
+    """Show everything about one memory, in any state; without the parts from the graph while another process writes it."""
     memory = find_memory(tenant, reference)
     AccessLog(tenant.state).record([memory.id], datetime.now(UTC))
-    factors = explain(tenant.catalog.interactive, memory.id)
+    try:
+        factors = explain(tenant.catalog.interactive, memory.id)
+        ends = {end for each in conflicts(tenant, memory.id).conflicts for end in (each.older.id, each.newer.id)}
+    except StoreBusyError:
+        return ShownMemory.of(memory, relevance=None, contradicted_by=[], is_graph_busy=True)
     relevance = RelevanceView.model_validate(factors) if factors else None
-    ends = {end for each in conflicts(tenant, memory.id).conflicts for end in (each.older.id, each.newer.id)}
     outdated = find_outdated_of(tenant, [memory]).get(memory.id, ())
     return ShownMemory.of(memory, relevance=relevance, contradicted_by=sorted(ends - {memory.id}), outdated=outdated)
 

@@ -1,5 +1,7 @@
 """Two contradictory memories stay listed until a person decides, and the decision survives every run."""
 
+import subprocess
+import sys
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -40,6 +42,21 @@ def test_two_values_of_one_day_are_told_with_what_differs(world):  # noqa: F811
     said = conflicts(world.tenant, str(B)).text(LocalTime.of(world.settings))
     assert "Hoorn -> Enkhuizen" in said
     assert f"supersede {A} {B}" in said
+    assert show(world.tenant, A).contradicted_by == [B]
+
+
+def test_a_memory_is_shown_while_another_process_writes_the_graph(world):  # noqa: F811
+    contradicting(world)
+    holding = (
+        f"import duckdb, time; held = duckdb.connect({str(world.tenant.catalog.path)!r}); print(1, flush=True); time.sleep(60)"
+    )
+    with subprocess.Popen([sys.executable, "-c", holding], stdout=subprocess.PIPE) as holder:
+        assert holder.stdout
+        holder.stdout.readline()
+        shown = show(world.tenant, A)
+        holder.kill()
+    assert (shown.content, shown.is_graph_busy, shown.contradicted_by) == (_TEXTS[0], True, [])
+    assert "another process writes the graph" in shown.text(LocalTime.of(world.settings))
     assert show(world.tenant, A).contradicted_by == [B]
 
 
