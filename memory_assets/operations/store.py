@@ -12,7 +12,7 @@ from memory_assets.learn.briefing import update_brief
 from memory_assets.models import NewMemory
 from memory_assets.operations.answers import LocalTime, MemoryView, join_lines, path_of
 from memory_assets.recall.similar import Echo, find_neighbours, judge_neighbours
-from memory_assets.sources.dating import CLOCK_DIFFERENCE, is_in_future
+from memory_assets.sources.dating import CLOCK_DIFFERENCE, EARLIEST, is_in_future
 from memory_assets.tenants import Tenant
 
 _log = logging.getLogger(__name__)
@@ -83,6 +83,8 @@ def store(tenant: Tenant, given: NewMemory) -> StoredMemory:
     """Store one text. Texts that other threads store in the same tenant at the same time share its commit."""
     if given.created_at and is_in_future(given.created_at):
         raise InvalidInputError(f"created_at {given.created_at:%Y-%m-%d} lies in the future; give a time up to now.")
+    if given.created_at and given.created_at <= EARLIEST:  # an earlier one that was typed has become this
+        raise InvalidInputError(f"created_at lies before {EARLIEST:%Y}; leave it out if the time is unknown.")
     if given.id is None:
         return tenant.commits.run(given, lambda batch: _answer_stored(tenant, store_memories(tenant, batch)))
     return _answer_stored(tenant, [store_once(tenant, given)])[0]

@@ -67,6 +67,8 @@ def test_a_time_of_the_future_is_refused_and_every_other_is_said_back() -> None:
     for text in ("2999-01-01", "1.1.2999"):
         refused = memory("store", "It begins.", "--created-at", text)
         assert (refused.returncode, "future" in refused.stderr) == (2, True)
+    refused = memory("store", "The dock is open.", "--created-at", "1492-08-03")
+    assert (refused.returncode, "created_at lies before 1700" in refused.stderr) == (2, True)
     stored = memory("store", "It began.", "--created-at", "12.5.2026")
     assert "12.5.2026 is read as 12 May 2026" in stored.stderr
     assert "created   Tuesday, 12 May 2026" in stored.stdout
