@@ -36,7 +36,7 @@ from memory_assets.models import Memory, Source
 from memory_assets.stores.files import replace_file
 from memory_assets.stores.lance import quoted
 from memory_assets.stores.layout import CACHE, Care, care_of, entries_of, files_of, read_entry, regular_files, write_entry
-from memory_assets.stores.locks import locked
+from memory_assets.stores.locks import alone, locked
 from memory_assets.stores.resident.copies import remove_copies
 from memory_assets.stores.rows import COLUMNS, from_arrow
 from memory_assets.stores.tombstones import ERASED, Tombstones, folded
@@ -45,7 +45,6 @@ from memory_assets.tana.formats import node_name
 from memory_assets.tana.state import Mapping, forget_entries
 from memory_assets.tenants import Tenant, tenant_names
 
-_LOCK = "erasing"
 _TEXTLESS = ("keys/*", "access/*", "erased.json", "backups.json")
 """Kept files without texts of memories."""
 _DECIDED = frozenset({"quiet.json", "projects.json", "names.json", "learn/moves.json"})
@@ -110,9 +109,7 @@ def erase(tenant: Tenant, memories: Sequence[Memory], *, of_machine: bool = Fals
 
     Returns where parts of the text remain. `of_machine` includes other tenants, which someone with a key to one tenant must not see.
     """
-    lock = tenant.folder / _LOCK
-    lock.mkdir(mode=0o700, parents=not tenant.location.is_folder, exist_ok=True)
-    with locked(lock):
+    with alone(tenant.folder, "erasing", parents=not tenant.location.is_folder):
         ids = {memory.id for memory in memories}
         texts = [text for memory in memories for text in _find_searchable(memory)]
         said = {memory.id: _tombstone_texts(tenant, memory) for memory in memories}

@@ -9,7 +9,6 @@ from memory_assets.operations.answers import Answer, LocalTime
 from memory_assets.tenants import Tenant
 
 _log = logging.getLogger(__name__)
-_LOCK = "taking_in"
 _SETTLING_MS = 400
 """A file that is still being written changes again within this time."""
 _ABSENT_SECONDS = 300.0
@@ -44,12 +43,10 @@ def take_in(tenant: Tenant) -> TakenIn:
     from memory_assets.learn.briefing import renew_brief
     from memory_assets.learn.sessions import remember_sessions
     from memory_assets.sources.readers import source_paths
-    from memory_assets.stores.locks import locked
+    from memory_assets.stores.locks import alone
 
     tenant.memories.prepare()
-    lock = tenant.folder / _LOCK
-    lock.mkdir(mode=0o700, parents=not tenant.location.is_folder, exist_ok=True)
-    with locked(lock):
+    with alone(tenant.folder, "taking_in", parents=not tenant.location.is_folder):
         scans = [refresh_source(tenant, source) for source in source_paths(tenant.settings) if tenant.is_sources_tenant]
         refresh_entries(tenant)
         extract_features(tenant, lambda *_: None)

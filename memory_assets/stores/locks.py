@@ -123,6 +123,15 @@ def locked(folder: Path, kind: int = fcntl.LOCK_EX, patience_seconds: float | No
         os.close(descriptor)
 
 
+@contextmanager
+def alone(folder: Path, work: str, *, parents: bool) -> Iterator[None]:
+    """Let one process at a time do this work on the tenant in `folder`; others wait. `parents` makes the folder if it is missing."""
+    lock = folder / work
+    lock.mkdir(mode=0o700, parents=parents, exist_ok=True)
+    with locked(lock):
+        yield
+
+
 def _lock(descriptor: int, kind: int, patience_seconds: float | None) -> None:
     if patience_seconds is None:
         fcntl.flock(descriptor, kind)
