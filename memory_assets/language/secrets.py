@@ -11,93 +11,17 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from memory_assets.language.token_shapes import SHAPES
 from memory_assets.language.unseen import has_unseen, is_seen
 from memory_assets.language.words import function_words
 
-_SHAPES = {
-    "aws access key": r"(?:AKIA|ASIA)[A-Z0-9]{16}",
-    "github token": r"gh[oprsu]_[A-Za-z0-9]{36,255}|github_pat_\w{60,255}",
-    "gitlab token": r"gl(?:pat|dt|rt|cbt|ptt|soat|agent|imt|ft)-[\w-]{20,100}",
-    "slack token": r"xox[abeoprs]-[A-Za-z0-9-]{10,250}|xapp-\d-[A-Za-z0-9-]{20,250}",
-    "slack webhook": r"hooks\.slack\.com/(?:services|workflows|triggers)/[\w/]{30,120}",
-    "discord webhook": r"discord(?:app)?\.com/api/webhooks/\d{15,22}/[\w-]{60,80}",
-    "teams webhook": r"[\w-]{1,60}\.webhook\.office\.com/webhookb2/[\w@/-]{60,300}",
-    "discord token": r"[MNO][\w-]{23,28}\.[\w-]{6}\.[\w-]{27,45}",
-    "telegram token": r"(?:bot)?\d{8,10}:AA[\w-]{33}",
-    "stripe key": r"(?:[rs]k_(?:live|test|prod)|whsec)_[A-Za-z0-9+/=]{16,250}",
-    "anthropic key": r"sk-ant-[\w-]{30,200}",
-    "openai key": r"sk-(?:proj|svcacct|admin|None)-[\w-]{40,200}|sk-[A-Za-z0-9]{20}T3BlbkFJ[A-Za-z0-9]{20}",
-    "openrouter key": r"sk-or-v1-[0-9a-f]{64}",
-    "google key": r"AIza[\w-]{35}|GOCSPX-[\w-]{28}|ya29\.[\w-]{30,500}|1//0[\w-]{40,200}",
-    "hugging face token": r"(?:hf|api_org)_[A-Za-z]{34}",
-    "groq key": r"gsk_[A-Za-z0-9]{40,60}",
-    "replicate token": r"r8_[\w-]{37}",
-    "perplexity key": r"pplx-[A-Za-z0-9]{40,64}",
-    "xai key": r"xai-[A-Za-z0-9]{70,90}",
-    "npm token": r"npm_[A-Za-z0-9]{36}",
-    "pypi token": r"pypi-AgE[\w-]{50,500}",
-    "rubygems key": r"rubygems_[0-9a-f]{48}",
-    "sendgrid key": r"SG\.[\w-]{16,32}\.[\w-]{32,64}",
-    "mailchimp key": r"[0-9a-f]{32}-us\d{1,2}",
-    "mailgun key": r"key-[0-9a-f]{32}",
-    "twilio key": r"SK[0-9a-f]{32}",
-    "digitalocean token": r"do[opr]_v1_[0-9a-f]{64}",
-    "azure secret": r"[A-Za-z0-9_~.-]{3}\dQ~[A-Za-z0-9_~.-]{31,34}",
-    "json web token": r"eyJ[\w-]{8,500}\.eyJ[\w-]{8,4000}\.[\w-]{16,1000}",
-    "age key": r"AGE-SECRET-KEY-1[A-Z0-9]{58}",
-    "vault token": r"hv[bsr]\.[\w-]{24,200}",
-    "terraform token": r"[A-Za-z0-9]{14}\.atlasv1\.[\w-]{60,70}",
-    "databricks token": r"dapi[0-9a-f]{32}(?:-\d)?",
-    "linear key": r"lin_(?:api|oauth)_[A-Za-z0-9]{32,64}",
-    "notion token": r"ntn_\d{11}[A-Za-z0-9]{35}|secret_[A-Za-z0-9]{43}",
-    "figma token": r"fig[dru]_[\w-]{38,50}",
-    "postman key": r"PMAK-[0-9a-f]{24}-[0-9a-f]{34}",
-    "shopify token": r"shp(?:at|ca|pa|ss)_[0-9a-fA-F]{32}",
-    "square token": r"sq0[a-z]{3}-[\w-]{22,60}|EAAA[\w-]{60}",
-    "airtable token": r"pat[A-Za-z0-9]{14}\.[0-9a-f]{64}",
-    "doppler token": r"dp\.(?:pt|ct|st|sa|scim|audit)\.(?:[\w-]{2,35}\.)?[A-Za-z0-9]{40,44}",
-    "grafana token": r"glsa_[A-Za-z0-9]{32}_[0-9a-fA-F]{8}|glc_[A-Za-z0-9+/=]{32,400}",
-    "new relic key": r"NRA[AK]-[A-Z0-9]{27}|NRJS-[0-9a-f]{19}|NRI[IQ]-[\w-]{32}",
-    "supabase token": r"sb[ps]_[0-9a-f]{40}|sb_secret_[\w-]{20,60}",
-    "tailscale key": r"tskey-[a-z]{3,8}-[\w-]{16,80}",
-    "pulumi token": r"pul-[0-9a-f]{40}",
-    "docker token": r"dckr_(?:pat|oat)_[\w-]{27,40}",
-    "atlassian token": r"AT(?:ATT|CTT|BB)[\w=+/-]{20,250}",
-    "sentry token": r"sntry[su]_[\w+/=-]{40,300}",
-    "artifactory key": r"AKCp[A-Za-z0-9]{66,70}|cmVmd[A-Za-z0-9]{59}",
-    "dropbox token": r"sl\.(?:u\.)?[\w-]{100,1500}",
-    "fly token": r"fo1_[\w-]{43}|fm[12][ar]?_[A-Za-z0-9+/=]{60,800}",
-    "1password token": r"ops_eyJ[\w+/=-]{200,2000}",
-    "facebook token": r"EAA[MC][A-Za-z0-9]{80,250}",
-    "alibaba key": r"LTAI[A-Za-z0-9]{17,21}",
-    "bedrock key": r"ABSK[A-Za-z0-9+/=]{100,140}",
-    "buildkite token": r"bk(?:ua|aj|at|ct)_[A-Za-z0-9]{40,150}",
-    "circleci token": r"CCI(?:PAT|PRJ)_[A-Za-z0-9]{20,24}_[0-9a-f]{40}",
-    "docker swarm token": r"SWM(?:TKN|KEY)-1-[\w-]{30,120}",
-    "dynatrace token": r"dt0[a-z]\d\d\.[A-Z0-9]{24}\.[A-Z0-9]{64}",
-    "elevenlabs key": r"sk_[0-9a-f]{48}",
-    "heroku key": r"HRKU-[\w-]{36,70}",
-    "nvidia key": r"nvapi-[\w-]{60,80}",
-    "openshift token": r"sha256~[\w-]{43}",
-    "planetscale token": r"pscale_(?:pw|tkn|oauth)_[\w.=-]{32,64}",
-    "resend key": r"re_[A-Za-z0-9]{8}_[A-Za-z0-9]{24}",
-    "sendinblue key": r"xkeysib-[0-9a-f]{64}-[A-Za-z0-9]{16}",
-    "sourcegraph token": r"sgp_(?:[0-9a-f]{16}_|local_)?[0-9a-f]{40}",
-    "together key": r"tgp_v1_[\w-]{43}",
-    "vercel token": r"vc[acikpr]_[\w-]{50,80}",
-    "wandb key": r"wandb_v1_[\w-]{60,90}",
-    "chat model key": r"c?sk-[A-Za-z0-9]{32,64}",
-    "azure storage key": r"(?:Account|SharedAccess)Key=[A-Za-z0-9+/]{42,86}={0,2}",
-}
-"""Kind -> pattern of its tokens."""
-
 _TOKEN = re.compile(
     r"(?:(?<![A-Za-z0-9])(?<![A-Za-z0-9]_)(?<![A-Za-z0-9]__)|(?<=%[0-9A-Fa-f]{2}))(?=[A-Za-z0-9])(?:"
-    + "|".join(f"({shape})" for shape in _SHAPES.values())
+    + "|".join(f"({shape})" for shape in SHAPES.values())
     + r")(?![A-Za-z0-9])",
     re.ASCII,
 )
-_KINDS = ("", *_SHAPES)
+_KINDS = ("", *SHAPES)
 _TAG_TOKEN = re.compile(_TOKEN.pattern, re.ASCII | re.IGNORECASE)
 _RUN = re.compile(r"[A-Za-z0-9_.~+/=:@-]{18,}", re.ASCII)
 """Runs of characters in which tokens are searched."""
