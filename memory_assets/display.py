@@ -4,7 +4,8 @@ import re
 
 _UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 """Characters that move a terminal's cursor, end a line or reorder letters: the controls (C0, C1) except line feed and tab, the line
-and paragraph separators, and the bidirectional overrides, embeddings and isolates (Unicode 16, section 23.2)."""
+and paragraph separators, the bidirectional overrides, embeddings and isolates (Unicode 16, section 23.2), and halves of surrogate pairs,
+which cannot be written as UTF-8."""
 
 
 def visible(text: str) -> str:

@@ -88,6 +88,11 @@ class Running:
     pid: int
     parts: list[dict[str, str | int | float | None]] = field(default_factory=list)
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether every part has a process."""
+        return bool(self.parts) and all(part["pid"] for part in self.parts)
+
 
 def find_running(settings: Settings) -> Running | None:
     """Return the state of this data folder's supervisor, None if none runs. Creates no file."""

@@ -3,14 +3,10 @@
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING
 
 import click
 
 from memory_assets.cli.command import say
-
-if TYPE_CHECKING:
-    from memory_assets.supervisor import Running
 
 _START_SECONDS = 150
 
@@ -53,16 +49,12 @@ def _detach(arguments: list[str]) -> None:
             command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
         )
     deadline = time.monotonic() + _START_SECONDS
-    while not ((running := find_running(settings)) and running.pid == process.pid and _have_begun(running)):
+    while not ((running := find_running(settings)) and running.pid == process.pid and running.has_begun):
         if process.poll() is not None or time.monotonic() > deadline:
             raise StoreError(f"The services did not start; {path} says why.")
         time.sleep(0.2)
     for part in running.parts:
         say(f"{part['name']}: process {part['pid']} {part['url']}".rstrip())
-
-
-def _have_begun(running: "Running") -> bool:
-    return bool(running.parts) and all(part["pid"] for part in running.parts)
 
 
 @click.command(epilog="Example: memory down")

@@ -247,7 +247,7 @@ def digest_of(line: str) -> str:
 
 def read_told(folder: Path, session: str) -> list[Told]:
     """Return the memories that a session was shown, in order; empty without a record. `folder` is the tenant's."""
-    return [each for each in _parse_record(_record_file(folder, session)) if each.memory != _NOTHING]
+    return _list_shown(_record_file(folder, session))
 
 
 def still_told(folder: Path, session: str) -> set[int]:
@@ -264,7 +264,7 @@ def still_told(folder: Path, session: str) -> set[int]:
 def read_last_told(folder: Path) -> list[Told]:
     """Return the memories that the most recent session was shown."""
     files = _list_by_age(folder / _FOLDER)
-    return [each for each in _parse_record(files[-1]) if each.memory != _NOTHING] if files else []
+    return _list_shown(files[-1]) if files else []
 
 
 def record_told(folder: Path, session: str, lines: Iterable[tuple[int, str]], reason: str) -> None:
@@ -278,6 +278,10 @@ def record_told(folder: Path, session: str, lines: Iterable[tuple[int, str]], re
         file.write(written)
     for old in _list_by_age(path.parent)[:-_MAX_SESSIONS]:
         old.unlink(missing_ok=True)
+
+
+def _list_shown(path: Path) -> list[Told]:
+    return [each for each in _parse_record(path) if each.memory != _NOTHING]
 
 
 def _parse_record(path: Path) -> list[Told]:

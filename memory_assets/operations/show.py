@@ -211,6 +211,12 @@ class RelevanceView(Factors, View):
         return "\n".join([f"{self.relevance:.3f} as of {self.computed_at:%Y-%m-%d}, the product of", *lines])
 
 
+_TOLD_OTHERWISE = frozenset(
+    {"id", "title", "content", "active", "relevance", "created_at", "updated_at", "outdated", "is_graph_busy"}
+)
+"""Fields of a memory that are not listed below its text."""
+
+
 class ShownMemory(MemoryView):
     """One memory in full."""
 
@@ -219,12 +225,7 @@ class ShownMemory(MemoryView):
     is_graph_busy: bool = Field(default=False, description="Whether both are unknown because another process writes the graph.")
 
     def text(self, local: LocalTime, *, max_tokens: int | None = None) -> str:
-        fields = {
-            name: value
-            for name, value in self.model_dump(mode="json").items()
-            if name
-            not in ("id", "title", "content", "active", "relevance", "created_at", "updated_at", "outdated", "is_graph_busy")
-        }
+        fields = {name: value for name, value in self.model_dump(mode="json").items() if name not in _TOLD_OTHERWISE}
         fields["entities"] = [f"{entity.text} ({entity.type})" for entity in self.entities]
         fields["metadata"] = [f"{key}={value}" for key, value in self.metadata.items()]
         fields |= {"created": local.age(self.created_at), "updated": local.age(self.updated_at)}

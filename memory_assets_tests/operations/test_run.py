@@ -80,13 +80,19 @@ assert not heavy, heavy
     assert read_note() == look()
 
 
-def test_after_a_search_only_the_scores_are_computed_and_what_is_recalled_during_a_run_is_scored_by_the_next(
-    write_silo: WriteSilo, tenant: Tenant
-) -> None:
+def taken_in_and_recalled(write_silo: WriteSilo, tenant: Tenant) -> int:
+    """Take one file in and recall its memory; return the id."""
     write_silo("owner", "Priya owns the billing export.")
     run_once()
     (number,) = tenant.memories.scan(("id",))["id"].to_pylist()
     AccessLog(tenant.state).record([number], datetime.now(UTC))
+    return number
+
+
+def test_after_a_search_only_the_scores_are_computed_and_what_is_recalled_during_a_run_is_scored_by_the_next(
+    write_silo: WriteSilo, tenant: Tenant
+) -> None:
+    number = taken_in_and_recalled(write_silo, tenant)
     recorded: list[int] = []
 
     def recall_again(step: str, said: str) -> None:
@@ -198,10 +204,7 @@ def test_what_others_write_during_a_run_is_noticed_and_taken_in_by_the_next(writ
 def test_what_is_stored_while_the_scores_are_computed_after_a_search_is_taken_in_by_the_next_run(
     write_silo: WriteSilo, tenant: Tenant
 ) -> None:
-    write_silo("owner", "Priya owns the billing export.")
-    run_once()
-    (number,) = tenant.memories.scan(("id",))["id"].to_pylist()
-    AccessLog(tenant.state).record([number], datetime.now(UTC))
+    taken_in_and_recalled(write_silo, tenant)
 
     def store_note(step: str, said: str) -> None:
         if (step, said) == ("relevance_scores", "started"):
