@@ -6,7 +6,7 @@ If another process holds the catalog's lock for longer than a moment, the reader
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -184,8 +184,8 @@ class StoreReader:
     def search(self, topic: "Question", limit: int, now: "datetime | None" = None) -> dict[str, float]:
         """Return the score, 0..1, of memories that match a topic, best first; by words alone if the embedder fails.
 
-        For a question, answers come first. If the topic only names something and a search would hide the hits, return none; a question
-        or a task needs more than its answers.
+        For a question, answers come first. If the topic only names something, return none where `memory search` finds none; a question or
+        a task needs more than its answers.
         """
         from memory_assets.recall.reading import MOST_READ
         from memory_assets.recall.scoring import Weights
@@ -194,13 +194,16 @@ class StoreReader:
         if not self._tenant.memories.exists:
             return {}
         try:
-            weights, most_read = Weights.of(self._tenant.settings), _QUESTION_READS
-            if not topic.is_asked:
-                weights, most_read = replace(weights, answer=min(weights.answer, _NO_QUESTION_WEIGHT)), MOST_READ
-            findings = search_with_bridges(
-                self._tenant, topic, limit=limit, bridges=0, now=now, weights=weights, most_read=most_read, floor=topic.is_bare
-            )
-            hits = [] if findings.below_floor else findings.hits
+            find = partial(search_with_bridges, self._tenant, topic, bridges=0, now=now, floor=topic.is_bare)
+            shown = find() if topic.is_bare else None
+            if shown and shown.below_floor:
+                return {}
+            weights = Weights.of(self._tenant.settings)
+            if not (topic.is_asked or topic.is_bare):
+                weights = replace(weights, answer=min(weights.answer, _NO_QUESTION_WEIGHT))
+            most_read = _QUESTION_READS if topic.is_asked else MOST_READ
+            findings = find(limit=limit, weights=weights, most_read=most_read)
+            hits = findings.hits if not findings.below_floor else shown.hits if shown else []
         except EmbedderError as error:
             self.warnings.append(f"Meaning was not compared: {error}")
             rows = self._tenant.memories.matching(topic.keywords, limit, Filters())
