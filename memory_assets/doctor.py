@@ -10,6 +10,7 @@ from typing import Literal
 from memory_assets.display import counted
 from memory_assets.errors import DamagedError, MemoryAssetsError, StoreError, first_line
 from memory_assets.graph.analyzer import ChatModel, ChatModelError
+from memory_assets.hook_settings import config_file
 from memory_assets.ingest.backfill import outdated
 from memory_assets.invariants import INVARIANTS, Invariant
 from memory_assets.language.embedders import EmbedderError, describe_choice, spec_in_use
@@ -115,6 +116,8 @@ def _parse_fault(sentence: str) -> Finding:
 
 
 def _settings(tenant: Tenant) -> Iterator[Finding]:
+    path = config_file()
+    yield Finding("ok", f"settings file {path}{'' if path.exists() else ', which does not exist'}")
     yield from (replace(_parse_fault(sentence), level="note") for sentence in unknown_names(read_settings_file()))
     if "://" in (tenant.settings.vectors_uri or "") and not tenant.settings.state_uri:
         what = (

@@ -51,7 +51,11 @@ class Settings(BaseSettings):
         env_prefix="MEMORY_", extra="ignore", populate_by_name=True, frozen=True, allow_inf_nan=False
     )
 
-    data_dir: Path = Field(default_factory=default_data_dir, description="Folder of all data, with a folder for each tenant.")
+    data_dir: Path = Field(
+        default_factory=default_data_dir,
+        description="Folder of all data, with a folder for each tenant; default: `~/.local/share/memory_assets` (macOS: "
+        "`~/Library/Application Support/memory_assets`).",
+    )
     tenant: str = Field("main", pattern=TENANT_PATTERN, description="Tenant whose memory a command works on.")
     vectors_uri: str | None = Field(
         None, description="LanceDB root, a folder or s3://bucket/prefix; default: the data folder. Below it: `<tenant>/vectors`."

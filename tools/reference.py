@@ -56,7 +56,8 @@ def settings() -> Iterator[str]:
     """Yield every setting with its names, default and meaning."""
     yield (
         f"# Settings\n\n{_MADE}\nEach is an environment variable. `memory.toml` takes the same name, or the short one: `decay_rate` for"
-        " `MEMORY_DECAY_RATE`. The environment wins. `memory doctor --settings` prints each value and its origin; `memory"
+        " `MEMORY_DECAY_RATE`. It is in `~/.config/memory_assets` (macOS: `~/Library/Application Support/memory_assets`), or where"
+        " `MEMORY_CONFIG` names it. The environment wins. `memory doctor --settings` prints each value and its origin; `memory"
         " doctor` lists the names in `memory.toml` that are not settings.\n\n"
     )
     rows = [

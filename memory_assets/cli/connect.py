@@ -43,7 +43,8 @@ def ui(*, no_browser: bool, tenant: Tenant) -> None:
 
     def show(service: str, _keyed: bool = False) -> None:
         address = one_time_address(tenant, service)
-        say(f"memory: {address} opens the page once, within five minutes. Ctrl-C ends it.", err=True)
+        ends = "" if served else " Ctrl-C ends it."
+        say(f"memory: {address} opens the page once, within five minutes.{ends}", err=True)
         if not no_browser:
             click.launch(address)
 

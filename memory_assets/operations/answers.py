@@ -37,6 +37,10 @@ class LocalTime:
         """Return a clock in the zone of a request, else of the settings, else of this machine."""
         return cls(display_zone(settings, timezone))
 
+    def command(self, arguments: str) -> str:
+        """Return a command of the shell in backticks, for the tenant that is shown."""
+        return f"`{self.program or 'memory '}{arguments}`"
+
     def age(self, moment: datetime) -> str:
         """Return how long ago, with the date from one day on: "3 hours ago", "8 months ago (2026-03-14)"."""
         spoken = relative_age(moment, self.now)

@@ -38,7 +38,7 @@ class Conflicts(Answer):
 
     def text(self, local: LocalTime) -> str:
         if not self.conflicts:
-            return "No two memories contradict each other, as of the last `memory run`."
+            return f"No two memories contradict each other, as of the last {local.command('run')}."
         first = self.conflicts[0]
         lines = [each.entry(local, f"{number}. ") for number, each in enumerate(self.conflicts, start=1)]
         path = path_of(first.older)

@@ -69,7 +69,7 @@ class Erased(Answer):
         commands = {other.name: f"memory erase {' '.join(map(str, other.ids))} --tenant {other.name}" for other in self.others}
         lines += describe_remains(self.remains, self.needed, commands)
         if self.done:
-            lines.append("`memory run` builds the graph again.")
+            lines.append(f"{local.command('run')} builds the graph again.")
         return join_lines(lines)
 
 
@@ -79,7 +79,7 @@ class Allowed(Answer):
     memories: int
 
     def text(self, local: LocalTime) -> str:
-        return f"The texts of {counted(self.memories)} may come back: store them, or let `memory run` read their files again."
+        return f"The texts of {counted(self.memories)} may come back: store them, or let {local.command('run')} read their files again."
 
 
 def erase(

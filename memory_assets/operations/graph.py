@@ -133,7 +133,7 @@ class Drawn(Answer):
 
     def text(self, local: LocalTime) -> str:
         drawn = f"{counted(self.nodes, 'node', 'nodes')} and {counted(self.edges, 'edge', 'edges')} drawn to {self.file}"
-        return drawn if self.nodes else f"{drawn}\nThe graph is empty; `memory run` builds it."
+        return drawn if self.nodes else f"{drawn}\nThe graph is empty; {local.command('run')} builds it."
 
 
 def draw_graph(tenant: Tenant, file: Path, limit: int) -> Drawn:

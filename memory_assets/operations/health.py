@@ -112,7 +112,8 @@ class Diagnosis(Answer):
         lines: list[str] = []
         for each in self.findings:
             lines.append(f"{_MARKS[each.level]:<4}  {each.what}")
-            lines += [f"{'':6}mend: {each.mend}"] if each.mend else []
+            mend = each.mend.replace("`memory ", f"`{local.program or 'memory '}")
+            lines += [f"{'':6}mend: {mend}"] if mend else []
         width = max(map(len, self.settings), default=0)
         lines += [f"{name:<{width}}  {each.value or '-'}  ({each.place})" for name, each in self.settings.items()]
         return join_lines(lines)

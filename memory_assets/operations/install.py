@@ -7,7 +7,7 @@ _OUTCOMES = {
     "write": "written",
     "keep": "is up to date",
     "copy": "written; your version is kept beside it as .yours",
-    "merge": f"statusLine added, nothing else changed; an old file is kept beside it as {BACKUP}",
+    "merge": f"statusLine added, nothing else changed; the file as it was, if there was one, is beside it as {BACKUP}",
     "unmerge": "statusLine removed, nothing else changed",
     "delete": "deleted",
     "leave": "left, because you changed it",

@@ -69,9 +69,11 @@ class Scanned(Answer):
         lines.append("")
         places = counted(len(self.leaks), "place", "places")
         if not self.masked:
-            lines.append(f"{places} with keys or passwords; `memory scan --mend` masks them. Change them where they are used.")
+            lines.append(
+                f"{places} with keys or passwords; {local.command('scan --mend')} masks them. Change them where they are used."
+            )
             return join_lines(lines)
-        lines.append(f"{places} masked; `memory run` builds the graph again. Change the secrets where they are used.")
+        lines.append(f"{places} masked; {local.command('run')} builds the graph again. Change the secrets where they are used.")
         commands = {name: f"memory scan --mend --tenant {name}" for name in self.others}
         lines += describe_remains(self.remains, self.needed, commands)
         return join_lines(lines)

@@ -45,7 +45,7 @@ class SessionPreview(Answer):
         left_out = sum(len(each.left_out) for each in self.sections)
         lines += [f"{counted(left_out, 'line does', 'lines do')} not fit."] if left_out else []
         lines += [memory.entry(local, "switched off: ") for memory in self.switched_off]
-        return join_lines(lines) or "Nothing is known that fits; `memory run` writes what sessions are told."
+        return join_lines(lines) or f"Nothing is known that fits; {local.command('run')} writes what sessions are told."
 
 
 class ToldAtStart(Answer):

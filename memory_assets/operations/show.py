@@ -25,7 +25,6 @@ from memory_assets.stores.access_log import AccessLog
 from memory_assets.stores.lance import timestamp
 from memory_assets.tenants import Tenant
 
-_NOTHING_YET = "Nothing is remembered yet; `memory store TEXT` stores a text, `memory run` takes in Claude Code's memories."
 _MOST_VERSIONS = 100
 _MOST_RECALLS = 20
 INIT_LIMIT = 10
@@ -43,7 +42,10 @@ class RecentMemories(Answer):
 
     def text(self, local: LocalTime, *, max_tokens: int | None = None) -> str:
         if not self.memories:
-            return _NOTHING_YET if self.is_empty else "Nothing was remembered in that time."
+            if not self.is_empty:
+                return "Nothing was remembered in that time."
+            add, take_in = local.command("store TEXT"), local.command("run")
+            return f"Nothing is remembered yet; {add} stores a text, {take_in} takes in Claude Code's memories."
         return fit_lines(lambda most: [memory.entry(local, "- ", most=most) for memory in self.memories], max_tokens)
 
 
@@ -236,7 +238,7 @@ class ShownMemory(MemoryView):
             shown = ", ".join(map(str, value)) if isinstance(value, list) else value
             if shown not in ("", None):
                 lines.append(f"  {name:<14} {shown}")
-        not_scored = "not scored yet: `memory run` does it" if self.active else "not scored: only active memories are"
+        not_scored = f"not scored yet: {local.command('run')} does it" if self.active else "not scored: only active memories are"
         not_scored = "unknown: another process writes the graph; ask again" if self.is_graph_busy else not_scored
         lines.append(f"\n  {'relevance':<14} {self.relevance.text() if self.relevance else not_scored}")
         return "\n".join(lines)

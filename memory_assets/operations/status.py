@@ -87,9 +87,9 @@ class Status(Answer):
     )
 
     def text(self, local: LocalTime, *, refused: bool = False) -> str:
-        return join_lines(self._files() if refused else (*self._counts(), *(each.text(local) for each in self.services)))
+        return join_lines(self._files() if refused else (*self._counts(local), *(each.text(local) for each in self.services)))
 
-    def _counts(self) -> Iterator[str]:
+    def _counts(self, local: LocalTime) -> Iterator[str]:
         yield f"Tenant {self.tenant}"
         yield f"  memories      {_format_counts(self.memories_by_state) or 'none yet'}"
         if self.memories_by_kind:
@@ -98,9 +98,9 @@ class Status(Answer):
             yield f"  {source:<14}{_format_counts(kinds)}"
         yield f"  graph         {self.entities} entities, {self.edges} edges"
         if self.unconnected:
-            yield f"                {counted(self.unconnected)} not in it yet; `memory run` connects and scores them"
+            yield f"                {counted(self.unconnected)} not in it yet; {local.command('run')} connects and scores them"
         if self.unfinished:
-            yield f"  last run      did not finish: {self.unfinished} texts wait to become memories; `memory run` goes on"
+            yield f"  last run      did not finish: {self.unfinished} texts wait to become memories; {local.command('run')} goes on"
         if failed := self.chat_model:
             again = "which it is asked about again in the next runs"
             yield f"  chat model    failed on {counted(failed.memories)}, {again}; last: {failed.last}"
@@ -110,9 +110,9 @@ class Status(Answer):
             yield ""
             yield from _render_table(self.folders)
         if waiting := sum(folder.waiting for folder in self.folders):
-            yield f"{counted(waiting, 'file waits', 'files wait')}; `memory run` takes them in."
+            yield f"{counted(waiting, 'file waits', 'files wait')}; {local.command('run')} takes them in."
         if self.refusals or self.guessed or self.remarks:
-            yield "`memory status --refused` names what was refused, passed over or guessed, and what mends it."
+            yield f"{local.command('status --refused')} names what was refused, passed over or guessed, and what mends it."
 
     def _files(self) -> Iterator[str]:
         for refusal in sorted(self.refusals, key=lambda refusal: refusal.passed_over):

@@ -1,6 +1,8 @@
 """`memory scan` finds secrets stored before masking existed or where they are allowed."""
 
 import json
+import re
+import shlex
 import sys
 from datetime import UTC, datetime
 
@@ -9,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from memory_assets.cli.look import scan as command
+from memory_assets.cli.main import cli
 from memory_assets.ingest.direct import import_memories, store_memories
 from memory_assets.ingest.scans import refresh_source
 from memory_assets.language.embedders.context import embed_in_context
@@ -158,3 +161,16 @@ def test_a_file_name_with_a_secret_that_was_taken_in_before_is_found_and_masked(
     ingest(tenant)
     assert files_with(settings.data_dir, TOKEN) == []
     assert not scan(tenant).is_failure
+
+
+def test_what_is_advised_about_another_tenant_is_done_to_it_when_pasted(tenant: Tenant):
+    other = Tenant(use(tenant, SecretPolicy.ALLOW).settings, "work")
+    store_memories(other, [NewMemory(f"The admin password is {PASSWORD}", Source.CLI)])
+    said = CliRunner().invoke(cli, ["scan", "--tenant", "work"]).stdout
+    assert "`memory --tenant work scan --mend`" in said
+    for advised in re.findall("`memory (.*?)`", said):
+        pasted = CliRunner().invoke(cli, shlex.split(advised))
+        assert not pasted.exit_code, (advised, pasted.output)
+    assert scan(Tenant(tenant.settings, "work")).leaks == []
+    for name in ("status", "doctor"):
+        assert "`memory --tenant work run`" in CliRunner().invoke(cli, [name, "--tenant", "work"]).stdout, name
