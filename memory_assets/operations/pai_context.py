@@ -23,7 +23,6 @@ from memory_assets.tana.schema import PROPOSAL, read_seed
 from memory_assets.tana.state import Activity, SyncRecord
 from memory_assets.tenants import Tenant
 
-LearningType = Literal["pattern", "insight", "self_knowledge"]
 _SHOWN = 20
 _AT_START = 8
 """Number of learnings at a session's start."""
