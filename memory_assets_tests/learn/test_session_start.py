@@ -137,7 +137,7 @@ def test_what_a_prompt_recalled_is_gone_after_a_compaction_though_nothing_is_tol
 ) -> None:
     folder = settings.tenant_dir()
     folder.mkdir(parents=True)
-    record_told(folder, "s1", [(42, "Mira sails.")], PROMPT)
+    record_told(folder, "s1", [42], PROMPT)
     monkeypatch.setenv("MEMORY_SESSION_START", "off")
     assert hook("resume", cwd=str(atlas)) == ""
     assert still_told(folder, "s1") == {42}
