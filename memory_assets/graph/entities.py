@@ -34,8 +34,6 @@ CALLED = "called:"
 """Prefix of a key among the spellings whose value is the name that a person chose for it."""
 _DIGITS = re.compile(r"\d+")
 _TITLE = re.compile(r"^(?:mr|mrs|ms|dr|prof|herr|frau)\.?\s+")
-OWN_SPACE = WRITTEN
-"""Types whose names are compared only within the type; the others share one space, because their types are often mistaken."""
 _FUZZY = PERSONAL | {EntityType.PROJECT, EntityType.EVENT}
 _TRANSCRIBED = str.maketrans({"ß": "ss", "ø": "o", "ł": "l", "đ": "d", "æ": "ae", "œ": "oe"})
 
@@ -52,7 +50,7 @@ class Surface:
 
 def normalised(text: str, kind: str) -> str:
     """Return the form for exact comparison: no case, accents, titles, possessive or doubled spaces; "Last, First" turned round."""
-    if kind in OWN_SPACE:
+    if kind in WRITTEN:
         return text.casefold() if kind in {EntityType.EMAIL, EntityType.TAG} else text
     plain = text.casefold()
     if not plain.isascii():
@@ -98,10 +96,11 @@ def resolve(
 def key_of(surface: Surface, spellings: Mapping[str, str]) -> str:
     """Return the key shared by names that are equal without comparison: their space and their normalised text.
 
+    Names of a type in `WRITTEN` are compared only within it; the others share one space, because their types are often mistaken.
     `spellings` may also replace keys, as a person decided (`decided_names`). A name in the space `ALONE` equals no other.
     """
-    space = surface.type if surface.type in OWN_SPACE else "name"
-    text = surface.text if surface.type in OWN_SPACE else spellings.get(surface.text.casefold(), surface.text)
+    space = surface.type if surface.type in WRITTEN else "name"
+    text = surface.text if surface.type in WRITTEN else spellings.get(surface.text.casefold(), surface.text)
     key = f"{space}:{normalised(text, surface.type)}"
     return spellings.get(key, key)
 

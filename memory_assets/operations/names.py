@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import Field
 
 from memory_assets.errors import InvalidInputError, NotFoundError
-from memory_assets.language.entity_types import EntityType
+from memory_assets.language.entity_types import WRITTEN, EntityType
 from memory_assets.operations.answers import Answer, LocalTime, View
 from memory_assets.operations.arguments import name_projects
 from memory_assets.operations.fields import Limit, MemoryId, Name
@@ -65,9 +65,7 @@ class NameView(View):
     @property
     def may_merge(self) -> bool:
         """Whether another name can mean the same; false for files, addresses and the like."""
-        from memory_assets.graph.entities import OWN_SPACE
-
-        return self.type not in OWN_SPACE
+        return self.type not in WRITTEN
 
 
 class Names(Answer):
