@@ -67,7 +67,6 @@ def resolve(
     surfaces: Sequence[Surface],
     *,
     together: Iterable[tuple[str, str]] = (),
-    spellings: Mapping[str, str] | None = None,
     keys: Mapping[tuple[str, str], str] | None = None,
     known: Mapping[tuple[str, str], int] | None = None,
     elsewhere: Mapping[str, Collection[int]] | None = None,
@@ -75,12 +74,12 @@ def resolve(
 ) -> dict[tuple[str, str], int]:
     """Map every surface, (text, type), to the id of its entity, 53 bits. `surfaces` are all of the tenant's, or all of some divisions.
 
-    Pairs of texts that one memory mentions (`together`) are not merged as misspellings. `spellings` map a lower-case spelling to its name;
-    `keys` hold the results of `key_of`. `known` are the ids of an earlier resolution: a group keeps the id that most of its mentions had.
+    Pairs of texts that one memory mentions (`together`) are not merged as misspellings. `keys` hold the results of `key_of`, by default
+    those without spellings. `known` are the ids of an earlier resolution: a group keeps the id that most of its mentions had.
     `elsewhere` has the entities outside `surfaces` whose full name contains a first or last name (two suffice); `taken` are ids of
     entities outside `surfaces`.
     """
-    keys = keys or {(surface.text, surface.type): key_of(surface, spellings or {}) for surface in surfaces}
+    keys = keys or {(surface.text, surface.type): key_of(surface, {}) for surface in surfaces}
     names: dict[str, Counter[str]] = defaultdict(Counter)
     for surface in surfaces:
         names[keys[surface.text, surface.type]][surface.type] += surface.memories
