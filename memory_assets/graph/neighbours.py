@@ -87,7 +87,7 @@ def read_vectors(store: MemoryStore, states: Sequence[State], ids: Sequence[int]
     numbers, parts = [], []
     chunks = [ids[start : start + 1000] for start in range(0, len(ids), 1000)] or [()]
     for chunk in chunks:
-        where = f"id IN ({', '.join(map(str, chunk))})" if chunk else _where(states)
+        where = lance.ids_in(chunk) if chunk else _where(states)
         for found, batch in _batches(store, column, where):
             numbers.append(found)
             parts.append(batch)

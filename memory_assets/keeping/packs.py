@@ -148,7 +148,7 @@ def _read_batches(table: Any, todo: Ids, ids: Ids) -> Iterator[pa.Table]:
         return
     query = table.search()
     if len(todo) <= min(_MAX_LOOKUPS, len(ids) // 2):
-        query = query.where(f"id IN ({', '.join(map(str, todo.tolist()))})")
+        query = query.where(lance.ids_in(todo.tolist()))
     wanted = np.sort(todo)
     waiting: list[pa.Table] = []
     for batch in query.to_batches(PACK_ROWS):
