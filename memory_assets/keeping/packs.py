@@ -58,11 +58,7 @@ def row_digests(rows: pa.Table) -> list[bytes]:
     for name in vectors:
         column = rows[name].combine_chunks()
         width = column.type.list_size
-        flat = (
-            column.fill_null([0.0] * width).flatten().to_numpy(zero_copy_only=False)
-            if column.null_count
-            else column.flatten().to_numpy()
-        )
+        flat = column.fill_null([0.0] * width).flatten().to_numpy(zero_copy_only=False)
         valid = column.is_valid().to_numpy(zero_copy_only=False)
         for digest, present, vector in zip(digests, valid, flat.reshape(-1, width), strict=True):
             digest.update(name.encode() + (vector.tobytes() if present else b""))
