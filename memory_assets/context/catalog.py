@@ -205,11 +205,10 @@ def read_tana_graph(connection: "DuckDBPyConnection") -> TanaGraph:
     return TanaGraph(nodes, links, fields, ends, read_at)
 
 
-def _tana_node(record: "Mapping[str, Any]", children: "Collection[str]" = ()) -> Node:
-    """Build a node from a record with `id`, `name` and `workspace`, and perhaps `description`, `tags`, `created` and `modified`."""
-    description, tags = record.get("description"), tuple(record.get("tags") or ())
-    content = "\n".join([*filter(None, [description]), *(f"- {child}" for child in children)])
-    created = record.get("created")
+def _tana_node(record: "Mapping[str, Any]", children: "Collection[str]") -> Node:
+    """Build a node from its row and the names of its children."""
+    tags = tuple(record["tags"] or ())
+    content = "\n".join([*filter(None, [record["description"]]), *(f"- {child}" for child in children)])
     return Node(
         record["id"],
         record["name"] or record["id"],
@@ -217,8 +216,8 @@ def _tana_node(record: "Mapping[str, Any]", children: "Collection[str]" = ()) ->
         tags[0] if tags else "node",
         content,
         tags,
-        created,
-        record.get("modified") or created,
+        record["created"],
+        record["modified"] or record["created"],
         source=f"tana:{record['workspace']}",
     )
 
