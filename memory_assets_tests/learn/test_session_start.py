@@ -355,14 +355,13 @@ def test_a_hook_reads_the_settings_that_every_command_reads(place: str, tmp_path
     given = {
         "data_dir": "~/elsewhere",
         "tenant": "ada",
-        "claude_projects_dir": "/srv/projects",
         "session_start": "off",
         "session_start_tokens": 500,
         "nudge_from": 9,
         "watch_sources": "off",
         "session_summary": "off",
     }
-    for name in ("DATA_DIR", "CLAUDE_PROJECTS_DIR", "WATCH_SOURCES", "SESSION_SUMMARY"):
+    for name in ("DATA_DIR", "WATCH_SOURCES", "SESSION_SUMMARY"):
         monkeypatch.delenv(f"MEMORY_{name}")
     if place == "environment":
         for name, value in given.items():
