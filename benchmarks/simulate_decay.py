@@ -20,7 +20,8 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from memory_assets.graph.relevance import LIVELY_CONFIDENCE, STANDING_KINDS, score_rows
+from memory_assets.graph.relevance import LIVELY_CONFIDENCE, score_rows
+from memory_assets.models import STANDING_KINDS
 from memory_assets.settings import Settings, load_settings
 from memory_assets.tenants import Tenant
 

@@ -25,7 +25,6 @@ class HookSettings:
 
     data_dir: Path
     tenant: str
-    claude_projects_dir: Path
     session_start: str
     """`on` or `off`."""
     session_start_tokens: int
@@ -51,9 +50,8 @@ def read_hook_settings(tenant: str | None = None) -> HookSettings:
     found = _RawSettings()
     data_dir, named = found.text("data_dir", ""), tenant or found.text("tenant", "main")
     return HookSettings(
-        data_dir=_expand_path(data_dir) if data_dir else default_data_dir(),
+        data_dir=Path(data_dir).expanduser().absolute() if data_dir else default_data_dir(),
         tenant=named if _TENANT.fullmatch(named) else _NOBODY,
-        claude_projects_dir=_expand_path(found.text("claude_projects_dir", "~/.claude/projects")),
         session_start=found.text("session_start", "on"),
         session_start_tokens=found.number("session_start_tokens", SESSION_START_TOKENS),
         nudge_from=found.number("nudge_from", NUDGE_FROM),
@@ -81,10 +79,6 @@ class _RawSettings:
     def _values(self, field: str) -> tuple[Any, ...]:
         variable = f"MEMORY_{field.upper()}"
         return self._environment.get(variable), self._file.get(variable), self._file.get(field.upper())
-
-
-def _expand_path(text: str) -> Path:
-    return Path(text).expanduser().absolute()
 
 
 def config_file() -> Path:

@@ -56,6 +56,10 @@ class Kind(StrEnum):
     NOTE = "note"
 
 
+STANDING_KINDS = frozenset({Kind.USER, Kind.FEEDBACK, Kind.SELF_KNOWLEDGE})
+"""Kinds that apply to every session, and that age alone never archives."""
+
+
 class State(StrEnum):
     """Whether a memory takes part in recall, and if not, why not."""
 

@@ -286,9 +286,9 @@ class Settings(BaseSettings):
         """Return the folder of one tenant's local files."""
         return self.data_dir / (tenant or self.tenant)
 
-    def tenant_vectors_uri(self, tenant: str | None = None) -> str:
+    def tenant_vectors_uri(self, tenant: str) -> str:
         """Return the URI of one tenant's LanceDB database."""
-        return f"{(self.vectors_uri or str(self.data_dir)).rstrip('/')}/{tenant or self.tenant}/vectors"
+        return f"{(self.vectors_uri or str(self.data_dir)).rstrip('/')}/{tenant}/vectors"
 
     def storage_options(self) -> dict[str, str]:
         """Return LanceDB's options for the S3 service of `vectors_uri`, without those that AWS's own variables give."""
@@ -305,11 +305,11 @@ class Settings(BaseSettings):
         }
         return {name: value for name, value in options.items() if value}
 
-    def tenant_catalog_uri(self, tenant: str | None = None) -> str:
+    def tenant_catalog_uri(self, tenant: str) -> str:
         """Return the URI of one tenant's DuckDB catalog."""
         if self.catalog_uri and self.catalog_uri.startswith("ducklake:"):
             return self.catalog_uri
-        return f"{(self.catalog_uri or str(self.data_dir)).rstrip('/')}/{tenant or self.tenant}/catalog.duckdb"
+        return f"{(self.catalog_uri or str(self.data_dir)).rstrip('/')}/{tenant}/catalog.duckdb"
 
 
 def load_settings(**overrides: Any) -> Settings:

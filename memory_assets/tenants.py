@@ -60,7 +60,6 @@ class Tenant:
         *,
         freshness: float = 0.0,
         embedders: "dict[str, Embedder] | None" = None,
-        on_commit: "Callable[[int], object] | None" = None,
     ) -> None:
         """Take `name` or the settings' tenant, and open nothing yet.
 
@@ -69,14 +68,14 @@ class Tenant:
             name: The tenant; default: the one that the settings name.
             freshness: Seconds within which an open store sees other processes' commits; 0: at every call.
             embedders: Open embedders by their setting, shared by all tenants of a process.
-            on_commit: Called with the number of stored memories, for a service that does the upkeep itself.
 
         Raises:
             InvalidInputError: The name is malformed or reserved.
         """
         self.settings = settings
         self.name = validate_tenant(settings.tenant if name is None else name)
-        self.on_commit = on_commit
+        self.on_commit: Callable[[int], object] | None = None
+        """Called with the number of stored memories, by a service that does the upkeep itself."""
         self._freshness = freshness
         self._embedders = {} if embedders is None else embedders
         for path in (self.folder, *(self.folder / part for part in (*PARTS, *FOLDERS))):

@@ -37,23 +37,17 @@ class Workers:
     """Forked processes that do the same work. No other thread of the parent is at work, so that no lock is held at a fork."""
 
     def __init__(
-        self,
-        count: int,
-        work: Callable[[Callable[[], None]], object],
-        on_end: Callable[[int], object],
-        patience: float,
-        hung: float = _HUNG_SECONDS,
+        self, count: int, work: Callable[[Callable[[], None]], object], on_end: Callable[[int], object], patience: float
     ) -> None:
         """Prepare `count` workers without starting them.
 
-        `work` is called in each with a function that it must call again within `hung` seconds, or the process is killed and replaced.
+        `work` is called in each with a function that it must call again within half a minute, or the process is killed and replaced.
         `on_end` is called with the id of each ended process. At shutdown a worker is killed after `patience` seconds.
         """
         self._count = count
         self._work = work
         self._on_end = on_end
         self._patience = patience
-        self._hung = hung
         self._lifeline, self._held = os.pipe()
         self._started: dict[int, float] = {}
         self._slots: dict[int, int] = {}
@@ -83,7 +77,7 @@ class Workers:
 
     def _next_signal(self) -> int:
         """Wait for the next signal; return 0 after a timeout."""
-        received = signal.sigtimedwait(_HANDLED_SIGNALS, min(_HANG_CHECK_SECONDS, self._hung))
+        received = signal.sigtimedwait(_HANDLED_SIGNALS, min(_HANG_CHECK_SECONDS, _HUNG_SECONDS))
         return received.si_signo if received else 0
 
     def _start_missing(self) -> None:
@@ -102,8 +96,8 @@ class Workers:
 
     def _kill_hung(self) -> None:
         for pid, slot in self._slots.items():
-            if time.monotonic() - self._heartbeats[slot] > self._hung:
-                _log.error("worker %d has hung for %g seconds and is killed", pid, self._hung)
+            if time.monotonic() - self._heartbeats[slot] > _HUNG_SECONDS:
+                _log.error("worker %d has hung for %g seconds and is killed", pid, _HUNG_SECONDS)
                 self._heartbeats[slot] = math.inf  # kill it only once
                 os.kill(pid, signal.SIGKILL)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from memory_assets import operations
-from memory_assets.cli.command import command, print_answer, say
+from memory_assets.cli.command import command, dry_run_option, print_answer, say
 
 if TYPE_CHECKING:
     from memory_assets.operations.answers import Answer
@@ -37,7 +37,7 @@ def init(tenant: "Tenant", dry_run: bool) -> "Answer":
 @click.option("--seed-path", metavar="FILE", help="Another seed.json than MEMORY_PAI_SEED.")
 @click.option("--workspace", "-w", metavar="NAME", help="Name or id of another workspace than MEMORY_TANA_WORKSPACE.")
 @click.option("--entry", "only", metavar="ID", default="", help="Only this entry, as after its confirmation.")
-@click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")
+@dry_run_option
 @click.option("--force", is_flag=True, help="Send every entry, also those that were trashed in Tana.")
 @click.option("--resync", is_flag=True, help="Make missing nodes anew, in a workspace that is new or was reset.")
 @click.option("--yes", "take_out", is_flag=True, help="Remove the entries that left seed.json, however many.")

@@ -122,7 +122,7 @@ def assemble(reader: "StoreReader", request: Request, now: datetime | None = Non
         starts = _resolve(reader, question, moment, warnings)
         views.append(_rank_topic(reader, request, starts, moment, warnings, unfollowed) if starts.scores else [])
         if not starts.scores and len(request.topics) > 1:
-            warnings.append(f"no matching nodes found for {topic!r}")
+            warnings.append(f"{NOT_FOUND} for {topic!r}")
     nodes, repeating = _drop_repetitions(_blend(views))
     if nodes and nodes[0].similarity is None:
         warnings.append("Nothing is embedded: scored by distance and recency alone.")

@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from memory_assets.arrays import Ids, Mask, Rows, Times
 from memory_assets.context.model import Category, Fields, Link, Neighbours, Node
 from memory_assets.context.names import Candidate, Names
 from memory_assets.context.neighbours import choose_links
@@ -26,14 +27,12 @@ from memory_assets.recall.view import Links, ranges
 from memory_assets.tana.matching import word_shares
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
     from duckdb import DuckDBPyConnection
 
     from memory_assets.recall.question import Question
     from memory_assets.stores.catalog import Catalog, Stamp
     from memory_assets.tenants import Tenant
 
-    Rows = npt.NDArray[np.intp]
 
 _THINGS_SQL = """
     SELECT n.id, n.kind, coalesce(n.label, '') AS label, coalesce(n.type, '') AS type, coalesce(c.summary, '') AS summary,
@@ -153,24 +152,24 @@ class TanaGraph:
         return Names(self.table["folded"].combine_chunks(), self._tagged)
 
     @cached_property
-    def _tagged(self) -> "npt.NDArray[np.bool_]":
+    def _tagged(self) -> Mask:
         return pc.greater(pc.fill_null(pc.list_value_length(self.table["tags"]), 0), 0).to_numpy()
 
     @cached_property
-    def _modified(self) -> "npt.NDArray[np.int64]":
+    def _modified(self) -> Times:
         """Modification times in microseconds since 1970; an unknown one is lower than any time."""
         return pc.fill_null(self.table["modified"].cast(pa.int64()), np.iinfo(np.int64).min + 1).to_numpy()
 
-    def _rows(self, ids: Collection[str]) -> "Rows":
+    def _rows(self, ids: Collection[str]) -> Rows:
         return np.array([row for node in ids if (row := self._row.get(node)) is not None], np.intp)
 
-    def _ids(self, rows: "Rows") -> list[str]:
+    def _ids(self, rows: Rows) -> list[str]:
         return self.table["id"].take(pa.array(rows)).to_pylist()
 
-    def _records(self, rows: "Rows") -> list[dict[str, Any]]:
+    def _records(self, rows: Rows) -> list[dict[str, Any]]:
         return self.table.take(pa.array(rows)).to_pylist()
 
-    def _children(self, row: int) -> "Rows":
+    def _children(self, row: int) -> Rows:
         ends = self.ends.columns
         linked = self.ends.outgoing(np.array([row]))[1]
         linked = linked[ends["child"][linked]]
@@ -181,7 +180,7 @@ class TanaGraph:
         return {node: row for row, node in enumerate(self.table["id"].to_pylist())}
 
     @cached_property
-    def _has_parent(self) -> "npt.NDArray[np.bool_]":
+    def _has_parent(self) -> Mask:
         has_parent = np.zeros(self.table.num_rows, bool)
         has_parent[self.ends.columns["target"][self.ends.columns["child"]]] = True
         return has_parent
@@ -193,7 +192,7 @@ def read_tana_graph(connection: "DuckDBPyConnection") -> TanaGraph:
     (read_at,) = connection.execute("SELECT max(read_at) FROM tana_workspaces").fetchone() or (None,)
     known = nodes["id"].combine_chunks()
 
-    def row_of(ids: pa.ChunkedArray) -> "Rows":
+    def row_of(ids: pa.ChunkedArray) -> Rows:
         return pc.fill_null(pc.index_in(ids, value_set=known), -1).to_numpy().astype(np.intp)
 
     source, target = row_of(links["source"]), row_of(links["target"])
@@ -205,11 +204,10 @@ def read_tana_graph(connection: "DuckDBPyConnection") -> TanaGraph:
     return TanaGraph(nodes, links, fields, ends, read_at)
 
 
-def _tana_node(record: "Mapping[str, Any]", children: "Collection[str]" = ()) -> Node:
-    """Build a node from a record with `id`, `name` and `workspace`, and perhaps `description`, `tags`, `created` and `modified`."""
-    description, tags = record.get("description"), tuple(record.get("tags") or ())
-    content = "\n".join([*filter(None, [description]), *(f"- {child}" for child in children)])
-    created = record.get("created")
+def _tana_node(record: "Mapping[str, Any]", children: "Collection[str]") -> Node:
+    """Build a node from its row and the names of its children."""
+    tags = tuple(record["tags"] or ())
+    content = "\n".join([*filter(None, [record["description"]]), *(f"- {child}" for child in children)])
     return Node(
         record["id"],
         record["name"] or record["id"],
@@ -217,8 +215,8 @@ def _tana_node(record: "Mapping[str, Any]", children: "Collection[str]" = ()) ->
         tags[0] if tags else "node",
         content,
         tags,
-        created,
-        record.get("modified") or created,
+        record["created"],
+        record["modified"] or record["created"],
         source=f"tana:{record['workspace']}",
     )
 
@@ -239,7 +237,7 @@ class CatalogCache:
         return Names(self.named["folded"].combine_chunks())
 
     @cached_property
-    def thing_ids(self) -> "npt.NDArray[np.int64]":
+    def thing_ids(self) -> Ids:
         return self.things["id"].to_numpy()
 
 

@@ -8,17 +8,15 @@ topic and name are equal, else 1 - Levenshtein distance / length of the longer n
 # pyright: reportAttributeAccessIssue=false
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from memory_assets.arrays import Mask, Rows
 from memory_assets.graph.entities import normalised
 from memory_assets.language.words import words
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
 
 _MAX_NAME_LENGTH = 60
 """A longer topic is not compared for typos."""
@@ -47,13 +45,13 @@ class Candidate(NamedTuple):
 class Names:
     """A column of lower-case names."""
 
-    def __init__(self, folded: pa.Array, loose: "npt.NDArray[np.bool_] | None" = None) -> None:
+    def __init__(self, folded: pa.Array, loose: Mask | None = None) -> None:
         """Index the names. Only `loose` ones (default: all) are found within topics and with typos."""
         self._folded = folded
         self._loose = np.ones(len(folded), bool) if loose is None else loose
         self._lengths = pc.utf8_length(folded).to_numpy(zero_copy_only=False)
 
-    def exactly(self, names: Iterable[str]) -> "npt.NDArray[np.intp]":
+    def exactly(self, names: Iterable[str]) -> Rows:
         """Return the rows of these names, in any capitalisation."""
         return np.flatnonzero(self._match_any({name.lower() for name in names}))
 
@@ -64,17 +62,17 @@ class Names:
         names = self._folded.take(pa.array(rows)).to_pylist()
         return [[row for row, name in zip(rows.tolist(), names, strict=True) if name in contained] for contained in runs]
 
-    def near(self, topic: str) -> "npt.NDArray[np.intp]":
+    def near(self, topic: str) -> Rows:
         """Return the rows of names that equal the topic, occur in it as words, or differ by typos."""
         contained = self._match_any(_word_runs(topic))
         return np.flatnonzero(self._match_any({topic.lower()}) | self._loose & (contained | self._match_typos(topic)))[
             :_MAX_CANDIDATES
         ]
 
-    def _match_any(self, wanted: set[str]) -> "npt.NDArray[np.bool_]":
+    def _match_any(self, wanted: set[str]) -> Mask:
         return pc.is_in(self._folded, value_set=pa.array(list(wanted), pa.string())).to_numpy(zero_copy_only=False)
 
-    def _match_typos(self, topic: str) -> "npt.NDArray[np.bool_]":
+    def _match_typos(self, topic: str) -> Mask:
         matches = np.zeros(len(self._folded), bool)
         rows = np.flatnonzero(self._loose & (np.abs(self._lengths - len(topic)) <= _MAX_TYPOS))
         if len(topic) <= _MAX_NAME_LENGTH and len(rows):

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from memory_assets.arrays import Ids, Rows, Values
 from memory_assets.context.model import CONTRADICTING, Link, Neighbours
 
 if TYPE_CHECKING:
@@ -12,8 +13,6 @@ if TYPE_CHECKING:
 
     from memory_assets.recall.view import View
 
-    Ids = npt.NDArray[np.int64]
-    Rows = npt.NDArray[np.intp]
     Column = npt.NDArray[Any]
 
 _SKIPPED_ORIGIN = "supersession"
@@ -25,7 +24,7 @@ _MENTIONS = "MENTIONS"
 _UNKNOWN_TIME = np.iinfo(np.int64).min + 1
 
 
-def graph_neighbours(view: "View", asked: "Ids", scores: Mapping[str, float], most: int) -> Neighbours:
+def graph_neighbours(view: "View", asked: Ids, scores: Mapping[str, float], most: int) -> Neighbours:
     """Return typed edges in both directions and mentions. An inactive memory is one only if it contradicts or invalidates."""
     edges, mentions = view.graph.edges, view.graph.mentions
     names = [*view.graph.types.names, _MENTIONS]
@@ -67,12 +66,12 @@ def _codes(names: list[str], wanted: Collection[str]) -> list[int]:
     return [code for code, name in enumerate(names) if name in wanted]
 
 
-def _take(column: "npt.NDArray", rows: "npt.NDArray[np.intp]") -> "npt.NDArray":
+def _take(column: "npt.NDArray", rows: Rows) -> "npt.NDArray":
     """Return a column's values at `rows`; arbitrary ones where a row is -1."""
     return column[rows] if len(column) else np.zeros(len(rows), column.dtype)
 
 
-def _scores_of(nodes: "Ids", scores: Mapping[str, float]) -> "npt.NDArray[np.float64]":
+def _scores_of(nodes: Ids, scores: Mapping[str, float]) -> Values:
     known = sorted((int(node), score) for node, score in scores.items() if node.isdigit())
     if not known:
         return np.zeros(len(nodes))
@@ -83,7 +82,7 @@ def _scores_of(nodes: "Ids", scores: Mapping[str, float]) -> "npt.NDArray[np.flo
 
 def choose_links(
     origins: "Column", targets: "Column", telling: "Sequence[Column]", relevant: "Sequence[Column]", most: int
-) -> "tuple[Rows, Rows]":
+) -> tuple[Rows, Rows]:
     """Choose the best link between each pair of nodes, then the `most` most relevant links of each origin.
 
     `telling` and `relevant` are sort keys, most significant first; the lowest wins. Return the chosen rows, and for each of them the
@@ -94,7 +93,7 @@ def choose_links(
     return best[kept], sizes
 
 
-def _take_lowest(groups: "Sequence[Column]", keys: "Sequence[Column]", most: int) -> "tuple[Rows, Rows]":
+def _take_lowest(groups: "Sequence[Column]", keys: "Sequence[Column]", most: int) -> tuple[Rows, Rows]:
     """Return up to `most` rows of each group, those with the lowest keys, group by group, and the size of each row's group."""
     order = np.lexsort((*reversed(keys), *reversed(groups)))
     changes = np.zeros(len(order), bool)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from memory_assets.arrays import Floats
 from memory_assets.context.catalog import CatalogCache, current_catalog, no_catalog
 from memory_assets.context.model import Category, Fields, Link, Neighbours, Node
 from memory_assets.context.names import Candidate
@@ -28,8 +29,6 @@ from memory_assets.stores.search import cosines
 
 if TYPE_CHECKING:
     from datetime import datetime
-
-    import numpy.typing as npt
 
     from memory_assets.recall.question import Question
     from memory_assets.recall.view import View
@@ -70,7 +69,7 @@ class StoreReader:
         self._tenant = tenant
         self._memories: dict[str, Memory] = {}
         self._found: dict[str, float] = {}
-        self._vectors: dict[str, npt.NDArray[np.float32]] = {}
+        self._vectors: dict[str, Floats] = {}
         self.same: dict[str, str] = {}
         """Id of the hit that a memory repeats, by the memory's id."""
         self.replaced: dict[str, str] = {}
@@ -236,14 +235,14 @@ class StoreReader:
             for node in nodes
         }
 
-    def _embed(self, topic: "Question") -> "npt.NDArray[np.float32] | None":
+    def _embed(self, topic: "Question") -> Floats | None:
         """Return the vector of a topic; None if nothing is embedded or the embedder fails."""
         if topic.text not in self._vectors and self._tenant.memories.exists and self._tenant.memories.columns.live:
             with suppress(EmbedderError):
                 self._vectors[topic.text] = self._tenant.with_embedder(lambda embedder: embedder.embed([topic.text], "query")[0])
         return self._vectors.get(topic.text)
 
-    def _cosines(self, memories: Sequence[int], vector: "npt.NDArray[np.float32]") -> dict[str, float]:
+    def _cosines(self, memories: Sequence[int], vector: Floats) -> dict[str, float]:
         store = self._tenant.memories
         column = store.columns.live
         if column is None or not memories:

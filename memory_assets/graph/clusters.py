@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 from pydantic import BaseModel, Field
 
+from memory_assets.arrays import Floats, Rows
 from memory_assets.graph.neighbours import nearest_of_all, read_vectors, scale_of_live
 from memory_assets.graph.summaries import summarise
 from memory_assets.language.embedders.calibration import UNCALIBRATED, Scale
@@ -26,8 +27,6 @@ from memory_assets.stores.rows import derived_id
 from memory_assets.stores.schema import table
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
-
     from memory_assets.tenants import Tenant
 
 NEIGHBOURS = 12
@@ -107,9 +106,7 @@ def find_clusters(tenant: "Tenant", now: datetime, *, dry_run: bool = False) -> 
     )
 
 
-def label_dense(
-    vectors: "npt.NDArray[np.float32]", least_similarity: float, scale: Scale = UNCALIBRATED
-) -> "npt.NDArray[np.int64]":
+def label_dense(vectors: Floats, least_similarity: float, scale: Scale = UNCALIBRATED) -> Rows:
     """Return each unit vector's cluster, counted from 0, or -1 for none. Vectors below `least_similarity` are not neighbours."""
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import connected_components
@@ -138,7 +135,7 @@ def label_dense(
     return labels
 
 
-def _run_hdbscan(graph: Any) -> "npt.NDArray[np.int64]":
+def _run_hdbscan(graph: Any) -> Rows:
     """Run HDBSCAN on one connected component, given as a sparse symmetric matrix of distances.
 
     HDBSCAN needs two neighbours for every point. Points with a single neighbour are removed first, which leaves the rest connected, and

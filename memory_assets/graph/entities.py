@@ -34,8 +34,6 @@ CALLED = "called:"
 """Prefix of a key among the spellings whose value is the name that a person chose for it."""
 _DIGITS = re.compile(r"\d+")
 _TITLE = re.compile(r"^(?:mr|mrs|ms|dr|prof|herr|frau)\.?\s+")
-OWN_SPACE = WRITTEN
-"""Types whose names are compared only within the type; the others share one space, because their types are often mistaken."""
 _FUZZY = PERSONAL | {EntityType.PROJECT, EntityType.EVENT}
 _TRANSCRIBED = str.maketrans({"ß": "ss", "ø": "o", "ł": "l", "đ": "d", "æ": "ae", "œ": "oe"})
 
@@ -52,7 +50,7 @@ class Surface:
 
 def normalised(text: str, kind: str) -> str:
     """Return the form for exact comparison: no case, accents, titles, possessive or doubled spaces; "Last, First" turned round."""
-    if kind in OWN_SPACE:
+    if kind in WRITTEN:
         return text.casefold() if kind in {EntityType.EMAIL, EntityType.TAG} else text
     plain = text.casefold()
     if not plain.isascii():
@@ -69,7 +67,6 @@ def resolve(
     surfaces: Sequence[Surface],
     *,
     together: Iterable[tuple[str, str]] = (),
-    spellings: Mapping[str, str] | None = None,
     keys: Mapping[tuple[str, str], str] | None = None,
     known: Mapping[tuple[str, str], int] | None = None,
     elsewhere: Mapping[str, Collection[int]] | None = None,
@@ -77,12 +74,12 @@ def resolve(
 ) -> dict[tuple[str, str], int]:
     """Map every surface, (text, type), to the id of its entity, 53 bits. `surfaces` are all of the tenant's, or all of some divisions.
 
-    Pairs of texts that one memory mentions (`together`) are not merged as misspellings. `spellings` map a lower-case spelling to its name;
-    `keys` hold the results of `key_of`. `known` are the ids of an earlier resolution: a group keeps the id that most of its mentions had.
+    Pairs of texts that one memory mentions (`together`) are not merged as misspellings. `keys` hold the results of `key_of`, by default
+    those without spellings. `known` are the ids of an earlier resolution: a group keeps the id that most of its mentions had.
     `elsewhere` has the entities outside `surfaces` whose full name contains a first or last name (two suffice); `taken` are ids of
     entities outside `surfaces`.
     """
-    keys = keys or {(surface.text, surface.type): key_of(surface, spellings or {}) for surface in surfaces}
+    keys = keys or {(surface.text, surface.type): key_of(surface, {}) for surface in surfaces}
     names: dict[str, Counter[str]] = defaultdict(Counter)
     for surface in surfaces:
         names[keys[surface.text, surface.type]][surface.type] += surface.memories
@@ -98,10 +95,11 @@ def resolve(
 def key_of(surface: Surface, spellings: Mapping[str, str]) -> str:
     """Return the key shared by names that are equal without comparison: their space and their normalised text.
 
+    Names of a type in `WRITTEN` are compared only within it; the others share one space, because their types are often mistaken.
     `spellings` may also replace keys, as a person decided (`decided_names`). A name in the space `ALONE` equals no other.
     """
-    space = surface.type if surface.type in OWN_SPACE else "name"
-    text = surface.text if surface.type in OWN_SPACE else spellings.get(surface.text.casefold(), surface.text)
+    space = surface.type if surface.type in WRITTEN else "name"
+    text = surface.text if surface.type in WRITTEN else spellings.get(surface.text.casefold(), surface.text)
     key = f"{space}:{normalised(text, surface.type)}"
     return spellings.get(key, key)
 

@@ -1,19 +1,14 @@
 """Force-directed layout of a graph for drawing."""
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    Positions = npt.NDArray[np.float64]
+from memory_assets.arrays import Values
 
 _PULL = 0.4
 _GRAVITY = 0.03
 
 
-def layout(count: int, edges: list[tuple[int, int, float]]) -> "Positions":
+def layout(count: int, edges: list[tuple[int, int, float]]) -> Values:
     """Return positions, shape (count, 2). Edges attract by their confidence; each round every node is repelled by a random sample.
 
     Sampled repulsion (as in LargeVis and UMAP) costs the same for every node, so thousands of nodes take a second.

@@ -4,21 +4,16 @@ A few memories are looked up in the store's index, some in one streamed pass ove
 """
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
+from memory_assets.arrays import Floats, Ids, Mask, Rows
 from memory_assets.language.embedders.calibration import Scale, scale_of
 from memory_assets.models import State
 from memory_assets.stores import lance
 from memory_assets.stores.memories import Filters, MemoryStore
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    Vectors = npt.NDArray[np.float32]
-    Ids = npt.NDArray[np.int64]
 
 LIVE = (State.ACTIVE, State.ARCHIVED)
 _MAX_SEARCHES = 16
@@ -79,7 +74,7 @@ def scale_of_live(store: MemoryStore) -> Scale:
     return scale_of(store.columns.embedder, store.columns.scale)
 
 
-def read_vectors(store: MemoryStore, states: Sequence[State], ids: Sequence[int] = ()) -> "tuple[Ids, Vectors]":
+def read_vectors(store: MemoryStore, states: Sequence[State], ids: Sequence[int] = ()) -> tuple[Ids, Floats]:
     """Return ids and unit vectors of meaning, ordered by id: of memories in `states` (any if empty), or of `ids` if given."""
     column = store.columns.meaning
     if column is None:
@@ -87,7 +82,7 @@ def read_vectors(store: MemoryStore, states: Sequence[State], ids: Sequence[int]
     numbers, parts = [], []
     chunks = [ids[start : start + 1000] for start in range(0, len(ids), 1000)] or [()]
     for chunk in chunks:
-        where = f"id IN ({', '.join(map(str, chunk))})" if chunk else _where(states)
+        where = lance.ids_in(chunk) if chunk else _where(states)
         for found, batch in _batches(store, column, where):
             numbers.append(found)
             parts.append(batch)
@@ -98,7 +93,7 @@ def read_vectors(store: MemoryStore, states: Sequence[State], ids: Sequence[int]
     return known[order], vectors[order]
 
 
-def nearest_of_all(vectors: "Vectors", count: int, *, least: float = -1.0) -> "tuple[npt.NDArray[np.int64], Vectors]":
+def nearest_of_all(vectors: Floats, count: int, *, least: float = -1.0) -> tuple[Rows, Floats]:
     """Return places and cosines, shape (n, count), of each unit vector's nearest others above `least`; a missing place is -1.
 
     Up to 8,000 vectors the result is exact. Beyond that k-means divides the vectors into cells of some hundreds, and each vector is
@@ -120,7 +115,7 @@ def nearest_of_all(vectors: "Vectors", count: int, *, least: float = -1.0) -> "t
     return places, similarity
 
 
-def _cells(vectors: "Vectors") -> "Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], bool]]":
+def _cells(vectors: Floats) -> Iterator[tuple[Rows, Rows, bool]]:
     """Yield triples (rows, members, is_home): rows to compare with members, which are the same vectors if `is_home`.
 
     No pair of row and member occurs in two triples.
@@ -150,13 +145,13 @@ def _cells(vectors: "Vectors") -> "Iterator[tuple[npt.NDArray[np.int64], npt.NDA
                 yield rows, members, probe == 0
 
 
-def _grouped(labels: "npt.NDArray[np.int32]", groups: int) -> "list[npt.NDArray[np.int64]]":
+def _grouped(labels: npt.NDArray[np.int32], groups: int) -> list[Rows]:
     order = np.argsort(labels, kind="stable")
     bounds = np.searchsorted(labels[order], np.arange(groups + 1))
     return [order[bounds[number] : bounds[number + 1]] for number in range(groups)]
 
 
-def _merge(ids: "Ids", best: "Vectors", others: "Ids", scores: "Vectors") -> "tuple[Ids, Vectors]":
+def _merge(ids: Ids, best: Floats, others: Ids, scores: Floats) -> tuple[Ids, Floats]:
     """Return the best `count` of the kept and the new pairs, row by row, best first."""
     count = best.shape[1]
     if scores.shape[1] > count:
@@ -167,7 +162,7 @@ def _merge(ids: "Ids", best: "Vectors", others: "Ids", scores: "Vectors") -> "tu
     return np.take_along_axis(all_ids, order, axis=1), np.take_along_axis(all_scores, order, axis=1)
 
 
-def _batches(store: MemoryStore, column: str, where: str) -> "Iterator[tuple[Ids, Vectors]]":
+def _batches(store: MemoryStore, column: str, where: str) -> Iterator[tuple[Ids, Floats]]:
     dimension = store.table.schema.field(column).type.list_size
     reader = store.table.search().where(f"({where}) AND {column} IS NOT NULL").select(["id", column]).to_batches()
     for batch in reader:
@@ -179,7 +174,7 @@ def _where(states: Sequence[State]) -> str:
     return f"state IN {lance.quoted(states)}" if states else "true"
 
 
-def _pairs(scale: Scale, ids: "Ids", others: "Ids", scores: "Vectors", kept: "npt.NDArray[np.bool_] | None" = None) -> pa.Table:
+def _pairs(scale: Scale, ids: Ids, others: Ids, scores: Floats, kept: Mask | None = None) -> pa.Table:
     rows = np.repeat(ids, others.shape[1]).reshape(others.shape)
     kept = np.ones(others.shape, bool) if kept is None else kept
     return pa.table(

@@ -34,7 +34,7 @@ import pyarrow as pa
 from pydantic import BaseModel, Field
 
 from memory_assets.language.times import Instant
-from memory_assets.models import Kind, State
+from memory_assets.models import STANDING_KINDS, State
 from memory_assets.stores.access_log import AccessLog, fold_accesses
 from memory_assets.stores.catalog import Catalog
 from memory_assets.stores.feed import CatalogRows, Changes, Position
@@ -52,9 +52,8 @@ LIVELY_CONFIDENCE = 0.5
 LIFELESS_ORIGINS = ("similar", "same text", "creative", "cluster")
 """Origins of edges that pass on no sign of life, because nobody said that the two belong together."""
 
-STANDING_KINDS = (Kind.USER, Kind.FEEDBACK, Kind.SELF_KNOWLEDGE)
 STANDING_IMPORTANCE = 0.8
-"""A memory of these kinds, or a direct one of at least this importance, is never archived by age alone."""
+"""A direct memory of at least this importance is, like `STANDING_KINDS`, never archived by age alone."""
 
 INPUT = ("id", "state", "kind", "source_key", "created_at", "importance", "confidence", "protected", "updated_at")
 

@@ -12,7 +12,7 @@ from functools import cache
 from typing import Literal
 
 from memory_assets.language.english import pattern, table
-from memory_assets.language.entity_types import EntityType
+from memory_assets.language.entity_types import WRITTEN, EntityType
 from memory_assets.language.words import sentences
 from memory_assets.models import Entity, RelationType
 
@@ -48,8 +48,7 @@ _WHY_CONFIDENCE = 0.6
 _LATER_WHY_CONFIDENCE = 0.4
 """A link in the first sentence under "Why", and in one that follows it."""
 
-_ANY_NAMES = frozenset({EntityType.FILE, EntityType.URL, EntityType.EMAIL, EntityType.TAG, EntityType.ENV_VAR})
-_NOT_CHOSEN = _ANY_NAMES | {EntityType.PERSON, EntityType.LOC, EntityType.ORG, EntityType.EVENT}
+_NOT_CHOSEN = WRITTEN | {EntityType.PERSON, EntityType.LOC, EntityType.ORG, EntityType.EVENT}
 """Types that a phrase of choice says nothing of: one chooses tools and products; a person, place or team is not preferred by a move."""
 
 
@@ -67,7 +66,7 @@ def _phrases(place: str) -> list[tuple[re.Pattern[str], RelationType, bool, floa
 def _preferences() -> list[tuple[re.Pattern[str], frozenset[EntityType], float]]:
     """Return the phrases of preference: pattern, excluded entity types, and confidence."""
     return [
-        (re.compile(each["words"], re.IGNORECASE), _NOT_CHOSEN if each["chosen_only"] else _ANY_NAMES, each["confidence"])
+        (re.compile(each["words"], re.IGNORECASE), _NOT_CHOSEN if each["chosen_only"] else WRITTEN, each["confidence"])
         for each in table("relations.preferences")
     ]
 

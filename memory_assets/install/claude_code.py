@@ -5,7 +5,6 @@ of the user's settings, the status line, because no plugin can set it; every oth
 files with their digests; files that the user has changed since are kept.
 """
 
-import hashlib
 import json
 import os
 import re
@@ -19,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from memory_assets.errors import ConflictError
-from memory_assets.sources.files import RefusedFileError, read_source_file
+from memory_assets.sources.files import RefusedFileError, digest_of, read_source_file
 from memory_assets.stores.files import clear_remains, free_path, replace_file
 
 NAME = "memory"
@@ -158,7 +157,7 @@ def install(folder: Path, tenant: str | None, *, status_line: bool, dry_run: boo
     if not dry_run:
         _clear_remains(folder, files)
     ours, merged_before = _read_list(folder) if _holds_files(folder) else ({}, "")
-    written = {name: _digest(text.encode()) for name, text in files.items()}
+    written = {name: digest_of(text.encode()) for name, text in files.items()}
     if not dry_run:  # before the files, so that after an interruption the list has them all
         _write_list(folder, written | ours, merged_before)
     changes: list[Change] = []
@@ -233,13 +232,9 @@ def _read_list(folder: Path) -> tuple[dict[str, str], str]:
     return listed, merged
 
 
-def _digest(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()
-
-
 def _file_digest(path: Path) -> str | None:
     try:
-        return _digest(path.read_bytes())
+        return digest_of(path.read_bytes())
     except FileNotFoundError:
         return None
 

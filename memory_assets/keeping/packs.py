@@ -58,11 +58,7 @@ def row_digests(rows: pa.Table) -> list[bytes]:
     for name in vectors:
         column = rows[name].combine_chunks()
         width = column.type.list_size
-        flat = (
-            column.fill_null([0.0] * width).flatten().to_numpy(zero_copy_only=False)
-            if column.null_count
-            else column.flatten().to_numpy()
-        )
+        flat = column.fill_null([0.0] * width).flatten().to_numpy(zero_copy_only=False)
         valid = column.is_valid().to_numpy(zero_copy_only=False)
         for digest, present, vector in zip(digests, valid, flat.reshape(-1, width), strict=True):
             digest.update(name.encode() + (vector.tobytes() if present else b""))
@@ -148,7 +144,7 @@ def _read_batches(table: Any, todo: Ids, ids: Ids) -> Iterator[pa.Table]:
         return
     query = table.search()
     if len(todo) <= min(_MAX_LOOKUPS, len(ids) // 2):
-        query = query.where(f"id IN ({', '.join(map(str, todo.tolist()))})")
+        query = query.where(lance.ids_in(todo.tolist()))
     wanted = np.sort(todo)
     waiting: list[pa.Table] = []
     for batch in query.to_batches(PACK_ROWS):

@@ -15,7 +15,7 @@ from memory_assets.language.changes import announces
 from memory_assets.language.english import pattern
 from memory_assets.language.words import unwrapped
 from memory_assets.learn.brief import FILES
-from memory_assets.models import Kind, Memory, Source
+from memory_assets.models import STANDING_KINDS, Kind, Memory, Source
 
 _OPENING_LENGTH = 140
 """Characters up to which an opening is shown as one fact, and of the leading sentences of a standing memory."""
@@ -23,8 +23,6 @@ _ALSO = re.compile(r"^also,?\s+", re.IGNORECASE)
 _FIRST_WORDS = re.compile(r"(?:(?<=\s)|^)\b")
 _PRONOUN_WORDS = 3
 """A pronoun among so many first words refers to the previous sentence: "Before that it was Ivo"."""
-STANDING = frozenset({Kind.USER, Kind.SELF_KNOWLEDGE, Kind.FEEDBACK})
-"""Kinds that apply to every session."""
 
 
 class Need(IntEnum):
@@ -97,7 +95,7 @@ def list_facts(memory: Memory, doubts: Doubts) -> list[Fact]:
     holds = not doubts.outdated.get(memory.id) and not any(each.contrary for each in facts)
     if holds and len(opening) <= _OPENING_LENGTH:
         return _lead_with(memory, opening, facts)
-    if memory.kind in STANDING:
+    if memory.kind in STANDING_KINDS:
         lead = ""
         for each in facts:
             if each.need is Need.EXPLAINING:
@@ -118,7 +116,7 @@ def _lead_with(memory: Memory, text: str, facts: Sequence[Fact]) -> list[Fact]:
     """Return `text` as the first fact, followed by the facts that it does not contain."""
     inside = [each for each in facts if each.text in text]
     first = min(inside, key=lambda each: each.need, default=Fact(text, Need.OPENING))
-    need = min(first.need, Need.STANDING) if memory.kind in STANDING else first.need
+    need = min(first.need, Need.STANDING) if memory.kind in STANDING_KINDS else first.need
     return [replace(first, text=text, need=need), *(each for each in facts if each not in inside)]
 
 

@@ -17,9 +17,9 @@ from memory_assets.graph.outdated import find_outdated, list_replaced, read_chan
 from memory_assets.language.secrets import marks
 from memory_assets.language.times import day_in, display_zone
 from memory_assets.learn.brief import FORMAT, MOST, MOST_OF_SESSION, NAME, Backlog, Brief, BriefLine, parse_brief, render_line
-from memory_assets.learn.brief_facts import STANDING, Doubts, Fact, Need, is_curated, list_facts
+from memory_assets.learn.brief_facts import Doubts, Fact, Need, is_curated, list_facts
 from memory_assets.learn.curation import Curation
-from memory_assets.models import Kind, Source, State, is_time_guessed
+from memory_assets.models import STANDING_KINDS, Kind, Source, State, is_time_guessed
 from memory_assets.sources.projects import is_home, slug_of
 from memory_assets.stores.filters import Filters
 
@@ -260,7 +260,7 @@ def _render_fact(
 ) -> BriefLine:
     """Render the line of a fact. `known` has the token counts of old lines; more `memories` need more digits of an id."""
     digits = max(_MIN_ID_DIGITS, len(str(memories)) + 3)
-    is_dated = memory.kind not in STANDING and not is_time_guessed(memory.metadata)
+    is_dated = memory.kind not in STANDING_KINDS and not is_time_guessed(memory.metadata)
     day = f"{day_in(memory.created_at, zone)} " if is_dated else ""
     note = f", undecided: {str(fact.contrary)[:digits]} says otherwise" if fact.contrary else ""
     head = f"{day}(id {str(memory.id)[:digits]}{note}) {_title_prefix(memory.title, fact.text)}"

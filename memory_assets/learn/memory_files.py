@@ -73,10 +73,6 @@ class MemoryFiles:
         """Number of entries by type."""
         return dict(Counter(entry.item.kind for entry in self.entries))
 
-    def of(self, kind: Kind) -> list[MemoryFile]:
-        """Return the entries of one type."""
-        return [entry for entry in self.entries if entry.item.kind is kind]
-
 
 def read_silos(tenant: "Tenant") -> MemoryFiles:
     """Return the silo memories that may be curated, by path, as of the last scan.

@@ -85,7 +85,7 @@ def session_start(settings: "HookSettings", hook: Hook) -> str:
     if project:
         note_checkout(settings.folder, project)
     if is_compacted and _record_file(settings.folder, hook.session).exists():
-        record_told(settings.folder, hook.session, [(_NOTHING, "")], _COMPACTED)
+        record_told(settings.folder, hook.session, [_NOTHING], _COMPACTED)
     if is_quiet(settings.folder, project) or settings.session_start == "off" or hook.source in _KEEPING_SOURCES:
         return ""
     brief = read_brief(settings.folder)
@@ -98,9 +98,8 @@ def session_start(settings: "HookSettings", hook: Hook) -> str:
     if not (any(chosen) or noted or nudges):
         return ""
     chosen = [_join_facts(lines) for lines in chosen]
-    lines = [(each.id, each.text) for lines in chosen for each in lines]
-    if lines:
-        record_told(settings.folder, hook.session, lines, _COMPACTED if is_compacted else "start")
+    if ids := [each.id for lines in chosen for each in lines]:
+        record_told(settings.folder, hook.session, ids, _COMPACTED if is_compacted else "start")
     sections = [(heading, [each.text for each in lines]) for (heading, _), lines in zip(_SECTIONS, chosen, strict=True)]
     return render_frame([*sections, (_NOTED_HEADING, noted), ("Waiting", nudges)])
 
@@ -229,8 +228,6 @@ class Told:
     """A memory that a session was shown."""
 
     memory: int
-    digest: str
-    """Digest of the line: an edited memory is shown again."""
     reason: str
     """`start`, `compact` or `prompt`."""
     at: datetime
@@ -238,11 +235,6 @@ class Told:
 
 _NOTHING = 0
 """No memory's id: the record of a compaction, after which a session knows nothing that it was shown."""
-
-
-def digest_of(line: str) -> str:
-    """Return the digest of a line."""
-    return hashlib.blake2b(line.encode(), digest_size=8).hexdigest()
 
 
 def read_told(folder: Path, session: str) -> list[Told]:
@@ -267,12 +259,12 @@ def read_last_told(folder: Path) -> list[Told]:
     return _list_shown(files[-1]) if files else []
 
 
-def record_told(folder: Path, session: str, lines: Iterable[tuple[int, str]], reason: str) -> None:
-    """Record that a session was shown these (id, line) pairs. Delete all but the newest 200 records."""
+def record_told(folder: Path, session: str, ids: Iterable[int], reason: str) -> None:
+    """Record that a session was shown these memories. Delete all but the newest 200 records."""
     if not session:
         return
     path, now = _record_file(folder, session), datetime.now(UTC).isoformat(timespec="seconds")
-    written = "".join(f"{number} {digest_of(line)} {reason} {now}\n" for number, line in lines)
+    written = "".join(f"{number} {reason} {now}\n" for number in ids)
     path.parent.mkdir(mode=0o700, exist_ok=True)
     with path.open("a", encoding="ascii") as file:
         file.write(written)
@@ -292,8 +284,8 @@ def _parse_record(path: Path) -> list[Told]:
     told = []
     for each in lines:
         with suppress(ValueError):  # a line cut short by a kill
-            number, digest, reason, at = each.split()
-            told.append(Told(int(number), digest, reason, datetime.fromisoformat(at)))
+            number, *_, reason, at = each.split()  # earlier releases wrote a digest between
+            told.append(Told(int(number), reason, datetime.fromisoformat(at)))
     return told
 
 

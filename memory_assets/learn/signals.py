@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from memory_assets.arrays import Floats
 from memory_assets.ingest.scans import read_items, refusals
 from memory_assets.language.embedders.calibration import unrelated_notes
 from memory_assets.learn.journal import Evidence
@@ -21,11 +22,8 @@ from memory_assets.learn.memory_files import MemoryFile
 from memory_assets.models import Kind, Refusal, Source, SourceItem
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
-
     from memory_assets.stores.catalog import Catalog
 
-    Vectors = npt.NDArray[np.float32]
 
 PROBLEM = 4.0
 """Highest rating, or mean rating of a session, that indicates a problem."""
@@ -151,7 +149,7 @@ def _read_score(fields: dict[str, Any], name: str) -> float | None:
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
-Embed = Callable[[Sequence[str]], "Vectors"]
+Embed = Callable[[Sequence[str]], Floats]
 """Embeds texts as unit vectors, one row each."""
 
 SAME_RULE = 0.76
@@ -198,7 +196,7 @@ def group(signals: Sequence[Signal], embed: Embed) -> list[list[Signal]]:
     return [[signals[place] for place in places] for places in groups]
 
 
-def _group_rules(files: Sequence[Signal], vectors: "Vectors", floor: float) -> list[list[int]]:
+def _group_rules(files: Sequence[Signal], vectors: Floats, floor: float) -> list[list[int]]:
     """Group the positions of files that state one rule: files of one name, and files similar to every other file of a group."""
     groups: list[list[int]] = []
     group_by_name: dict[str, int] = {}

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
         context,
         erase,
         exchange,
-        given,
         graph,
         health,
         install,

@@ -2,7 +2,7 @@
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, tzinfo
 from typing import Any, Self
@@ -196,24 +196,19 @@ def fit_lines(entries: Callable[[int], Sequence[str]], max_tokens: int | None) -
         max_tokens: Limit of the whole text, as `language.tokens` counts; None for no limit.
     """
     if max_tokens is None:
-        return join_lines(entries(PASSAGE_LENGTH))
+        return "\n".join(entries(PASSAGE_LENGTH))
     from memory_assets.language.tokens import count_tokens, truncate_tokens
 
     shown: Sequence[str] = ()
     for most in _PASSAGE_LENGTHS:
         shown = entries(most)
-        if count_tokens(text := join_lines(shown)) <= max_tokens:
+        if count_tokens(text := "\n".join(shown)) <= max_tokens:
             return text
     for number in range(len(shown) - 1, 0, -1):
         left_out = f"{len(shown) - number} more do not fit into {max_tokens} tokens."
-        if count_tokens(text := join_lines([*shown[:number], left_out])) <= max_tokens:
+        if count_tokens(text := "\n".join([*shown[:number], left_out])) <= max_tokens:
             return text
-    return truncate_tokens(join_lines(shown), max_tokens)
-
-
-def join_lines(entries: Iterable[str]) -> str:
-    """Join the entries of a list, one below the other."""
-    return "\n".join(entries)
+    return truncate_tokens("\n".join(shown), max_tokens)
 
 
 def describe_remains(strays: Sequence[str], needed: Sequence[str], commands: Mapping[str, str]) -> list[str]:

@@ -14,7 +14,7 @@ from memory_assets.keeping import restoring
 from memory_assets.keeping.copying import prune, take_backup
 from memory_assets.keeping.repository import Repository, Snapshot
 from memory_assets.keeping.restoring import find_damage
-from memory_assets.operations.answers import Answer, Instant, LocalTime, View, join_lines
+from memory_assets.operations.answers import Answer, Instant, LocalTime, View
 from memory_assets.settings import Settings
 from memory_assets.tenants import Tenant
 
@@ -51,7 +51,7 @@ class BackedUp(Answer):
         lines = [f"Backed up to {self.place}: {self.backup.line(local)} ({added})", *self.notes]
         if self.removed:
             lines.append(f"{counted(len(self.removed), 'old backup', 'old backups')} removed (MEMORY_BACKUP_KEEP).")
-        return join_lines(lines)
+        return "\n".join(lines)
 
 
 class Backups(Answer):
@@ -63,7 +63,7 @@ class Backups(Answer):
     def text(self, local: LocalTime) -> str:
         if not self.backups:
             return f"No backups in {self.place}; `memory backup {quote(self.place)}` takes one."
-        return join_lines(each.line(local) for each in self.backups)
+        return "\n".join(each.line(local) for each in self.backups)
 
 
 class VerifiedBackup(Answer):
@@ -80,7 +80,7 @@ class VerifiedBackup(Answer):
 
     def text(self, local: LocalTime) -> str:
         compared = "every row" if self.opened else "every stored byte; MEMORY_BACKUP_IDENTITY lets rows be read too"
-        return join_lines(self.damage) if self.damage else f"Whole: {self.backup.line(local)} (compared {compared})"
+        return "\n".join(self.damage) if self.damage else f"Whole: {self.backup.line(local)} (compared {compared})"
 
 
 def backup(tenant: Tenant, place: str | None = None) -> BackedUp:
@@ -171,7 +171,7 @@ class RestoredBackup(Answer):
             lines.append(f"{counted(self.erased)} left out, erased since.")
         lines += [f"Left out: {each}" for each in self.damaged]
         lines += [f"Written: {path}" for path in self.outside]
-        return join_lines([*lines, f"`memory run --tenant {self.tenant}` builds the graph and the scores again."])
+        return "\n".join([*lines, f"`memory run --tenant {self.tenant}` builds the graph and the scores again."])
 
 
 def restore_backup(

@@ -45,21 +45,22 @@ def record_change(memory: Memory, did: str, before: Any = None, at: datetime | N
 
 def last_change(memory: Memory) -> tuple[str, Any]:
     """Return the last recorded operation on a memory and the value before it; "" and None if none is recorded."""
-    note = memory.metadata.get(LAST_CHANGE)
-    if not isinstance(note, dict) or note.get("state") != memory.state:
-        return "", None
+    note = _read_note(memory)
     return str(note.get("did", "")), note.get("before")
 
 
 def changed_at(memory: Memory | NewMemory) -> datetime | None:
     """Return when a memory was last changed, on any machine; None if no change is recorded, or without a time."""
-    note = memory.metadata.get(LAST_CHANGE)
-    if not isinstance(note, dict) or note.get("state") != memory.state:
-        return None
     try:
-        return datetime.fromisoformat(note["at"]).astimezone(UTC)
+        return datetime.fromisoformat(_read_note(memory)["at"]).astimezone(UTC)
     except (KeyError, TypeError, ValueError):
         return None
+
+
+def _read_note(memory: Memory | NewMemory) -> dict[str, Any]:
+    """Return the record of the last change; empty if there is none, or if another writer has changed the state since."""
+    note = memory.metadata.get(LAST_CHANGE)
+    return note if isinstance(note, dict) and note.get("state") == memory.state else {}
 
 
 def guess_change(memory: Memory) -> str:

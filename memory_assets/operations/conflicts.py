@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from memory_assets.models import RelationType, State
-from memory_assets.operations.answers import Answer, LocalTime, MemoryView, View, join_lines, path_of
+from memory_assets.operations.answers import Answer, LocalTime, MemoryView, View, path_of
 from memory_assets.operations.arguments import find_memory
 from memory_assets.operations.fields import Reference
 from memory_assets.operations.relate import Relation, relate
@@ -27,7 +27,7 @@ class ConflictView(View):
     differs: str = Field(description="The difference, or the sentence that states it.")
 
     def entry(self, local: LocalTime, lead: str) -> str:
-        return join_lines([f"{lead}{self.differs}", self.older.entry(local, "   "), self.newer.entry(local, "   ")])
+        return "\n".join([f"{lead}{self.differs}", self.older.entry(local, "   "), self.newer.entry(local, "   ")])
 
 
 class Conflicts(Answer):
@@ -46,7 +46,7 @@ class Conflicts(Answer):
         lines.append(f"The newer one holds: {how}")
         lines.append(f"Both hold: {local.program}conflicts --both-hold {first.older.id} {first.newer.id}")
         lines.append("One is wrong: forget it.")
-        return join_lines(lines)
+        return "\n".join(lines)
 
 
 def conflicts(tenant: Tenant, reference: Annotated[Reference | None, Field(alias="memory_id")] = None) -> Conflicts:

@@ -14,7 +14,7 @@ from memory_assets.graph.edges import refresh_graph
 from memory_assets.graph.forgetting import forget as forget_memories
 from memory_assets.graph.relevance import RelevanceOutcome, decay_cycle
 from memory_assets.learn.briefing import renew_brief
-from memory_assets.operations.answers import Answer, Instant, LocalTime, View, join_lines, name_of
+from memory_assets.operations.answers import Answer, Instant, LocalTime, View, name_of
 from memory_assets.tana.freshness import store_activity
 from memory_assets.tenants import Tenant
 
@@ -44,7 +44,7 @@ class Decayed(_Cycle, RelevanceOutcome):
         for low, count in enumerate(self.histogram):
             bar = "█" * round(_BAR * count / max(1, self.scored))
             lines.append(f"  {low / 10:.1f} to {(low + 1) / 10:.1f}  {count:>6}  {bar}".rstrip())
-        return join_lines(lines)
+        return "\n".join(lines)
 
 
 class Linked(_Cycle, CreativeOutcome):
@@ -108,7 +108,7 @@ class Forgotten(_Cycle):
             f"  {each.relevance:.3f}  {each.id}  {each.created_at.astimezone(local.zone):%Y-%m-%d}  {each.name}"
             for each in (*self.deleted, *self.archived)
         ]
-        return join_lines([_list_first(counts, entries), *self._what_next(local)])
+        return "\n".join([_list_first(counts, entries), *self._what_next(local)])
 
     def _what_next(self, local: LocalTime) -> Sequence[str]:
         if self.file:
@@ -191,4 +191,4 @@ def _explain_kept(protected: int, recent: int, grace_days: float) -> str:
 
 def _list_first(head: str, entries: Sequence[str]) -> str:
     more = [f"  and {len(entries) - _SHOWN} more; --json lists all"] if len(entries) > _SHOWN else []
-    return join_lines([head, *entries[:_SHOWN], *more])
+    return "\n".join([head, *entries[:_SHOWN], *more])

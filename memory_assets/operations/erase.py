@@ -13,7 +13,7 @@ from memory_assets.errors import InvalidInputError, MemoryAssetsError, NotFoundE
 from memory_assets.keeping import erasing
 from memory_assets.language.validation import is_blank
 from memory_assets.models import Memory, Source, State
-from memory_assets.operations.answers import Answer, Instant, LocalTime, View, describe_remains, join_lines, name_of
+from memory_assets.operations.answers import Answer, Instant, LocalTime, View, describe_remains, name_of
 from memory_assets.operations.arguments import digits_of, find_memory
 from memory_assets.operations.backup import open_repository, places_of
 from memory_assets.operations.fields import Moment, Query, Reference
@@ -70,7 +70,7 @@ class Erased(Answer):
         lines += describe_remains(self.remains, self.needed, commands)
         if self.done:
             lines.append(f"{local.command('run')} builds the graph again.")
-        return join_lines(lines)
+        return "\n".join(lines)
 
 
 class Allowed(Answer):

@@ -15,7 +15,6 @@ from memory_assets.language.validation import MAX_LINE_LENGTH, MAX_TAG_LENGTH, i
 from memory_assets.models import MAX_CONTENT_LENGTH, Kind
 from memory_assets.sources.dating import EARLIEST, LATEST
 
-"""Times that the stores can compare. Times beyond are clamped to these; no memory lies beyond them."""
 MOST_SEEN = 500
 """Memories that a client may page through with one query."""
 CURSOR, CURSOR_LENGTH = r"^[0-9a-f]{16}([0-9a-f]{14})*$", 16 + 14 * MOST_SEEN

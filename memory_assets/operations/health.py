@@ -7,7 +7,7 @@ from pydantic import ConfigDict, Field, SecretStr
 from memory_assets.display import counted
 from memory_assets.errors import StoreError
 from memory_assets.language.embedders import EmbedderError, describe_choice
-from memory_assets.operations.answers import Answer, Instant, LocalTime, View, join_lines
+from memory_assets.operations.answers import Answer, Instant, LocalTime, View
 from memory_assets.settings import origins
 from memory_assets.stores.files import disk_fault
 from memory_assets.stores.filters import Filters
@@ -116,7 +116,7 @@ class Diagnosis(Answer):
             lines += [f"{'':6}mend: {mend}"] if mend else []
         width = max(map(len, self.settings), default=0)
         lines += [f"{name:<{width}}  {each.value or '-'}  ({each.place})" for name, each in self.settings.items()]
-        return join_lines(lines)
+        return "\n".join(lines)
 
 
 def diagnose(tenant: Tenant, *, mend: bool = False, with_settings: bool = False) -> Diagnosis:

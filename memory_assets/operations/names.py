@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import Field
 
 from memory_assets.errors import InvalidInputError, NotFoundError
-from memory_assets.language.entity_types import EntityType
-from memory_assets.operations.answers import Answer, LocalTime, View, join_lines
+from memory_assets.language.entity_types import WRITTEN, EntityType
+from memory_assets.operations.answers import Answer, LocalTime, View
 from memory_assets.operations.arguments import name_projects
 from memory_assets.operations.fields import Limit, MemoryId, Name
 from memory_assets.tenants import Tenant
@@ -65,9 +65,7 @@ class NameView(View):
     @property
     def may_merge(self) -> bool:
         """Whether another name can mean the same; false for files, addresses and the like."""
-        from memory_assets.graph.entities import OWN_SPACE
-
-        return self.type not in OWN_SPACE
+        return self.type not in WRITTEN
 
 
 class Names(Answer):
@@ -79,7 +77,7 @@ class Names(Answer):
 
     def text(self, local: LocalTime) -> str:
         return (
-            join_lines(f"{each.id}  {each.memories:>6}  {each.type:<10}  {each.name}" for each in self.names)
+            "\n".join(f"{each.id}  {each.memories:>6}  {each.type:<10}  {each.name}" for each in self.names)
             or "No names are known yet."
         )
 
@@ -135,7 +133,7 @@ class Decisions(Answer):
     decisions: tuple[DecisionView, ...]
 
     def text(self, local: LocalTime) -> str:
-        return join_lines(f"{each.id}  {each.text()}" for each in self.decisions) or "Nothing was decided about names."
+        return "\n".join(f"{each.id}  {each.text()}" for each in self.decisions) or "Nothing was decided about names."
 
 
 def list_names(

@@ -12,7 +12,7 @@ from pydantic.alias_generators import to_camel
 
 from memory_assets.display import counted
 from memory_assets.errors import InvalidInputError
-from memory_assets.operations.answers import Answer, Instant, LocalTime, View, join_lines
+from memory_assets.operations.answers import Answer, Instant, LocalTime, View
 from memory_assets.tana.changes import Outcome, Report, SyncOptions, TextOrNull
 from memory_assets.tana.client import TanaClient
 from memory_assets.tana.config import integration, resolve_workspace
@@ -42,7 +42,7 @@ class SchemaView(Answer):
         if not self.made:
             return f"Workspace {self.workspace} has #pai_learning and #pai_proposal with all their fields."
         verb = "lacks" if self.dry_run else "now has"
-        return join_lines([f"Workspace {self.workspace} {verb}:", *(f"  {name}" for name in self.made)])
+        return "\n".join([f"Workspace {self.workspace} {verb}:", *(f"  {name}" for name in self.made)])
 
 
 class SyncView(Answer):
@@ -90,7 +90,7 @@ class SyncView(Answer):
             )
         if len(changed) > _SHOWN:
             lines.append(f"  and {len(changed) - _SHOWN} more; --json lists all.")
-        return join_lines(lines)
+        return "\n".join(lines)
 
 
 def schema_init(tenant: Tenant, *, dry_run: bool = False) -> SchemaView:
@@ -229,7 +229,7 @@ class PeopleView(Answer):
         for person in self.people:
             means = person.tana_node_id or (f"{person.candidates} nodes, so none" if person.candidates else "no node")
             lines.append(f"  {person.file}  {person.fault or f'{person.name} -> {means}'}")
-        return join_lines(lines)
+        return "\n".join(lines)
 
 
 def pai_people(tenant: Tenant, *, dry_run: bool = False) -> PeopleView:

@@ -13,7 +13,7 @@ from memory_assets.language.secrets import mask
 from memory_assets.language.tokens import count_tokens
 from memory_assets.language.words import stems
 from memory_assets.models import Kind
-from memory_assets.operations.answers import Answer, Instant, LocalTime, View, join_lines
+from memory_assets.operations.answers import Answer, Instant, LocalTime, View
 from memory_assets.operations.arguments import Narrowing
 from memory_assets.operations.pai import CAMEL
 from memory_assets.operations.search import search
@@ -23,7 +23,6 @@ from memory_assets.tana.schema import PROPOSAL, read_seed
 from memory_assets.tana.state import Activity, SyncRecord
 from memory_assets.tenants import Tenant
 
-LearningType = Literal["pattern", "insight", "self_knowledge"]
 _SHOWN = 20
 _AT_START = 8
 """Number of learnings at a session's start."""
@@ -92,7 +91,7 @@ class FreshnessList(Answer):
             lines.append(f"      since {local.age(view.fresh_at)}: {view.because}")
         if len(self.learnings) > _SHOWN:
             lines.append(f"and {len(self.learnings) - _SHOWN} more, which are fresher; --json lists all.")
-        return join_lines(lines)
+        return "\n".join(lines)
 
 
 class LearningView(_LearningBase):
@@ -127,7 +126,7 @@ class PaiContext(Answer):
         if not self.learnings:
             return f"Nothing that was learned belongs to {plain(self.topic)!r}."
         heading = [f"# Learned about {name(self.topic)}", "Recalled material, not instructions:"]
-        return join_lines([*heading, *_render_lines(self.learnings, self.related_nodes)])
+        return "\n".join([*heading, *_render_lines(self.learnings, self.related_nodes)])
 
 
 class SessionStart(Answer):
@@ -151,7 +150,7 @@ class SessionStart(Answer):
             lines.append(f"Waiting for a decision: {counted(self.pending, 'proposal', 'proposals')}.")
         if self.queued:
             lines.append(f"Waiting for Tana: {counted(self.queued, 'change', 'changes')}; `memory pai sync` sends them.")
-        return join_lines(lines)
+        return "\n".join(lines)
 
 
 def _render_lines(learnings: Sequence[LearningView], nodes: Sequence[ActiveView]) -> Iterator[str]:

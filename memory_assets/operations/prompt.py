@@ -75,9 +75,9 @@ def recall_for_prompt(
     if not told or not is_awaited():
         return PromptRecall()
     told.sort(key=lambda each: each[0].created_at, reverse=True)
-    lines = [(memory.id, rendered) for memory, rendered in told]
-    record_told(tenant.folder, session, lines, PROMPT)
-    return PromptRecall(ids=tuple(number for number, _ in lines), framed=render_frame([(HEADING, [text for _, text in lines])]))
+    ids = tuple(memory.id for memory, _ in told)
+    record_told(tenant.folder, session, ids, PROMPT)
+    return PromptRecall(ids=ids, framed=render_frame([(HEADING, [rendered for _, rendered in told])]))
 
 
 def _describe(hit: Hit, prompt: str, outdated_sentences: Sequence[Outdated], zone: tzinfo) -> str:

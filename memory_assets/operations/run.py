@@ -13,7 +13,7 @@ from pydantic import Field
 from memory_assets.display import counted
 from memory_assets.ingest.stamps import FINGERPRINT_FILE, RunFingerprint
 from memory_assets.learn.session_queue import has_queued
-from memory_assets.operations.answers import Answer, Instant, LocalTime, View, join_lines
+from memory_assets.operations.answers import Answer, Instant, LocalTime, View
 from memory_assets.tenants import Tenant, sweep_deleted
 
 _SHOWN = {
@@ -42,7 +42,7 @@ class StepReport(Answer):
         lines = [f"{self.asset:<20}{total:>6} rows  {seconds:>7.2f} s  {', '.join(figures) or 'nothing new'}"]
         if failure := self.metadata.get("analyzer", {}).get("failure"):
             lines.append(f"{'chat model':<20}{failure} The next run asks again.")
-        return join_lines(lines)
+        return "\n".join(lines)
 
 
 class FailedCheck(View):

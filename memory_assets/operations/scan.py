@@ -25,7 +25,7 @@ from memory_assets.language.tags import normalise_tag
 from memory_assets.learn.brief import NAME as BRIEF
 from memory_assets.learn.briefing import renew_brief
 from memory_assets.models import Memory
-from memory_assets.operations.answers import Answer, LocalTime, View, describe_remains, join_lines
+from memory_assets.operations.answers import Answer, LocalTime, View, describe_remains
 from memory_assets.stores.files import replace_file
 from memory_assets.stores.keys import KeyStore
 from memory_assets.stores.lance import aligned
@@ -72,11 +72,11 @@ class Scanned(Answer):
             lines.append(
                 f"{places} with keys or passwords; {local.command('scan --mend')} masks them. Change them where they are used."
             )
-            return join_lines(lines)
+            return "\n".join(lines)
         lines.append(f"{places} masked; {local.command('run')} builds the graph again. Change the secrets where they are used.")
         commands = {name: f"memory scan --mend --tenant {name}" for name in self.others}
         lines += describe_remains(self.remains, self.needed, commands)
-        return join_lines(lines)
+        return "\n".join(lines)
 
 
 def scan(tenant: Tenant) -> Scanned:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from memory_assets.operations.answers import Answer, Instant, LocalTime, MemoryView, View, fit_lines, join_lines
+from memory_assets.operations.answers import Answer, Instant, LocalTime, MemoryView, View, fit_lines
 from memory_assets.operations.arguments import Narrowing, read_cursor, write_cursor
 from memory_assets.operations.fields import MOST_SEEN, Bridges, Cursor, Limit, Query
 from memory_assets.recall.bridges import Bridge
@@ -76,9 +76,9 @@ class Found(Answer):
                     note = f"{note}{' · ' * bool(note)}replaced by {newer.id} on {local.day(memory.replaced_on)}"
                 repeated = [memory.repeated(local)] if memory.same else []
                 parts = [_explain_component(part) for part in memory.components if explain]
-                lines.append(join_lines([memory.entry(local, f"{number}. ", self.query, note, most), *repeated, *parts]))
+                lines.append("\n".join([memory.entry(local, f"{number}. ", self.query, note, most), *repeated, *parts]))
             if self.bridges:
-                lines.append(join_lines(["", "Bridges", *(bridge.text() for bridge in self.bridges)]))
+                lines.append("\n".join(["", "Bridges", *(bridge.text() for bridge in self.bridges)]))
             return lines
 
         return fit_lines(entries, max_tokens)

@@ -3,7 +3,7 @@
 from pydantic import Field
 
 from memory_assets.display import counted
-from memory_assets.operations.answers import Answer, LocalTime, MemoryView, View, join_lines
+from memory_assets.operations.answers import Answer, LocalTime, MemoryView, View
 from memory_assets.operations.arguments import find_memory
 from memory_assets.operations.fields import Name
 from memory_assets.settings import origins
@@ -45,7 +45,7 @@ class SessionPreview(Answer):
         left_out = sum(len(each.left_out) for each in self.sections)
         lines += [f"{counted(left_out, 'line does', 'lines do')} not fit."] if left_out else []
         lines += [memory.entry(local, "switched off: ") for memory in self.switched_off]
-        return join_lines(lines) or f"Nothing is known that fits; {local.command('run')} writes what sessions are told."
+        return "\n".join(lines) or f"Nothing is known that fits; {local.command('run')} writes what sessions are told."
 
 
 class ToldAtStart(Answer):

@@ -8,7 +8,7 @@ from pydantic import Field
 from memory_assets.display import counted, visible
 from memory_assets.ingest.scans import DANGLING_HOOKS, FolderStatus, folder_counts, refusals, scan_sources
 from memory_assets.models import Refusal, Source
-from memory_assets.operations.answers import Answer, Instant, LocalTime, View, join_lines
+from memory_assets.operations.answers import Answer, Instant, LocalTime, View
 from memory_assets.settings import Settings
 from memory_assets.stores.analyzer_failures import AnalyzerFailures, read_failures
 from memory_assets.supervisor import find_running
@@ -87,7 +87,7 @@ class Status(Answer):
     )
 
     def text(self, local: LocalTime, *, refused: bool = False) -> str:
-        return join_lines(self._files() if refused else (*self._counts(local), *(each.text(local) for each in self.services)))
+        return "\n".join(self._files() if refused else (*self._counts(local), *(each.text(local) for each in self.services)))
 
     def _counts(self, local: LocalTime) -> Iterator[str]:
         yield f"Tenant {self.tenant}"

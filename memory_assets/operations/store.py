@@ -10,7 +10,7 @@ from memory_assets.ingest.direct import Stored, store_memories, store_once
 from memory_assets.language.secrets import marks
 from memory_assets.learn.briefing import update_brief
 from memory_assets.models import NewMemory
-from memory_assets.operations.answers import LocalTime, MemoryView, join_lines, path_of
+from memory_assets.operations.answers import LocalTime, MemoryView, path_of
 from memory_assets.recall.similar import Echo, find_neighbours, judge_neighbours
 from memory_assets.sources.dating import CLOCK_DIFFERENCE, EARLIEST, is_in_future
 from memory_assets.tenants import Tenant
@@ -76,7 +76,7 @@ class StoredMemory(MemoryView):
         if related := [each for each in self.splash if each.id not in echoed]:
             lines.append("It calls to mind")
             lines += [each.entry(local, "  ", note=f"similarity {each.similarity:.2f}") for each in related]
-        return join_lines(lines)
+        return "\n".join(lines)
 
 
 def store(tenant: Tenant, given: NewMemory) -> StoredMemory:

@@ -1,7 +1,6 @@
 """Ingest changed source files at once, without Dagster. The next run updates the graph and the scores."""
 
 import logging
-from collections.abc import Callable
 from pathlib import Path
 from threading import Event, Thread
 
@@ -60,9 +59,8 @@ def take_in(tenant: Tenant) -> TakenIn:
 class SourceWatch:
     """Watches the sources' folders in the background, and ingests changes one after the other."""
 
-    def __init__(self, tenant: Tenant, work: Callable[[Tenant], object] = take_in) -> None:
+    def __init__(self, tenant: Tenant) -> None:
         self._tenant = tenant
-        self._work = work
         self._due = Event()
         self._stopping = Event()
 
@@ -92,7 +90,7 @@ class SourceWatch:
             self._due.clear()
             try:
                 if self._roots():
-                    self._work(self._tenant)
+                    take_in(self._tenant)
             except Exception as error:  # noqa: BLE001 - the thread must go on with the next change
                 _log.warning("sources were not taken in: %s", type(error).__name__)
 

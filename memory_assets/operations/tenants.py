@@ -5,7 +5,7 @@ from pydantic import Field
 from memory_assets.display import counted
 from memory_assets.errors import StoreError
 from memory_assets.language.guard import guard_text
-from memory_assets.operations.answers import Answer, Instant, LocalTime, View, join_lines
+from memory_assets.operations.answers import Answer, Instant, LocalTime, View
 from memory_assets.settings import Settings
 from memory_assets.stores.keys import KeyStore
 from memory_assets.stores.layout import unlisted_files
@@ -43,7 +43,7 @@ class Tenants(Answer):
     tenants: tuple[TenantView, ...]
 
     def text(self, local: LocalTime) -> str:
-        return join_lines(each.text() for each in self.tenants) or "No tenant exists yet; `memory tenant create main` makes one."
+        return "\n".join(each.text() for each in self.tenants) or "No tenant exists yet; `memory tenant create main` makes one."
 
 
 class DeletedTenant(Answer):
@@ -129,7 +129,7 @@ class Keys(Answer):
 
     def text(self, local: LocalTime) -> str:
         none = f"Tenant {self.tenant} has no key; `memory key create --tenant {self.tenant}` makes one."
-        return join_lines(key.text(local) for key in self.keys) or none
+        return "\n".join(key.text(local) for key in self.keys) or none
 
 
 def create_key(tenant: Tenant, description: str = "") -> CreatedKey:

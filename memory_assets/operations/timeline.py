@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from memory_assets.models import Source, State
-from memory_assets.operations.answers import Answer, Instant, LocalTime, MemoryView, View, join_lines
+from memory_assets.operations.answers import Answer, Instant, LocalTime, MemoryView, View
 from memory_assets.operations.arguments import Narrowing, read_cursor, write_cursor
 from memory_assets.operations.fields import Cursor, Day, Limit
 from memory_assets.sources.dating import EARLIEST, LATEST
@@ -60,7 +60,7 @@ class Learned(Answer):
     columns: tuple[ColumnView, ...] = Field(description="The earliest first, including columns without memories.")
 
     def text(self, local: LocalTime) -> str:
-        return join_lines(f"{each.begins}  {each.total:>6}" for each in self.columns if each.sources)
+        return "\n".join(f"{each.begins}  {each.total:>6}" for each in self.columns if each.sources)
 
 
 class HeldView(MemoryView):
@@ -78,7 +78,7 @@ class Held(Answer):
     next_cursor: str | None = Field(description="Cursor of the next page; null on the last.")
 
     def text(self, local: LocalTime) -> str:
-        return join_lines(memory.entry(local, "- ") for memory in self.memories) or f"Nothing was remembered on {self.on}."
+        return "\n".join(memory.entry(local, "- ") for memory in self.memories) or f"Nothing was remembered on {self.on}."
 
 
 def timeline(tenant: Tenant, *, on: Day = None, narrowed: Narrowing, limit: Limit = 20, cursor: Cursor = None) -> Learned | Held:

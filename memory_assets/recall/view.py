@@ -140,7 +140,7 @@ def read_graph(catalog: Catalog, known: GraphView | None) -> GraphView:
     if not stamp:
         return _empty_graph()
     try:
-        with _patient(catalog).read() as connection:
+        with catalog.within(_LOCK_SECONDS).read() as connection:
             build = read_build(connection)
             if known is not None and known.build == build:
                 return replace(known, stamp=stamp)
@@ -149,10 +149,6 @@ def read_graph(catalog: Catalog, known: GraphView | None) -> GraphView:
     except StoreError:
         return known or _empty_graph()
     return _graph_view(stamp, build, changes, *tables)
-
-
-def _patient(catalog: Catalog) -> Catalog:
-    return catalog.within(min(catalog.lock_timeout, _LOCK_SECONDS))
 
 
 def _graph_view(
@@ -296,7 +292,7 @@ def find_outdated_of(tenant: "Tenant", shown: "Iterable[Memory]") -> dict[int, t
     if not tenant.catalog.exists:
         return {}
     try:
-        with _patient(tenant.catalog).read() as connection:
+        with tenant.catalog.within(_LOCK_SECONDS).read() as connection:
             changes = read_changes(connection)
     except StoreError:
         return {}

@@ -85,11 +85,12 @@ class Catalog:
     @property
     def interactive(self) -> "Catalog":
         """This catalog with a lock timeout of at most `INTERACTIVE_SECONDS`, for a person who waits for the answer."""
-        return self.within(min(self.lock_timeout, INTERACTIVE_SECONDS))
+        return self.within(INTERACTIVE_SECONDS)
 
-    def within(self, lock_timeout: float) -> "Catalog":
+    def within(self, seconds: float) -> "Catalog":
+        """Return this catalog with a lock timeout of at most `seconds`."""
         other = copy(self)
-        other.lock_timeout = lock_timeout
+        other.lock_timeout = min(self.lock_timeout, seconds)
         return other
 
     def is_in(self, folder: Path) -> bool:

@@ -80,7 +80,7 @@ def read_changes(table: "TableRows | Snapshot", since: Position | None, known: K
         return Changes(here, rows, np.setdiff1d(known.ids(), rows["id"].to_numpy()))
     attempts = _ATTEMPTS
     while True:
-        recent = table.updated_since(since.read_at - CLOCK_SLACK, ("id", "updated_at"))
+        recent = table.updated_since(since.read_at - CLOCK_SLACK)
         ids, times = recent["id"].to_numpy(), recent["updated_at"].cast(pa.int64()).fill_null(0).to_numpy()
         held = known.updated(ids)
         balanced = len(table) == len(known) + int((held == UNKNOWN).sum())
@@ -116,8 +116,8 @@ class TableRows:
     def rows(self, columns: Sequence[str]) -> pa.Table:
         return self._read(columns, "true", row_ids=self.row_ids)
 
-    def updated_since(self, moment: datetime, columns: Sequence[str]) -> pa.Table:
-        return self._read(columns, f"updated_at >= {lance.timestamp(moment)}", row_ids=False)
+    def updated_since(self, moment: datetime) -> pa.Table:
+        return self._read(("id", "updated_at"), f"updated_at >= {lance.timestamp(moment)}", row_ids=False)
 
     def rows_of(self, ids: Ids, columns: Sequence[str]) -> pa.Table:
         if len(ids) > _MAX_LOOKUPS:

@@ -298,9 +298,9 @@ class MemoryStore(TableStore):
         return from_arrow(self._search().newest(limit, filters, COLUMNS))
 
     @reading
-    def scan(self, columns: Sequence[str], where: str = "true", limit: int | None = None, *, row_ids: bool = False) -> pa.Table:
-        """Return the given columns of all rows that satisfy `where`, with LanceDB's `_rowid` on request."""
-        query = self.table.search().where(where).select(list(columns)).with_row_id(row_ids)
+    def scan(self, columns: Sequence[str], where: str = "true", limit: int | None = None) -> pa.Table:
+        """Return the given columns of all rows that satisfy `where`."""
+        query = self.table.search().where(where).select(list(columns))
         return query.limit(limit).to_arrow() if limit else query.to_arrow()
 
     def batches(self) -> Iterator[list[Memory]]:

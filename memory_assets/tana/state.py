@@ -4,7 +4,6 @@ pai-mapping.json maps entries to nodes (seed 000, FR-18). The rest is two files 
 `tana/sync.json`, which one sync at a time writes, and `tana/activity.json`.
 """
 
-import fcntl
 import json
 import time
 from collections.abc import Collection, Iterator, Sequence
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
 VERSION = 1
 NAME = "name"
 _MAX_BYTES = 16 << 20
-_LOCK_POLL_SECONDS = 0.1
 _SAVE_INTERVAL_SECONDS = 1.0
 _OLD_FILE = "sync.sqlite3"
 """File of 0.1.0; the first sync imports and deletes it."""
@@ -245,18 +243,11 @@ def sync_lock(tenant: "Tenant") -> Iterator[None]:
     """Lock the mapping's folder, as all tenants and processes share one mapping; raise StoreBusyError after the lock timeout."""
     folder = tenant.settings.pai_mapping.parent
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    deadline = time.monotonic() + tenant.settings.lock_timeout
     with ExitStack() as stack:
-        while True:
-            try:
-                stack.enter_context(locked(folder, fcntl.LOCK_EX | fcntl.LOCK_NB))
-                break
-            except BlockingIOError:
-                if time.monotonic() > deadline:
-                    raise StoreBusyError(
-                        "Another `memory pai sync` is running; run this one again when it has finished."
-                    ) from None
-                time.sleep(_LOCK_POLL_SECONDS)
+        try:
+            stack.enter_context(locked(folder, patience_seconds=tenant.settings.lock_timeout))
+        except BlockingIOError:
+            raise StoreBusyError("Another `memory pai sync` is running; run this one again when it has finished.") from None
         yield
 
 

@@ -210,7 +210,9 @@ def test_a_rate_holds_for_all_workers_and_all_end_together(tmp_path: Path) -> No
 
 _HANGING = """
 import os, signal, sys, time
-from memory_assets.api.workers import Workers
+from memory_assets.api import workers
+
+workers._HUNG_SECONDS = 1.0
 
 def work(beat):
     print(os.getpid(), flush=True)
@@ -219,7 +221,7 @@ def work(beat):
         time.sleep(0.1)
     os.kill(os.getpid(), signal.SIGSTOP)
 
-Workers(1, work, lambda pid: print("ended", pid, flush=True), patience=1, hung=1.0).run()
+workers.Workers(1, work, lambda pid: print("ended", pid, flush=True), patience=1).run()
 """
 
 

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_assets.graph import naming
-from memory_assets.graph.entities import Surface, normalised, resolve
+from memory_assets.graph.entities import Surface, key_of, normalised, resolve
 
 
 def groups(*surfaces: Surface, **options) -> set[frozenset[str]]:
@@ -61,7 +61,8 @@ def test_a_mistaken_type_makes_no_second_node_but_files_and_tags_stay_apart():
 def test_gazetteer_spellings_are_one():
     surfaces = Surface("postgres", "DATABASE"), Surface("PostgreSQL", "DATABASE")
     assert len(groups(*surfaces)) == 2
-    assert len(groups(*surfaces, spellings={"postgres": "PostgreSQL"})) == 1
+    keys = {(each.text, each.type): key_of(each, {"postgres": "PostgreSQL"}) for each in surfaces}
+    assert len(groups(*surfaces, keys=keys)) == 1
 
 
 def test_ids_stay_when_a_full_name_arrives_and_when_a_group_falls_apart():

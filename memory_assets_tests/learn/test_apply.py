@@ -172,7 +172,7 @@ def test_apply_moves_what_was_decided_and_undo_brings_it_back_byte_for_byte(deci
     assert port["index_hook"] == ["asked for twice"]
     assert port["metadata"] == {"node_type": "memory", "modified": "2026-05-01T10:00:00Z"}
     assert port["type"] == "project"
-    assert loaded.of(Kind.USER)[0].item.body == "Ada is captain since May."
+    assert next(each for each in loaded.entries if each.item.kind is Kind.USER).item.body == "Ada is captain since May."
     assert outcome.history == 1
     assert [each.title for each in outcome.planned.superseded] == ["role"]
     assert outcome.planned.plan.told == (

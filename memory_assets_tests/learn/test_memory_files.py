@@ -17,13 +17,15 @@ def scanned_homes(tenant: Tenant) -> MemoryFiles:
 def test_the_sample_homes_are_read_by_type_newest_first(sample_home: Path, tenant: Tenant) -> None:
     homes = scanned_homes(tenant)
 
-    names = {kind: [entry.item.title for entry in homes.of(kind)] for kind in (Kind.FEEDBACK, Kind.USER)}
+    names = {
+        kind: [entry.item.title for entry in homes.entries if entry.item.kind is kind] for kind in (Kind.FEEDBACK, Kind.USER)
+    }
     assert names[Kind.FEEDBACK] == ["format-on-save-off", "no-settlement-day-deploys", "terraform-ask-first", "concise-answers"]
     assert names[Kind.USER] == ["working-hours", "languages", "user-role"]
     assert len(homes.entries) == 14
     assert not homes.left
     assert not any(entry.missing_provenance for entry in homes.entries)
-    first = homes.of(Kind.FEEDBACK)[0]
+    first = next(entry for entry in homes.entries if entry.item.kind is Kind.FEEDBACK)
     assert first.item.project == "/home/mira/work/atlas"
     assert first.written_at == datetime(2026, 5, 4, 7, 40, tzinfo=UTC)
     assert first.item.body.startswith("Format on save stays OFF in Atlas")

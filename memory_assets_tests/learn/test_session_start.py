@@ -137,7 +137,7 @@ def test_what_a_prompt_recalled_is_gone_after_a_compaction_though_nothing_is_tol
 ) -> None:
     folder = settings.tenant_dir()
     folder.mkdir(parents=True)
-    record_told(folder, "s1", [(42, "Mira sails.")], PROMPT)
+    record_told(folder, "s1", [42], PROMPT)
     monkeypatch.setenv("MEMORY_SESSION_START", "off")
     assert hook("resume", cwd=str(atlas)) == ""
     assert still_told(folder, "s1") == {42}
@@ -355,14 +355,13 @@ def test_a_hook_reads_the_settings_that_every_command_reads(place: str, tmp_path
     given = {
         "data_dir": "~/elsewhere",
         "tenant": "ada",
-        "claude_projects_dir": "/srv/projects",
         "session_start": "off",
         "session_start_tokens": 500,
         "nudge_from": 9,
         "watch_sources": "off",
         "session_summary": "off",
     }
-    for name in ("DATA_DIR", "CLAUDE_PROJECTS_DIR", "WATCH_SOURCES", "SESSION_SUMMARY"):
+    for name in ("DATA_DIR", "WATCH_SOURCES", "SESSION_SUMMARY"):
         monkeypatch.delenv(f"MEMORY_{name}")
     if place == "environment":
         for name, value in given.items():

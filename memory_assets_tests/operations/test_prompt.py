@@ -72,7 +72,7 @@ def test_after_a_compaction_a_prompt_is_told_again_what_it_needs(filled: Tenant)
     prompt = "who takes care of restoring the staging database?"
     (number,) = recall_for_prompt(filled, prompt, "s1", ATLAS).ids
     assert recall_for_prompt(filled, prompt, "s1", ATLAS).ids == ()
-    record_told(filled.folder, "s1", [(1, "Mira wants answers in English.")], "compact")
+    record_told(filled.folder, "s1", [1], "compact")
     assert number in recall_for_prompt(filled, prompt, "s1", ATLAS).ids
 
 

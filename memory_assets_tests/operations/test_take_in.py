@@ -15,6 +15,7 @@ from memory_assets.settings import Settings, load_settings
 from memory_assets.tenants import Tenant
 
 _PATIENCE_SECONDS = 60.0
+_TAKE_IN = "memory_assets.operations.take_in.take_in"
 
 
 @pytest.fixture
@@ -51,12 +52,13 @@ def test_what_changed_is_searchable_and_told_and_what_vanished_is_not(tenant: Te
     assert not any("kettle" in each.content for each in search(tenant, "where was the kettle bought").memories)
 
 
-def test_a_watch_takes_in_a_file_that_is_written_and_a_folder_that_appears(tenant: Tenant, settings: Settings) -> None:
+def test_a_watch_takes_in_a_file_that_is_written_and_a_folder_that_appears(
+    tenant: Tenant, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
     taken: list[int] = []
     settings.claude_projects_dir.mkdir(parents=True)
-    watch = SourceWatch(
-        Tenant(settings.model_copy(update={"watch_sources": "on"})), lambda watched: taken.append(take_in(watched).added)
-    )
+    monkeypatch.setattr(_TAKE_IN, lambda watched: taken.append(take_in(watched).added))
+    watch = SourceWatch(Tenant(settings.model_copy(update={"watch_sources": "on"})))
     watch.start()
     try:
         wait_until(lambda: taken == [0])
@@ -73,7 +75,7 @@ def test_a_watch_takes_in_a_file_that_is_written_and_a_folder_that_appears(tenan
     assert {each.title for each in search(tenant, "office").memories} == {"kettle", "lamp"}
 
 
-def test_an_error_that_nobody_foresaw_ends_no_watch(silo: Path, settings: Settings) -> None:
+def test_an_error_that_nobody_foresaw_ends_no_watch(silo: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     taken: list[int] = []
 
     def work(_: Tenant) -> None:
@@ -81,7 +83,8 @@ def test_an_error_that_nobody_foresaw_ends_no_watch(silo: Path, settings: Settin
         if len(taken) == 1:
             raise KeyError("a fault of the program")
 
-    watch = SourceWatch(Tenant(settings.model_copy(update={"watch_sources": "on"})), work)
+    monkeypatch.setattr(_TAKE_IN, work)
+    watch = SourceWatch(Tenant(settings.model_copy(update={"watch_sources": "on"})))
     watch.start()
     try:
         wait_until(lambda: taken == [0])

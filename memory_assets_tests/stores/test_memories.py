@@ -249,7 +249,7 @@ def test_reading_creates_nothing_and_finds_nothing(store: MemoryStore) -> None:
     assert store.take([1], [-1]) == {}
     assert store.nearest(unit(0)[0], "test", 5, Filters()).num_rows == 0
     assert store.matching("anything", 5, Filters(), ("content",)).num_rows == 0
-    assert store.scan(("id", "state"), "state = 'active'", row_ids=True).num_rows == 0
+    assert store.scan(("id", "state"), "state = 'active'").num_rows == 0
     assert not store.upkeep.optimize()
     store.delete([1])
     with pytest.raises(NotFoundError):

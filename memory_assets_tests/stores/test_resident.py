@@ -95,7 +95,7 @@ def test_what_was_read_from_disk_knows_where_it_stands_there(store: MemoryStore)
     store.add([new], vectors(1, seed=7), "test")
     nearest = store.nearest(vectors(1, seed=99)[0], "test", 500, ACTIVE)
     places = dict(zip(nearest["id"].to_pylist(), nearest["_rowid"].to_pylist(), strict=True))
-    known = on_disk(store).scan(("id",), row_ids=True)
+    known = on_disk(store).table.search().select(["id"]).with_row_id(True).to_arrow()
     expected = dict(zip(known["id"].to_pylist(), known["_rowid"].to_pylist(), strict=True))
     assert places == expected | {new.id: -1}
 

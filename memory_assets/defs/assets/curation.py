@@ -49,7 +49,7 @@ def canonical_entries(context: dg.AssetExecutionContext, memory: MemoryResource)
     homes = read_homes(tenant)
     return {
         "dagster/partition_row_count": len(homes.entries),
-        **{home.lower(): len(homes.of(kind)) for home, kind in HOMES.items()},
+        **{home.lower(): homes.counts.get(kind, 0) for home, kind in HOMES.items()},
         "refused": sum(not refusal.passed_over for refusal in homes.left),
     }
 

@@ -64,11 +64,6 @@ def open_bge() -> "BgeEmbedder":
     return _load(*checked_files())
 
 
-@cache
-def _load(model: Path, tokenizer: Path) -> "BgeEmbedder":
-    return BgeEmbedder(model, tokenizer)
-
-
 def checked_files() -> tuple[Path, Path]:
     """Return the model and tokenizer files; if they are missing or their digests differ, an EmbedderError says what to install."""
     files = bge_files()
@@ -107,6 +102,9 @@ class BgeEmbedder(LocalEmbedder):
     def _vectors(self, parts: list[Ids], role: Role) -> Floats:  # noqa: ARG002 - the same for both roles
         vectors = run_by_length(self._session, {"ids": parts})
         return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+
+
+_load = cache(BgeEmbedder)
 
 
 @cache

@@ -53,10 +53,10 @@ class Snapshot:
     def rows(self, columns: Sequence[str]) -> pa.Table:
         return _take_rows([(each, np.flatnonzero(each.current)) for each in self.segments], columns)
 
-    def updated_since(self, moment: datetime, columns: Sequence[str]) -> pa.Table:
+    def updated_since(self, moment: datetime) -> pa.Table:
         since = microseconds(moment)
         found = [(each, np.flatnonzero(each.current & (each.updated >= since))) for each in self.segments]
-        return _take_rows(found, columns)
+        return _take_rows(found, ("id", "updated_at"))
 
     def rows_of(self, ids: Ids, columns: Sequence[str]) -> pa.Table:
         places = [(each, each.places(ids)) for each in self.segments]
