@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterator
 from functools import lru_cache
 
+from memory_assets.language.english import word_set
 from memory_assets.language.tags import normalise_tag
 from memory_assets.language.words import function_words, is_unspaced
 
@@ -29,7 +30,8 @@ _SCRIPTS = {
 """Language -> letters of its script; "und" covers scripts of which only words are read."""
 _LATIN = re.compile(r"[^\W\d_]")
 _NAME = re.compile(r"[A-Z][^\W\d_]+ (?:(?:van|von|de|der|den|del|di|da|la|le|al|el|dos) )+(?=[A-Z])")
-_WORD = re.compile(r"[^\W\d_]+(?:['-][^\W\d_]+)*")
+_WORD = re.compile(r"(?<![^\W_])[^\W\d_]+(?:['-][^\W\d_]+)*+(?![^\W_])")
+"""A word of letters alone: "k8s", "e2e" and "2s" say nothing about a language."""
 
 
 def recognise(text: str) -> str | None:
@@ -44,7 +46,7 @@ def recognise(text: str) -> str | None:
     votes: Counter[str] = Counter()
     words = _WORD.findall(_NAME.sub("", text))
     for word in words:
-        votes.update(_languages_of(word.lower()))
+        votes.update(_languages_of(word))
     if not votes:
         return None
     code, most = max(votes.items(), key=lambda vote: vote[1])
@@ -52,14 +54,14 @@ def recognise(text: str) -> str | None:
         return ENGLISH
     if most > 1 and most >= 2 * votes[ENGLISH]:
         return code
-    alone = next((word for word in words if code in _languages_of(word.lower())), "")
+    alone = next((word for word in words if code in _languages_of(word)), "")
     is_clear = most == 1 and not votes[ENGLISH] and alone.islower() and len(alone) > 2
     return code if is_clear and 2 < len(words) <= _SHORT else None
 
 
 @lru_cache(maxsize=1 << 14)
 def _languages_of(word: str) -> tuple[str, ...]:
-    return tuple(code for code in _VOTING if word in function_words(code))
+    return () if word in word_set("languages.shared") else tuple(code for code in _VOTING if word.lower() in function_words(code))
 
 
 def words_of(text: str, language: str) -> Iterator[str]:

@@ -55,7 +55,21 @@ def test_a_script_without_spaces_gives_no_tags(analyzer: Analyzer, text: str, la
 
 
 @pytest.mark.parametrize(
-    "text", ["DuckDB lock", "Los Angeles office", "Ursula von der Leyen visited us", "🚀", "", "x = 1", "de facto standard"]
+    "text",
+    [
+        "DuckDB lock",
+        "Los Angeles office",
+        "Ursula von der Leyen visited us",
+        "🚀",
+        "",
+        "x = 1",
+        "de facto standard",
+        "Tomasz owns e2e tests",
+        "Upgrade k8s nodes on lynx",
+        "Retry: 1s, 2s, 4s",
+        "Fix car insurance payment",
+        "Deploy took 1h30m, usually 20 min.",
+    ],
 )
 def test_a_text_whose_words_do_not_tell_is_given_no_language(text: str):
     assert recognise(text) in {ENGLISH, None}
