@@ -16,19 +16,22 @@ from memory_assets.language.gazetteer import Certainty, Entry, Gazetteer
 from memory_assets.language.reading import Form, Inset, Part
 from memory_assets.language.surface import find_surface
 from memory_assets.language.verbs import COMMON, is_helped, is_used_as_name
+from memory_assets.language.words import CAPITALS
 from memory_assets.models import Entity
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc, Span
 
-_CAPITALISED_RUN = re.compile(r"(?<![\w@#/.$-])[A-Z][\w'’-]*(?: [A-Z][\w'’-]*){1,3}(?![\w/(]|\.\w)")
-_QUOTED = re.compile(r"(?<!\w)([\"'“‘])([A-Z][^\"'“”‘’\n]{2,50})[\"'”’](?!\w)")
+_CAPITALISED = rf"[{CAPITALS}][\w'’-]*"
+_NAME = rf"[{CAPITALS}][\w-]+"
+_CAPITALISED_RUN = re.compile(rf"(?<![\w@#/.$-]){_CAPITALISED}(?: {_CAPITALISED}){{1,3}}(?![\w/(]|\.\w)")
+_QUOTED = re.compile(rf"(?<!\w)([\"'“‘])([{CAPITALS}][^\"'“”‘’\n]{{2,50}})[\"'”’](?!\w)")
 _PROJECT = re.compile(
-    r"\b[Pp]roject (?P<after>[A-Z][\w-]+(?: [A-Z][\w-]+){0,2})"
-    r"|(?<![\w@#/.-])(?P<before>[A-Z][\w-]+(?: [A-Z][\w-]+){0,2})"
+    rf"\b[Pp]roject (?P<after>{_NAME}(?: {_NAME}){{0,2}})"
+    rf"|(?<![\w@#/.-])(?P<before>{_NAME}(?: {_NAME}){{0,2}})"
     r" (?:project|repo|repository|codebase|monorepo)\b"
 )
-_PLACE_OF = re.compile(r"\b(?:in|near|from|to|at) (?P<place>[A-Z][\w.-]+(?: [A-Z][\w.-]+)?), (?=[A-Z])")
+_PLACE_OF = re.compile(rf"\b(?:in|near|from|to|at) (?P<place>[{CAPITALS}][\w.-]+(?: [{CAPITALS}][\w.-]+)?), (?=[{CAPITALS}])")
 _FAMILIES = frozenset({EntityType.TOOL, EntityType.SERVICE, EntityType.DATABASE})
 _CODE_NAME = re.compile(r"_|\(|=|^[a-z]+[A-Z]|\d{3,}|(?:Error|Exception|Warning)$")
 

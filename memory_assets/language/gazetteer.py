@@ -15,6 +15,7 @@ from typing import Any
 
 from memory_assets.errors import InvalidInputError
 from memory_assets.language.entity_types import EntityType, Mention
+from memory_assets.language.words import CAPITALS
 
 BUNDLED = Path(__file__).with_name("gazetteer.toml")
 
@@ -24,8 +25,9 @@ _CONTRACTED = re.compile(r"['’](?!s\b)[^\W\d_]")
 _PACKAGE_SCOPE = re.compile(r"@[\w.-]+/$")
 _VERSION = r"v?\d+(?:\.\d+)*(?![\w%]|\.\d|\s+(?:%|\w+s\b))"
 _SURNAMES = re.compile(
-    r"(?:-[A-Z][^\W\d_]+)?"
-    r"(?:[ ](?:(?:van|von|de|der|den|del|di|da|la|le|bin|al|el|dos)[ ])*[A-Z][^\W\d_]*(?:['’-][A-Z][^\W\d_]+)*(?![\w.]\w)){0,2}"
+    rf"(?:-[{CAPITALS}][^\W\d_]+)?"
+    r"(?:[ ](?:(?:van|von|de|der|den|del|di|da|la|le|bin|al|el|dos)[ ])*"
+    rf"[{CAPITALS}][^\W\d_]*(?:['’-][{CAPITALS}][^\W\d_]+)*(?![\w.]\w)){{0,2}}"
 )
 
 

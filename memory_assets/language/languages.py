@@ -11,7 +11,7 @@ from functools import lru_cache
 
 from memory_assets.language.english import word_set
 from memory_assets.language.tags import normalise_tag
-from memory_assets.language.words import function_words, is_unspaced
+from memory_assets.language.words import CAPITALS, function_words, is_unspaced
 
 ENGLISH = "en"
 
@@ -29,7 +29,7 @@ _SCRIPTS = {
 }
 """Language -> letters of its script; "und" covers scripts of which only words are read."""
 _LATIN = re.compile(r"[^\W\d_]")
-_NAME = re.compile(r"[A-Z][^\W\d_]+ (?:(?:van|von|de|der|den|del|di|da|la|le|al|el|dos) )+(?=[A-Z])")
+_NAME = re.compile(rf"[{CAPITALS}][^\W\d_]+ (?:(?:van|von|de|der|den|del|di|da|la|le|al|el|dos) )+(?=[{CAPITALS}])")
 _WORD = re.compile(r"(?<![^\W_])[^\W\d_]+(?:['-][^\W\d_]+)*+(?![^\W_])")
 """A word of letters alone: "k8s", "e2e" and "2s" say nothing about a language."""
 

@@ -72,6 +72,11 @@ def test_a_name_stands_beside_what_bears_it(analyzer):
     assert [each.text for each in analyzer.analyze("Sparkle the cat is fat.").entities] == ["Sparkle"]
 
 
+def test_a_name_may_begin_with_any_letter(analyzer):
+    found = analyzer.analyze("We met in Århus, Denmark. The Ørsted repository moved.").entities
+    assert {(each.text, each.type) for each in found} == {("Århus", "LOC"), ("Denmark", "LOC"), ("Ørsted", "PROJECT")}
+
+
 @pytest.mark.parametrize(
     "text", ["Everyone likes cake.", "Nobody stole the bike.", "Users hate the dialog.", "Grandma sleeps late."]
 )

@@ -31,6 +31,7 @@ def found(gazetteer: Gazetteer, text: str) -> list[tuple[str, str]]:
         ("docker compose up", [("docker compose", "TOOL")]),
         ("Claude Code and Claude", [("Claude Code", "TOOL"), ("Claude", "PRODUCT")]),
         ("ask Alice Chen-Li", [("Alice Chen-Li", "PERSON")]),
+        ("Maria Álvarez met Peter Šimek", [("Maria Álvarez", "PERSON"), ("Peter Šimek", "PERSON")]),
         ("Alice Postgres", [("Alice", "PERSON"), ("Postgres", "DATABASE")]),
         ("Mei-Ling called", [("Mei-Ling", "PERSON")]),
     ],
