@@ -50,7 +50,7 @@ def find_mentions(doc: "Doc", gazetteer: Gazetteer, insets: Sequence[Inset] = ()
         [
             *_places(doc, gazetteer),
             *(mention for mention in known if mention.certain),
-            *(inset.mention for inset in insets if inset.mention),
+            *_spelt(insets, gazetteer),
             *_projects(doc, gazetteer),
             *_from_context(doc, gazetteer),
         ]
@@ -76,10 +76,17 @@ def find_listed(part: Part, gazetteer: Gazetteer) -> list[Mention]:
         for hit in gazetteer.find(part.text)
         if not hit.opens and (hit.entry.certainty is Certainty.CERTAIN or not hit.mention.text.islower())
     ]
-    spelt = [inset.mention for inset in part.insets if inset.mention]
+    spelt = _spelt(part.insets, gazetteer)
     return sorted(
         [*_drop_overlaps([*spelt, *listed]), *_mentions_in_code(part.insets, gazetteer)], key=lambda mention: mention.start
     )
+
+
+def _spelt(insets: Iterable[Inset], gazetteer: Gazetteer) -> Iterator[Mention]:
+    """Yield what spelling shows; a listed name that is spelt like a file is that name ("Node.js")."""
+    for inset in insets:
+        if inset.mention:
+            yield replace(inset.mention, type=gazetteer.type_of(inset.written) or inset.mention.type)
 
 
 def _mentions_in_code(insets: Iterable[Inset], gazetteer: Gazetteer) -> Iterator[Mention]:
@@ -159,7 +166,7 @@ def _projects(doc: "Doc", gazetteer: Gazetteer) -> Iterator[Mention]:
     for match in _PROJECT.finditer(doc.text):
         group = match.lastgroup or "after"
         span = _trim(doc, doc.char_span(match.start(group), match.end(group)), gazetteer)
-        if span is not None and not gazetteer.knows(span.text):
+        if span is not None and not gazetteer.type_of(span.text):
             yield Mention(span.start_char, span.end_char, span.text, EntityType.PROJECT)
 
 
@@ -202,7 +209,7 @@ def _from_context(doc: "Doc", gazetteer: Gazetteer) -> Iterator[Mention]:
             name = token
         else:
             continue
-        if name.is_title and name.is_alpha and name.lower_ not in gazetteer.ignored | COMMON and not gazetteer.knows(name.text):
+        if name.is_title and name.is_alpha and name.lower_ not in gazetteer.ignored | COMMON and not gazetteer.type_of(name.text):
             yield Mention(name.idx, name.idx + len(name), name.text, EntityType.PERSON, certain=True)
 
 

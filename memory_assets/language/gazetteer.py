@@ -125,9 +125,9 @@ class Gazetteer:
                 after_last = end
                 break
 
-    def knows(self, name: str) -> bool:
-        """Return whether the gazetteer contains `name` as a whole."""
-        return any(hit.mention.text == name for hit in self.find(name))
+    def type_of(self, name: str) -> EntityType | None:
+        """Return the type of `name` if the gazetteer contains it as a whole."""
+        return next((hit.mention.type for hit in self.find(name) if hit.mention.text == name), None)
 
     def _has_cue(self, text: str, start: int, end: int, entry: Entry) -> bool:
         preceding, cues = text[max(0, start - 40) : start], self.cues[entry.type]
