@@ -83,22 +83,26 @@ _DAY_WORD = (
 )
 _RELATIVE = (
     rf"(?:the\s+)?(?:(?:last|previous|this|current)\s+(?:week(?:end)?\b|month\b|quarter\b|year\b|{_SEASON}|{_WEEKDAY}|{_MONTH})"
-    rf"|(?:last|previous)\s+{_ANY_MONTH})"
+    rf"|(?:last|previous)\s+{_ANY_MONTH})(?!\s+of\b)"
 )
 _AGO = rf"{_LENGTH}\s+ago\b"
-_STRONG = rf"(?:{_DATE}|{_AGO}|{_DAY_WORD}|{_RELATIVE}|(?:spring|summer|autumn|fall|winter)\s+(?:of\s+)?{_YEAR})"
+_STRONG = rf"(?:{_DATE}|{_AGO}|{_DAY_WORD}|{_RELATIVE}|(?:the\s+)?(?:{'|'.join(_SEASONS)})\s+(?:of\s+)?{_YEAR})"
 """A time without further context."""
 _PERIOD = rf"(?:{_STRONG}|(?:the\s+)?{_SEASON}|{_MONTH}|{_WEEKDAY}|q[1-4]\b|{_YEAR})"
 """A time after a word such as "since"."""
-_PART = r"(?:(?P<part>early|mid|late|(?:the\s+)?(?:start|beginning|middle|end)\s+of)[\s-]+(?:in\s+)?)"
+_PART = (
+    r"(?:(?P<part>early|mid|late"
+    rf"|(?:the\s+)?(?:start|beginning|middle|end|(?:first|last)\s+(?:weekend|{'|'.join([*_CALENDAR, *_WEEKDAYS])}))\s+of)"
+    r"[\s-]+(?:in\s+)?)"
+)
 
 _PATTERNS = tuple(
     re.compile(rf"(?<![\w@#/.-]){pattern}(?![\w@]|-\w|'(?!s\b))", re.IGNORECASE)
     for pattern in (
-        rf"(?:between|from)\s+(?P<first>{_PERIOD})\s+(?:and|to|until|till|through)\s+(?P<second>{_PERIOD})",
+        rf"(?:between|from)\s+(?P<first>{_PERIOD})\s+(?:and|to|until|till|through)\s+(?P<second>{_PERIOD}|now\b)",
         rf"(?P<bound>since|before|until|till|up\s+to|prior\s+to|after)\s+{_PART}?(?P<period>{_PERIOD}|{_ANY_MONTH})",
         rf"(?:(?:in|within|during|over|for)\s+)?(?:the\s+)?(?:(?:last|past|previous)\s+(?P<length>{_LENGTH})"
-        rf"|(?:past|last(?=\s+(?:minute|hour|day)\b))\s+(?P<unit>{_UNIT}))(?!\s+ago)",
+        rf"|(?:past|last(?=\s+(?:minute|hour|day)\b))\s+(?P<unit>{_UNIT}))(?!\s+(?:ago|of)\b)",
         rf"(?:(?:in|on|during|from|of|for|around)\s+)?{_PART}?(?P<period>{_STRONG})",
         rf"(?:in|during|throughout)\s+{_PART}?(?P<period>{_ANY_MONTH}|q[1-4]\b|(?:the\s+)?{_SEASON}|{_YEAR})",
         rf"(?:from|of|for|around)\s+{_PART}?(?P<period>{_MONTH}|q[1-4]\b|{_YEAR})",
@@ -175,7 +179,7 @@ def _bounds(groups: dict[str, str | None], clock: _Clock) -> tuple[datetime, dat
         case []:
             return start, end
         case _:
-            return EARLIEST, start
+            return EARLIEST, end if "end" in (groups.get("part") or "").lower().split() else start
 
 
 def _part(period: tuple[datetime, datetime], part: str | None) -> tuple[datetime, datetime]:
@@ -184,7 +188,7 @@ def _part(period: tuple[datetime, datetime], part: str | None) -> tuple[datetime
     match (part or "").lower().split():
         case []:
             return period
-        case ["early"] | [*_, "start" | "beginning", "of"]:
+        case ["early"] | [*_, "start" | "beginning", "of"] | [*_, "first", _, "of"]:
             return start, start + third
         case ["mid"] | [*_, "middle", "of"]:
             return start + third, end - third
@@ -219,7 +223,7 @@ def _back(clock: _Clock, length: str) -> datetime:
 
 def _period(expression: str, clock: _Clock) -> tuple[datetime, datetime] | None:
     """Return the interval in UTC of one expression without its preposition."""
-    words = expression.lower().replace("the ", "", 1).split()
+    words = expression.lower().replace("the ", "", 1).replace("/", " ").split()
     if words[-1:] == ["ago"] and (unit := _amounts(expression)[-1][2]) in _EXACT:
         middle, half = _back(clock, expression), _EXACT[unit] / 2
         return middle - half, middle + half
@@ -231,7 +235,7 @@ def _wall_period(words: list[str], clock: _Clock) -> tuple[datetime, datetime] |
     """Return the interval of a calendar expression, on the wall clock."""
     today = clock.today
     match words:
-        case ["today"]:
+        case ["today" | "now"]:
             return today, today + _DAY
         case ["yesterday"]:
             return today - _DAY, today

@@ -80,6 +80,12 @@ def wall(text: str) -> datetime:
         ("from Friday to Monday", "2026-11-13", "2026-11-17"),
         ("between November and February", "2025-11-01", "2026-03-01"),
         ("from Monday to Wednesday", "2026-11-16", "2026-11-19"),
+        ("in the winter of 2024", "2024-12-01", "2025-03-01"),
+        ("in Q4/2025", "2025-10-01", "2026-01-01"),
+        ("between January 2025 and now", "2025-01-01", "2026-11-22"),
+        ("until the end of March", "1970-01-01T01:00", "2026-04-01"),
+        ("in the last week of September", "2026-09-21", "2026-10-01"),
+        ("on the first Monday of June", "2026-06-01", "2026-06-11"),
     ],
 )
 def test_a_time_expression_is_an_interval_on_the_persons_calendar(text: str, start: str, end: str):
