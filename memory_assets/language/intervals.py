@@ -62,13 +62,16 @@ _ABBREVIATED = rf"(?:\d{{1,3}}\s?(?:{_ANY_UNIT})|\d{{4}}\s?(?:{_SHORT_UNIT}))(?!
 _AMOUNT = rf"(?:{_ABBREVIATED}|{_COUNT}\s+{_UNIT})"
 _LENGTH = rf"(?:{_AMOUNT}(?:(?:\s*,)?\s*(?:and\s+)?{_AMOUNT})*)"
 """A duration: "two weeks", "90 seconds", "2 hrs", "1h30m", "7d"."""
-_YEAR = r"(?:(?:19[789]|20\d)\d\b(?!\s+\w+s\b)(?![%:.]\d|-\d))"
+_MEASURE = r"(?:[€$£°]|(?:euro?|usd|dollar|bit|byte|rpm|px|ft|mah|[ckm]?m|[kmgt]i?b|[km]?g|m?l|[km]?wh?|[kmg]?hz)\b)"
+_YEAR = rf"(?:(?:19[789]|20\d)\d\b(?!\s+\w+s\b)(?!\s*{_MEASURE})(?![%:.]\d|-\d))"
 _DAY_OF_MONTH = r"(?:(?:[12]\d|3[01]|0?[1-9])(?:st|nd|rd|th)?\b(?![:%/-]|\.\d))"
 _LONG = "january|february|april|june|july|august|september|october|november|december"
 _SHORT = "jan|feb|mar|apr|jun|jul|aug|sept|sep|oct|nov|dec"
 _ANY_MONTH = rf"(?:(?:{_LONG}|march|may|{_SHORT})\b\.?)"
 _MONTH = rf"(?:(?:{_LONG}|(?-i:March|May|{'|'.join(name.title() for name in _SHORT.split('|'))}))\b\.?)"
 """Month names; a capital is required if the name is also another word or part of one."""
+_NO_PERSON = r"(?!\s+(?:jan|april|may|june)\b(?!\.?,?\s+\d))"
+"""Before names of months that are first names as well: "from May" may be a person's, "from May 3" is not."""
 _WEEKDAY = rf"(?:{'|'.join(_WEEKDAYS)})\b"
 _SEASON = r"(?:(?-i:spring|fall)|summer|autumn|winter)\b"
 
@@ -100,15 +103,15 @@ _PATTERNS = tuple(
     re.compile(rf"(?<![\w@#/.-]){pattern}(?![\w@]|-\w|'(?!s\b))", re.IGNORECASE)
     for pattern in (
         rf"(?:between|from)\s+(?P<first>{_PERIOD})\s+(?:and|to|until|till|through)\s+(?P<second>{_PERIOD}|now\b)",
-        rf"(?P<bound>since|before|until|till|up\s+to|prior\s+to|after)\s+{_PART}?(?P<period>{_PERIOD}|{_ANY_MONTH})",
+        rf"(?P<bound>since|until|till|up\s+to|(?:before|prior\s+to|after){_NO_PERSON})\s+{_PART}?(?P<period>{_PERIOD}|{_ANY_MONTH})",
         rf"(?:(?:in|within|during|over|for)\s+)?(?:the\s+)?(?:(?:last|past|previous)\s+(?P<length>{_LENGTH})"
         rf"|(?:past|last(?=\s+(?:minute|hour|day)\b))\s+(?P<unit>{_UNIT}))(?!\s+(?:ago|of)\b)",
         rf"(?:(?:in|on|during|from|of|for|around)\s+)?{_PART}?(?P<period>{_STRONG})",
         rf"(?:in|during|throughout)\s+{_PART}?(?P<period>{_ANY_MONTH}|q[1-4]\b|(?:the\s+)?{_SEASON}|{_YEAR})",
-        rf"(?:from|of|for|around)\s+{_PART}?(?P<period>{_MONTH}|q[1-4]\b|{_YEAR})",
+        rf"(?:around|(?:from|of|for){_NO_PERSON})\s+{_PART}?(?P<period>{_MONTH}|q[1-4]\b|{_YEAR})",
         rf"{_PART}(?P<period>{_MONTH}|{_YEAR})",
         rf"(?:on|from)\s+(?P<period>{_WEEKDAY})",
-        r"(?P<period>(?-i:Monday|Tuesday|Wednesday|Thursday|Friday|Saturday|Sunday))(?=\s*(?:[.?!,;]|$))",
+        r"(?<!\bnext )(?<!\bby )(?P<period>(?-i:Monday|Tuesday|Wednesday|Thursday|Friday|Saturday|Sunday))(?=\s*(?:[.?!,;]|$))",
     )
 )
 _ONLY_A_LENGTH = re.compile(rf"\s*{_LENGTH}\s*", re.IGNORECASE)
