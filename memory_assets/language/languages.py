@@ -30,6 +30,8 @@ _SCRIPTS = {
 """Language -> letters of its script; "und" covers scripts of which only words are read."""
 _LATIN = re.compile(r"[^\W\d_]")
 _NAME = re.compile(rf"[{CAPITALS}][^\W\d_]+ (?:(?:van|von|de|der|den|del|di|da|la|le|al|el|dos) )+(?=[{CAPITALS}])")
+_AM = re.compile(r"(?<!\bI )(?<!\d )\b[Aa]m (?=[^\W\d_a-z][a-z]|\d)")
+"""German "am", read as "zum": before a noun or a day. "I am" and "9 am" are English."""
 _WORD = re.compile(r"(?<![^\W_])[^\W\d_]+(?:['-][^\W\d_]+)*+(?![^\W_])")
 """A word of letters alone: "k8s", "e2e" and "2s" say nothing about a language."""
 
@@ -44,7 +46,7 @@ def recognise(text: str) -> str | None:
         if code == "ja" and count and len(_SCRIPTS["zh"].findall(text)) + count > letters / 2:
             return "ja"
     votes: Counter[str] = Counter()
-    words = _WORD.findall(_NAME.sub("", text))
+    words = _WORD.findall(_AM.sub("zum ", _NAME.sub("", text)))
     for word in words:
         votes.update(_languages_of(word))
     if not votes:
