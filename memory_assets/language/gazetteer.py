@@ -251,7 +251,7 @@ def _first_word(spelling: str) -> tuple[int, str]:
 def _stands_alone(text: str, start: int, end: int) -> bool:
     """Return whether text[start:end] is a separate word, not part of an identifier or address."""
     before, after = text[start - 1 : start], text[end : end + 2]
-    if before and (before.isalnum() or before in "_.@$#\\-" or _PACKAGE_SCOPE.search(text[max(0, start - 40) : start])):
+    if before and (before.isalnum() or before in "_.@$#\\-°!" or _PACKAGE_SCOPE.search(text[max(0, start - 40) : start])):
         return False
     if not after or _CONTRACTED.match(text, end):
         return not after

@@ -56,6 +56,8 @@ def test_known_names_are_found(bundled: Gazetteer, text: str, entities: list[tup
         "redis.example",
         "@redis",
         "react to it",
+        "bake at 180 °C 45 min",
+        "the Fritz!Box 7590",
     ],
 )
 def test_words_that_are_spelt_like_a_name_are_not(bundled: Gazetteer, text: str):
