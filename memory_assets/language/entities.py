@@ -277,11 +277,12 @@ def _overlap(one: Mention, other: Mention | Inset) -> bool:
 
 
 def _is_tenable(guess: Mention, certain: list[Mention]) -> bool:
-    """Return whether a guess overlaps nothing certain, or is an organisation or event whose name contains the certain mentions."""
+    """Return whether a guess overlaps nothing certain, or is an organisation or event with words beside the certain mentions in it."""
     touched = [mention for mention in certain if _overlap(guess, mention)]
+    rest = [letter for at, letter in enumerate(guess.text, guess.start) if not any(one.start <= at < one.end for one in touched)]
     return not touched or (
         guess.type in {EntityType.ORG, EntityType.EVENT}
         and all(mention.type not in WRITTEN for mention in touched)
         and all(guess.start <= mention.start and mention.end <= guess.end for mention in touched)
-        and all(len(guess.text) > len(mention.text) for mention in touched)
+        and any(map(str.isalpha, rest))
     )

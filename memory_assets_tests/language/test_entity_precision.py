@@ -87,6 +87,10 @@ def test_a_listed_name_that_is_spelt_like_a_file_is_that_name(analyzer):
     }
 
 
+def test_a_version_makes_no_other_name(analyzer):
+    assert [each.text for each in analyzer.analyze("We moved to Spring Boot 3.").entities] == ["Spring Boot"]
+
+
 @pytest.mark.parametrize(
     "text", ["Everyone likes cake.", "Nobody stole the bike.", "Users hate the dialog.", "Grandma sleeps late."]
 )
