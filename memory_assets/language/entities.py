@@ -16,19 +16,22 @@ from memory_assets.language.gazetteer import Certainty, Entry, Gazetteer
 from memory_assets.language.reading import Form, Inset, Part
 from memory_assets.language.surface import find_surface
 from memory_assets.language.verbs import COMMON, is_helped, is_used_as_name
+from memory_assets.language.words import CAPITALS
 from memory_assets.models import Entity
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc, Span
 
-_CAPITALISED_RUN = re.compile(r"(?<![\w@#/.$-])[A-Z][\w'’-]*(?: [A-Z][\w'’-]*){1,3}(?![\w/(]|\.\w)")
-_QUOTED = re.compile(r"(?<!\w)([\"'“‘])([A-Z][^\"'“”‘’\n]{2,50})[\"'”’](?!\w)")
+_CAPITALISED = rf"[{CAPITALS}][\w'’-]*"
+_NAME = rf"[{CAPITALS}][\w-]+"
+_CAPITALISED_RUN = re.compile(rf"(?<![\w@#/.$-]){_CAPITALISED}(?: {_CAPITALISED}){{1,3}}(?![\w/(]|\.\w)")
+_QUOTED = re.compile(rf"(?<!\w)([\"'“‘])([{CAPITALS}][^\"'“”‘’\n]{{2,50}})[\"'”’](?!\w)")
 _PROJECT = re.compile(
-    r"\b[Pp]roject (?P<after>[A-Z][\w-]+(?: [A-Z][\w-]+){0,2})"
-    r"|(?<![\w@#/.-])(?P<before>[A-Z][\w-]+(?: [A-Z][\w-]+){0,2})"
+    rf"\b[Pp]roject (?P<after>{_NAME}(?: {_NAME}){{0,2}})"
+    rf"|(?<![\w@#/.-])(?P<before>{_NAME}(?: {_NAME}){{0,2}})"
     r" (?:project|repo|repository|codebase|monorepo)\b"
 )
-_PLACE_OF = re.compile(r"\b(?:in|near|from|to|at) (?P<place>[A-Z][\w.-]+(?: [A-Z][\w.-]+)?), (?=[A-Z])")
+_PLACE_OF = re.compile(rf"\b(?:in|near|from|to|at) (?P<place>[{CAPITALS}][\w.-]+(?: [{CAPITALS}][\w.-]+)?), (?=[{CAPITALS}])")
 _FAMILIES = frozenset({EntityType.TOOL, EntityType.SERVICE, EntityType.DATABASE})
 _CODE_NAME = re.compile(r"_|\(|=|^[a-z]+[A-Z]|\d{3,}|(?:Error|Exception|Warning)$")
 
@@ -47,7 +50,7 @@ def find_mentions(doc: "Doc", gazetteer: Gazetteer, insets: Sequence[Inset] = ()
         [
             *_places(doc, gazetteer),
             *(mention for mention in known if mention.certain),
-            *(inset.mention for inset in insets if inset.mention),
+            *_spelt(insets, gazetteer),
             *_projects(doc, gazetteer),
             *_from_context(doc, gazetteer),
         ]
@@ -73,10 +76,17 @@ def find_listed(part: Part, gazetteer: Gazetteer) -> list[Mention]:
         for hit in gazetteer.find(part.text)
         if not hit.opens and (hit.entry.certainty is Certainty.CERTAIN or not hit.mention.text.islower())
     ]
-    spelt = [inset.mention for inset in part.insets if inset.mention]
+    spelt = _spelt(part.insets, gazetteer)
     return sorted(
         [*_drop_overlaps([*spelt, *listed]), *_mentions_in_code(part.insets, gazetteer)], key=lambda mention: mention.start
     )
+
+
+def _spelt(insets: Iterable[Inset], gazetteer: Gazetteer) -> Iterator[Mention]:
+    """Yield what spelling shows; a listed name that is spelt like a file is that name ("Node.js")."""
+    for inset in insets:
+        if inset.mention:
+            yield replace(inset.mention, type=gazetteer.type_of(inset.written) or inset.mention.type)
 
 
 def _mentions_in_code(insets: Iterable[Inset], gazetteer: Gazetteer) -> Iterator[Mention]:
@@ -156,7 +166,7 @@ def _projects(doc: "Doc", gazetteer: Gazetteer) -> Iterator[Mention]:
     for match in _PROJECT.finditer(doc.text):
         group = match.lastgroup or "after"
         span = _trim(doc, doc.char_span(match.start(group), match.end(group)), gazetteer)
-        if span is not None and not gazetteer.knows(span.text):
+        if span is not None and not gazetteer.type_of(span.text):
             yield Mention(span.start_char, span.end_char, span.text, EntityType.PROJECT)
 
 
@@ -199,7 +209,7 @@ def _from_context(doc: "Doc", gazetteer: Gazetteer) -> Iterator[Mention]:
             name = token
         else:
             continue
-        if name.is_title and name.is_alpha and name.lower_ not in gazetteer.ignored | COMMON and not gazetteer.knows(name.text):
+        if name.is_title and name.is_alpha and name.lower_ not in gazetteer.ignored | COMMON and not gazetteer.type_of(name.text):
             yield Mention(name.idx, name.idx + len(name), name.text, EntityType.PERSON, certain=True)
 
 
@@ -267,11 +277,12 @@ def _overlap(one: Mention, other: Mention | Inset) -> bool:
 
 
 def _is_tenable(guess: Mention, certain: list[Mention]) -> bool:
-    """Return whether a guess overlaps nothing certain, or is an organisation or event whose name contains the certain mentions."""
+    """Return whether a guess overlaps nothing certain, or is an organisation or event with words beside the certain mentions in it."""
     touched = [mention for mention in certain if _overlap(guess, mention)]
+    rest = [letter for at, letter in enumerate(guess.text, guess.start) if not any(one.start <= at < one.end for one in touched)]
     return not touched or (
         guess.type in {EntityType.ORG, EntityType.EVENT}
         and all(mention.type not in WRITTEN for mention in touched)
         and all(guess.start <= mention.start and mention.end <= guess.end for mention in touched)
-        and all(len(guess.text) > len(mention.text) for mention in touched)
+        and any(map(str.isalpha, rest))
     )

@@ -15,6 +15,7 @@ from typing import Any
 
 from memory_assets.errors import InvalidInputError
 from memory_assets.language.entity_types import EntityType, Mention
+from memory_assets.language.words import CAPITALS
 
 BUNDLED = Path(__file__).with_name("gazetteer.toml")
 
@@ -24,8 +25,9 @@ _CONTRACTED = re.compile(r"['’](?!s\b)[^\W\d_]")
 _PACKAGE_SCOPE = re.compile(r"@[\w.-]+/$")
 _VERSION = r"v?\d+(?:\.\d+)*(?![\w%]|\.\d|\s+(?:%|\w+s\b))"
 _SURNAMES = re.compile(
-    r"(?:-[A-Z][^\W\d_]+)?"
-    r"(?:[ ](?:(?:van|von|de|der|den|del|di|da|la|le|bin|al|el|dos)[ ])*[A-Z][^\W\d_]*(?:['’-][A-Z][^\W\d_]+)*(?![\w.]\w)){0,2}"
+    rf"(?:-[{CAPITALS}][^\W\d_]+)?"
+    r"(?:[ ](?:(?:van|von|de|der|den|del|di|da|la|le|bin|al|el|dos)[ ])*"
+    rf"[{CAPITALS}][^\W\d_]*(?:['’-][{CAPITALS}][^\W\d_]+)*(?![\w.]\w)){{0,2}}"
 )
 
 
@@ -123,9 +125,9 @@ class Gazetteer:
                 after_last = end
                 break
 
-    def knows(self, name: str) -> bool:
-        """Return whether the gazetteer contains `name` as a whole."""
-        return any(hit.mention.text == name for hit in self.find(name))
+    def type_of(self, name: str) -> EntityType | None:
+        """Return the type of `name` if the gazetteer contains it as a whole."""
+        return next((hit.mention.type for hit in self.find(name) if hit.mention.text == name), None)
 
     def _has_cue(self, text: str, start: int, end: int, entry: Entry) -> bool:
         preceding, cues = text[max(0, start - 40) : start], self.cues[entry.type]
@@ -249,7 +251,7 @@ def _first_word(spelling: str) -> tuple[int, str]:
 def _stands_alone(text: str, start: int, end: int) -> bool:
     """Return whether text[start:end] is a separate word, not part of an identifier or address."""
     before, after = text[start - 1 : start], text[end : end + 2]
-    if before and (before.isalnum() or before in "_.@$#\\-" or _PACKAGE_SCOPE.search(text[max(0, start - 40) : start])):
+    if before and (before.isalnum() or before in "_.@$#\\-°!" or _PACKAGE_SCOPE.search(text[max(0, start - 40) : start])):
         return False
     if not after or _CONTRACTED.match(text, end):
         return not after

@@ -62,13 +62,16 @@ _ABBREVIATED = rf"(?:\d{{1,3}}\s?(?:{_ANY_UNIT})|\d{{4}}\s?(?:{_SHORT_UNIT}))(?!
 _AMOUNT = rf"(?:{_ABBREVIATED}|{_COUNT}\s+{_UNIT})"
 _LENGTH = rf"(?:{_AMOUNT}(?:(?:\s*,)?\s*(?:and\s+)?{_AMOUNT})*)"
 """A duration: "two weeks", "90 seconds", "2 hrs", "1h30m", "7d"."""
-_YEAR = r"(?:(?:19[789]|20\d)\d\b(?!\s+\w+s\b)(?![%:.]\d|-\d))"
+_MEASURE = r"(?:[€$£°]|(?:euro?|usd|dollar|bit|byte|rpm|px|ft|mah|[ckm]?m|[kmgt]i?b|[km]?g|m?l|[km]?wh?|[kmg]?hz)\b)"
+_YEAR = rf"(?:(?:19[789]|20\d)\d\b(?!\s+\w+s\b)(?!\s*{_MEASURE})(?![%:.]\d|-\d))"
 _DAY_OF_MONTH = r"(?:(?:[12]\d|3[01]|0?[1-9])(?:st|nd|rd|th)?\b(?![:%/-]|\.\d))"
 _LONG = "january|february|april|june|july|august|september|october|november|december"
 _SHORT = "jan|feb|mar|apr|jun|jul|aug|sept|sep|oct|nov|dec"
 _ANY_MONTH = rf"(?:(?:{_LONG}|march|may|{_SHORT})\b\.?)"
 _MONTH = rf"(?:(?:{_LONG}|(?-i:March|May|{'|'.join(name.title() for name in _SHORT.split('|'))}))\b\.?)"
 """Month names; a capital is required if the name is also another word or part of one."""
+_NO_PERSON = r"(?!\s+(?:jan|april|may|june)\b(?!\.?,?\s+\d))"
+"""Before names of months that are first names as well: "from May" may be a person's, "from May 3" is not."""
 _WEEKDAY = rf"(?:{'|'.join(_WEEKDAYS)})\b"
 _SEASON = r"(?:(?-i:spring|fall)|summer|autumn|winter)\b"
 
@@ -83,28 +86,32 @@ _DAY_WORD = (
 )
 _RELATIVE = (
     rf"(?:the\s+)?(?:(?:last|previous|this|current)\s+(?:week(?:end)?\b|month\b|quarter\b|year\b|{_SEASON}|{_WEEKDAY}|{_MONTH})"
-    rf"|(?:last|previous)\s+{_ANY_MONTH})"
+    rf"|(?:last|previous)\s+{_ANY_MONTH})(?!\s+of\b)"
 )
 _AGO = rf"{_LENGTH}\s+ago\b"
-_STRONG = rf"(?:{_DATE}|{_AGO}|{_DAY_WORD}|{_RELATIVE}|(?:spring|summer|autumn|fall|winter)\s+(?:of\s+)?{_YEAR})"
+_STRONG = rf"(?:{_DATE}|{_AGO}|{_DAY_WORD}|{_RELATIVE}|(?:the\s+)?(?:{'|'.join(_SEASONS)})\s+(?:of\s+)?{_YEAR})"
 """A time without further context."""
 _PERIOD = rf"(?:{_STRONG}|(?:the\s+)?{_SEASON}|{_MONTH}|{_WEEKDAY}|q[1-4]\b|{_YEAR})"
 """A time after a word such as "since"."""
-_PART = r"(?:(?P<part>early|mid|late|(?:the\s+)?(?:start|beginning|middle|end)\s+of)[\s-]+(?:in\s+)?)"
+_PART = (
+    r"(?:(?P<part>early|mid|late"
+    rf"|(?:the\s+)?(?:start|beginning|middle|end|(?:first|last)\s+(?:weekend|{'|'.join([*_CALENDAR, *_WEEKDAYS])}))\s+of)"
+    r"[\s-]+(?:in\s+)?)"
+)
 
 _PATTERNS = tuple(
     re.compile(rf"(?<![\w@#/.-]){pattern}(?![\w@]|-\w|'(?!s\b))", re.IGNORECASE)
     for pattern in (
-        rf"(?:between|from)\s+(?P<first>{_PERIOD})\s+(?:and|to|until|till|through)\s+(?P<second>{_PERIOD})",
-        rf"(?P<bound>since|before|until|till|up\s+to|prior\s+to|after)\s+{_PART}?(?P<period>{_PERIOD}|{_ANY_MONTH})",
+        rf"(?:between|from)\s+(?P<first>{_PERIOD})\s+(?:and|to|until|till|through)\s+(?P<second>{_PERIOD}|now\b)",
+        rf"(?P<bound>since|until|till|up\s+to|(?:before|prior\s+to|after){_NO_PERSON})\s+{_PART}?(?P<period>{_PERIOD}|{_ANY_MONTH})",
         rf"(?:(?:in|within|during|over|for)\s+)?(?:the\s+)?(?:(?:last|past|previous)\s+(?P<length>{_LENGTH})"
-        rf"|(?:past|last(?=\s+(?:minute|hour|day)\b))\s+(?P<unit>{_UNIT}))(?!\s+ago)",
+        rf"|(?:past|last(?=\s+(?:minute|hour|day)\b))\s+(?P<unit>{_UNIT}))(?!\s+(?:ago|of)\b)",
         rf"(?:(?:in|on|during|from|of|for|around)\s+)?{_PART}?(?P<period>{_STRONG})",
         rf"(?:in|during|throughout)\s+{_PART}?(?P<period>{_ANY_MONTH}|q[1-4]\b|(?:the\s+)?{_SEASON}|{_YEAR})",
-        rf"(?:from|of|for|around)\s+{_PART}?(?P<period>{_MONTH}|q[1-4]\b|{_YEAR})",
+        rf"(?:around|(?:from|of|for){_NO_PERSON})\s+{_PART}?(?P<period>{_MONTH}|q[1-4]\b|{_YEAR})",
         rf"{_PART}(?P<period>{_MONTH}|{_YEAR})",
         rf"(?:on|from)\s+(?P<period>{_WEEKDAY})",
-        r"(?P<period>(?-i:Monday|Tuesday|Wednesday|Thursday|Friday|Saturday|Sunday))(?=\s*(?:[.?!,;]|$))",
+        r"(?<!\bnext )(?<!\bby )(?P<period>(?-i:Monday|Tuesday|Wednesday|Thursday|Friday|Saturday|Sunday))(?=\s*(?:[.?!,;]|$))",
     )
 )
 _ONLY_A_LENGTH = re.compile(rf"\s*{_LENGTH}\s*", re.IGNORECASE)
@@ -175,7 +182,7 @@ def _bounds(groups: dict[str, str | None], clock: _Clock) -> tuple[datetime, dat
         case []:
             return start, end
         case _:
-            return EARLIEST, start
+            return EARLIEST, end if "end" in (groups.get("part") or "").lower().split() else start
 
 
 def _part(period: tuple[datetime, datetime], part: str | None) -> tuple[datetime, datetime]:
@@ -184,7 +191,7 @@ def _part(period: tuple[datetime, datetime], part: str | None) -> tuple[datetime
     match (part or "").lower().split():
         case []:
             return period
-        case ["early"] | [*_, "start" | "beginning", "of"]:
+        case ["early"] | [*_, "start" | "beginning", "of"] | [*_, "first", _, "of"]:
             return start, start + third
         case ["mid"] | [*_, "middle", "of"]:
             return start + third, end - third
@@ -219,7 +226,7 @@ def _back(clock: _Clock, length: str) -> datetime:
 
 def _period(expression: str, clock: _Clock) -> tuple[datetime, datetime] | None:
     """Return the interval in UTC of one expression without its preposition."""
-    words = expression.lower().replace("the ", "", 1).split()
+    words = expression.lower().replace("the ", "", 1).replace("/", " ").split()
     if words[-1:] == ["ago"] and (unit := _amounts(expression)[-1][2]) in _EXACT:
         middle, half = _back(clock, expression), _EXACT[unit] / 2
         return middle - half, middle + half
@@ -231,7 +238,7 @@ def _wall_period(words: list[str], clock: _Clock) -> tuple[datetime, datetime] |
     """Return the interval of a calendar expression, on the wall clock."""
     today = clock.today
     match words:
-        case ["today"]:
+        case ["today" | "now"]:
             return today, today + _DAY
         case ["yesterday"]:
             return today - _DAY, today

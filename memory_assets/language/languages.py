@@ -9,8 +9,9 @@ from collections import Counter
 from collections.abc import Iterator
 from functools import lru_cache
 
+from memory_assets.language.english import word_set
 from memory_assets.language.tags import normalise_tag
-from memory_assets.language.words import function_words, is_unspaced
+from memory_assets.language.words import CAPITALS, function_words, is_unspaced
 
 ENGLISH = "en"
 
@@ -28,8 +29,11 @@ _SCRIPTS = {
 }
 """Language -> letters of its script; "und" covers scripts of which only words are read."""
 _LATIN = re.compile(r"[^\W\d_]")
-_NAME = re.compile(r"[A-Z][^\W\d_]+ (?:(?:van|von|de|der|den|del|di|da|la|le|al|el|dos) )+(?=[A-Z])")
-_WORD = re.compile(r"[^\W\d_]+(?:['-][^\W\d_]+)*")
+_NAME = re.compile(rf"[{CAPITALS}][^\W\d_]+ (?:(?:van|von|de|der|den|del|di|da|la|le|al|el|dos) )+(?=[{CAPITALS}])")
+_AM = re.compile(r"(?<!\bI )(?<!\d )\b[Aa]m (?=[^\W\d_a-z][a-z]|\d)")
+"""German "am", read as "zum": before a noun or a day. "I am" and "9 am" are English."""
+_WORD = re.compile(r"(?<![^\W_])[^\W\d_]+(?:['-][^\W\d_]+)*+(?![^\W_])")
+"""A word of letters alone: "k8s", "e2e" and "2s" say nothing about a language."""
 
 
 def recognise(text: str) -> str | None:
@@ -42,9 +46,9 @@ def recognise(text: str) -> str | None:
         if code == "ja" and count and len(_SCRIPTS["zh"].findall(text)) + count > letters / 2:
             return "ja"
     votes: Counter[str] = Counter()
-    words = _WORD.findall(_NAME.sub("", text))
+    words = _WORD.findall(_AM.sub("zum ", _NAME.sub("", text)))
     for word in words:
-        votes.update(_languages_of(word.lower()))
+        votes.update(_languages_of(word))
     if not votes:
         return None
     code, most = max(votes.items(), key=lambda vote: vote[1])
@@ -52,14 +56,14 @@ def recognise(text: str) -> str | None:
         return ENGLISH
     if most > 1 and most >= 2 * votes[ENGLISH]:
         return code
-    alone = next((word for word in words if code in _languages_of(word.lower())), "")
+    alone = next((word for word in words if code in _languages_of(word)), "")
     is_clear = most == 1 and not votes[ENGLISH] and alone.islower() and len(alone) > 2
     return code if is_clear and 2 < len(words) <= _SHORT else None
 
 
 @lru_cache(maxsize=1 << 14)
 def _languages_of(word: str) -> tuple[str, ...]:
-    return tuple(code for code in _VOTING if word in function_words(code))
+    return () if word in word_set("languages.shared") else tuple(code for code in _VOTING if word.lower() in function_words(code))
 
 
 def words_of(text: str, language: str) -> Iterator[str]:

@@ -11,7 +11,7 @@ _BARE_NAMES = sorted(word_set("spelling.bare_names"), key=lambda name: (-len(nam
 
 _URL = (
     r"(?P<URL>\b(?:https?|ftp|ssh|git|s3|gs|postgres(?:ql)?|redis|mongodb|mysql|sqlite|file|amqps?|wss?)://"
-    r"[^\s<>\"'`\])}]+)"
+    r"(?:\([^\s<>\"'`()]*\)|[^\s<>\"'`\])}])+)"
 )
 _EMAIL = r"(?P<EMAIL>(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+)"
 _SEGMENT = r"[\w.@+\-*]+"

@@ -20,6 +20,8 @@ _UNSPACED = (
 )
 """Thai, Lao, Burmese, single Korean letters, Khmer, Japanese syllables, Korean syllables, narrow forms, Chinese."""
 _ANY_UNSPACED = re.compile(f"[{_UNSPACED}]")
+CAPITALS = "".join(filter(str.isupper, map(chr, (*range(0x250), *range(0x1E00, 0x1F00)))))
+"""The upper-case Latin letters, with and without accents, to be put into a character class."""
 _WORD = re.compile(r"[^\W_]+(?:[.+#'’_-]*[^\W_]+)*[+#]*")
 _WORD_OF_ANY_SCRIPT = re.compile(rf"(?:[^\W_]|[{_UNSPACED}])+")
 _RUN = re.compile(f"[{_UNSPACED}]+|[^{_UNSPACED}]+")

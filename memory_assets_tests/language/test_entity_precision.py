@@ -72,6 +72,25 @@ def test_a_name_stands_beside_what_bears_it(analyzer):
     assert [each.text for each in analyzer.analyze("Sparkle the cat is fat.").entities] == ["Sparkle"]
 
 
+def test_a_name_may_begin_with_any_letter(analyzer):
+    found = analyzer.analyze("We met in Århus, Denmark. The Ørsted repository moved.").entities
+    assert {(each.text, each.type) for each in found} == {("Århus", "LOC"), ("Denmark", "LOC"), ("Ørsted", "PROJECT")}
+
+
+def test_a_listed_name_that_is_spelt_like_a_file_is_that_name(analyzer):
+    found = analyzer.analyze("Node.js runs app.js. Der Server läuft nun nur mit Vue.js und poetry.lock.").entities
+    assert {(each.text, each.type) for each in found} == {
+        ("Node.js", "TOOL"),
+        ("app.js", "FILE"),
+        ("Vue.js", "TOOL"),
+        ("poetry.lock", "FILE"),
+    }
+
+
+def test_a_version_makes_no_other_name(analyzer):
+    assert [each.text for each in analyzer.analyze("We moved to Spring Boot 3.").entities] == ["Spring Boot"]
+
+
 @pytest.mark.parametrize(
     "text", ["Everyone likes cake.", "Nobody stole the bike.", "Users hate the dialog.", "Grandma sleeps late."]
 )

@@ -31,6 +31,7 @@ def found(gazetteer: Gazetteer, text: str) -> list[tuple[str, str]]:
         ("docker compose up", [("docker compose", "TOOL")]),
         ("Claude Code and Claude", [("Claude Code", "TOOL"), ("Claude", "PRODUCT")]),
         ("ask Alice Chen-Li", [("Alice Chen-Li", "PERSON")]),
+        ("Maria Álvarez met Peter Šimek", [("Maria Álvarez", "PERSON"), ("Peter Šimek", "PERSON")]),
         ("Alice Postgres", [("Alice", "PERSON"), ("Postgres", "DATABASE")]),
         ("Mei-Ling called", [("Mei-Ling", "PERSON")]),
     ],
@@ -55,6 +56,8 @@ def test_known_names_are_found(bundled: Gazetteer, text: str, entities: list[tup
         "redis.example",
         "@redis",
         "react to it",
+        "bake at 180 °C 45 min",
+        "the Fritz!Box 7590",
     ],
 )
 def test_words_that_are_spelt_like_a_name_are_not(bundled: Gazetteer, text: str):

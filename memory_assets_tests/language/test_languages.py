@@ -25,6 +25,7 @@ def test_english_notes_are_never_taken_for_another_language():
     [
         ("Die Besprechung mit dem Kunden wurde auf Freitag verschoben.", "de", ("besprechung", "kunden", "freitag")),
         ("Wir haben die Datenbank von MongoDB zu PostgreSQL migriert.", "de", ("mongodb", "postgresql", "datenbank")),
+        ("Zahnarzttermin am Dienstag", "de", ("zahnarzttermin", "dienstag")),
         ("O servidor de testes não está funcionando.", "pt", ("servidor", "testes", "funcionando")),
         ("Le serveur de production est en panne depuis lundi.", "fr", ("serveur", "production", "panne")),
         ("El despliegue se hace siempre los martes.", "es", ("despliegue", "martes")),
@@ -55,7 +56,23 @@ def test_a_script_without_spaces_gives_no_tags(analyzer: Analyzer, text: str, la
 
 
 @pytest.mark.parametrize(
-    "text", ["DuckDB lock", "Los Angeles office", "Ursula von der Leyen visited us", "🚀", "", "x = 1", "de facto standard"]
+    "text",
+    [
+        "DuckDB lock",
+        "Los Angeles office",
+        "Ursula von der Leyen visited us",
+        "🚀",
+        "",
+        "x = 1",
+        "de facto standard",
+        "Tomasz owns e2e tests",
+        "Upgrade k8s nodes on lynx",
+        "Retry: 1s, 2s, 4s",
+        "Fix car insurance payment",
+        "Deploy took 1h30m, usually 20 min.",
+        "Who am I",
+        "Standup 9 am Monday",
+    ],
 )
 def test_a_text_whose_words_do_not_tell_is_given_no_language(text: str):
     assert recognise(text) in {ENGLISH, None}
@@ -74,3 +91,7 @@ def test_paragraphs_of_two_languages_are_each_read_in_their_own(analyzer: Analyz
     features = analyzer.analyze("Alice wrote it down for the whole team.\n\nDie Besprechung wurde auf Freitag verschoben.")
     assert features.actions == ("write",)
     assert {"alice", "besprechung"} <= set(features.tags)
+
+
+def test_a_german_month_is_no_name_in_a_line_that_tells_no_language(analyzer: Analyzer):
+    assert "Mai" not in {entity.text for entity in analyzer.analyze("Geburtstag Oma Hilde: 3. Mai").entities}

@@ -27,6 +27,7 @@ def found(text: str) -> list[tuple[str, str]]:
         ("ask @jonas-w.", ("jonas-w", "PERSON")),
         ("tagged #release-notes!", ("release-notes", "TAG")),
         ("see https://x.example/a?b=1.", ("https://x.example/a?b=1", "URL")),
+        ("(https://x.example/Rust_(language))", ("https://x.example/Rust_(language)", "URL")),
         ("mail a.b@kestrel.example, please", ("a.b@kestrel.example", "EMAIL")),
     ],
 )
