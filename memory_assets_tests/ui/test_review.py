@@ -115,6 +115,15 @@ def test_a_text_that_nobody_edited_is_not_saved(sample: Tenant, reviewer: Visito
     assert found[second].status is Status.DEFERRED
 
 
+def test_a_note_for_two_proposals_is_refused_before_anything_is_saved(sample: Tenant, reviewer: Visitor) -> None:
+    first, second = list(statuses(sample))[:2]
+    sent = fields(reviewer.get("/review").text) | {f"description {first}": "Mine"}
+    refused = reviewer.post("/review/decide", decision="defer", id=[first, second], note="later", **sent)
+    assert (refused.status_code, "A note belongs to one decision" in refused.text, "--" in refused.text) == (400, True, False)
+    page = reviewer.post("/review/decide", decision="defer", id=[first, second], **sent).text
+    assert f"{first}: saved what you wrote." in page
+
+
 def test_opening_the_review_writes_nothing_into_other_peoples_folders(site: Site, sample: Tenant, reviewer: Visitor) -> None:
     folders = (site.settings.claude_projects_dir, site.settings.pai_learning_dir)
 
