@@ -69,3 +69,12 @@ def test_the_page_groups_by_day_and_narrows(tenant: Tenant, visitor: Visitor) ->
     assert "Bob left" not in then
     wrong = visitor.get("/timeline?on=yesterdayish")
     assert (wrong.status_code, "is no date" in wrong.text) == (400, True)
+
+
+def test_what_held_is_not_narrowed_by_its_state_of_today(tenant: Tenant, visitor: Visitor) -> None:
+    remember(tenant, "Alice moved the export.", created_at=at("2026-02-03"))
+    assert 'name="state"' in visitor.get("/timeline").text
+    page = visitor.get("/timeline?on=2026-02-03&state=forgotten").text
+    assert page.count("Alice moved the export.") == visitor.get("/timeline?on=2026-02-03").text.count("Alice moved the export.")
+    assert "Memories by day and source" in page
+    assert 'name="state"' not in page

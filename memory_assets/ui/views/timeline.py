@@ -18,8 +18,9 @@ _LIMIT = 20
 @view("/timeline")
 def timeline(page: Page) -> Response:
     """Show memories by their day; with `on`, those that held at the end of that day."""
-    narrowed, given = read_filters(page)
     day, cursor = page.query.get("on", "").strip(), page.query.get("cursor")
+    choices = {name: allowed for name, allowed in CHOICES.items() if not (day and name == "state")}
+    narrowed, given = read_filters(page, choices)
     try:
         on = date.fromisoformat(day) if day else None
     except ValueError as error:
@@ -30,7 +31,7 @@ def timeline(page: Page) -> Response:
         else operations.show.recent(page.tenant, limit=_LIMIT, narrowed=narrowed, cursor=cursor)
     )
     zone = page.local.zone
-    values = {"given": given, "choices": CHOICES, "on": on, "sources": list(Source)}
+    values = {"given": given, "choices": choices, "on": on, "sources": list(Source)}
     values["learned"] = None if page.is_fragment else operations.timeline.learned(page.tenant, narrowed)
     values["days"] = [
         (each, list(memories))
