@@ -218,6 +218,19 @@ def test_a_relation_is_stated_and_undone(tab: Page, sample: Tenant) -> None:
     assert sample.relations.of(number).num_rows == 0
 
 
+def test_the_other_memory_can_be_named_by_its_id_after_a_search(tab: Page, sample: Tenant) -> None:
+    number, other = remember(sample, "The fog horn is loud."), remember(sample, "The fog bell is quiet.")
+    show(tab, number)
+    tab.get_by_text("State how it relates to another memory").click()
+    form = tab.locator("form[action$='/relate']")
+    form.locator("input[name=other_query]").press_sequentially("fog")
+    expect(form.locator("input[type=radio]").first).to_be_visible()
+    form.get_by_label("or its id").fill(str(other))
+    form.get_by_role("button", name="State it").click()
+    expect(status(tab)).to_contain_text("The relation is stated.")
+    assert sample.relations.of(number).num_rows == 1
+
+
 def test_another_memory_takes_the_place_and_that_is_undone_later(tab: Page, sample: Tenant) -> None:
     number = remember(sample, "The pilot boat leaves at six.")
     newer = remember(sample, "The pilot boat leaves at seven o'clock sharp.")
