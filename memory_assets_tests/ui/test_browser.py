@@ -11,6 +11,7 @@ import axe_playwright_python
 import pytest
 from playwright.sync_api import Dialog, Locator, Page, expect
 
+from memory_assets.graph.edges import refresh_graph
 from memory_assets.models import SecretPolicy, State
 from memory_assets.operations import changes
 from memory_assets.operations.graph import draw_graph
@@ -229,6 +230,21 @@ def test_the_other_memory_can_be_named_by_its_id_after_a_search(tab: Page, sampl
     form.get_by_role("button", name="State it").click()
     expect(status(tab)).to_contain_text("The relation is stated.")
     assert sample.relations.of(number).num_rows == 1
+
+
+def test_more_names_join_the_table(tab: Page, site: Site, tenant: Tenant) -> None:
+    remember(tenant, " ".join(f"docs/plan{number}.md" for number in range(120)))
+    refresh_graph(tenant.catalog, tenant.memories, tenant.relations)
+    assert tab.context.browser
+    with tab.context.browser.new_context(base_url=site.url) as context:
+        own = context.new_page()
+        own.goto(one_time_address(tenant, site.url))
+        own.goto("/ui/names?type=all")
+        more = own.get_by_role("link", name="More")
+        for rows in (101, 121):
+            more.click()
+            expect(own.locator("#names table tr")).to_have_count(rows)
+        expect(more).to_have_count(0)
 
 
 def test_another_memory_takes_the_place_and_that_is_undone_later(tab: Page, sample: Tenant) -> None:

@@ -9,6 +9,7 @@ from starlette.responses import Response
 from memory_assets import operations
 from memory_assets.errors import InvalidInputError
 from memory_assets.models import Source
+from memory_assets.operations.arguments import read_cursor
 from memory_assets.ui.page import Page, view
 from memory_assets.ui.views.search import CHOICES, read_filters
 
@@ -33,6 +34,7 @@ def timeline(page: Page) -> Response:
     zone = page.local.zone
     values = {"given": given, "choices": choices, "on": on, "sources": list(Source)}
     values["learned"] = None if page.is_fragment else operations.timeline.learned(page.tenant, narrowed)
+    values["day_before"] = read_cursor(cursor)[0].astimezone(zone).date() if cursor and page.is_fragment else None
     values["days"] = [
         (each, list(memories))
         for each, memories in groupby(found.memories, key=lambda memory: memory.created_at.astimezone(zone).date())
