@@ -232,6 +232,16 @@ def test_the_other_memory_can_be_named_by_its_id_after_a_search(tab: Page, sampl
     assert sample.relations.of(number).num_rows == 1
 
 
+def test_a_text_written_from_right_to_left_is_laid_out_so(tab: Page, sample: Tenant) -> None:
+    show(tab, remember(sample, "اجتماع الفريق يوم الأحد\n\n- أحمد\n- سارة\n\nThe team meets on Sunday."))
+    edges = """each => { const range = document.createRange(); range.selectNodeContents(each);
+        const [text, box] = [range, each].map(one => one.getBoundingClientRect());
+        return [text.left - box.left < 3, box.right - text.right < 3]; }"""
+    for selector in ("h1", ".text p >> nth=0", ".text li >> nth=0"):
+        assert tab.locator(selector).first.evaluate(edges) == [False, True], selector
+    assert tab.locator(".text p").last.evaluate(edges) == [True, False]
+
+
 def test_more_names_join_the_table(tab: Page, site: Site, tenant: Tenant) -> None:
     remember(tenant, " ".join(f"docs/plan{number}.md" for number in range(120)))
     refresh_graph(tenant.catalog, tenant.memories, tenant.relations)
