@@ -9,8 +9,8 @@ which cannot be written as UTF-8."""
 
 
 def visible(text: str) -> str:
-    r"""Return `text` with every control character escaped as `\u001b`; JSON keeps its meaning."""
-    return _UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    r"""Return `text` with CRLF as LF and every control character escaped as `\u001b`; JSON keeps its meaning."""
+    return _UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text.replace("\r\n", "\n"))
 
 
 def counted(number: int, noun: str = "memory", plural: str = "memories") -> str:

@@ -45,6 +45,10 @@ def test_no_control_character_is_left_and_nothing_else_is_touched(text: str) -> 
     assert RAW.search(text) or shown == text
 
 
+def test_a_line_end_of_windows_is_a_line_end() -> None:
+    assert visible("a\r\nb\rc") == "a\nb\\u000dc"
+
+
 @pytest.fixture
 def hostile(tenant: Tenant) -> Tenant:
     """A tenant of an older release, which let such things in: every text of a memory, a key, and a file's name."""

@@ -46,7 +46,7 @@ _NAME = r"""
                 | (?P<weak> pass ) (?= [QUOTES*]{0,3} [ \t]{0,3} [:=] ) | (?:wpa_)?(?<![0-9])psk (?=[ \t]?=)
                 | (?:wi-?fi|wlan|wpa[23]?)[ -]?(?:key|schlüssel) ) )
             | (?: api | access | secret | private | encryption | signing | master | auth | deploy | license | storage | account
-                | service )[ _-]?(?:access[ _-]?)?key(?:[ _-]?id|_base)? | app_key | pre-?shared[ _-]?key
+                | service )[ _-]?(?:access[ _-]?)?key(?:_base)? | app_key | pre-?shared[ _-]?key
             | (?: openai | anthropic | claude | mistral | groq | deepl | stripe | sendgrid | twilio | mailgun )[ _-]?(?:key|schlüssel)
             | (?: api | zugangs | zugriffs | geheim )[ -]?schlüssel
             | schlüssel (?= [ \t]+ (?: fürs | (?:für|zu)[ \t]+d(?:as|ie|er) | der | des | zur | zum ) [ \t] [^\n:=]{0,20}? \bapi\b )
@@ -339,7 +339,7 @@ def _key_kind(name: str) -> str:
     name = re.sub(r"[ _-]+", " ", name.lower())
     if name.endswith("schlüssel"):
         return "api key" if name.startswith("api") else "key"
-    return "api key" if name.replace(" ", "") == "apikey" else name.removesuffix(" id").removesuffix("s")
+    return "api key" if name.replace(" ", "") == "apikey" else name.removesuffix("s")
 
 
 def _is_password(value: str, *, environment: bool = False) -> bool:

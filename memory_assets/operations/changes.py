@@ -147,7 +147,7 @@ def edit(tenant: Tenant, reference: str | int, content: Content, *, source: Sour
     """Correct a memory's text: a new version replaces it, and the old one stays as history.
 
     The new version keeps the fields and tags that somebody gave; its time is now, and its entities, actions and automatic tags are
-    extracted anew. If only surrounding white space differs, nothing changes.
+    extracted anew. If only line ends or surrounding white space differ, nothing changes.
     """
     old = find_memory(tenant, reference, seen)
     refuse_if_from_file(old)
@@ -155,7 +155,7 @@ def edit(tenant: Tenant, reference: str | int, content: Content, *, source: Sour
     if old.state is State.FORGOTTEN:
         raise ConflictError(f"The memory {old.id} is forgotten; restore it, then edit it.")
     kept = mask(content) if tenant.settings.secrets is SecretPolicy.MASK else content
-    if kept.strip() == old.content.strip():
+    if kept.replace("\r\n", "\n").strip() == old.content.replace("\r\n", "\n").strip():
         summary = f"Nothing changed: {old.id} already says that\n   {passage(old.content)}"
         return EditedMemory.of(old, replaces=None, summary=summary)
     automatic = tenant.analyzer.analyze(old.content).tags

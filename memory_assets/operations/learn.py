@@ -254,11 +254,16 @@ def review(
     curation = Curation(tenant)
     chosen = [(accept, Status.ACCEPTED), (reject, Status.REJECTED), (defer, Status.DEFERRED)]
     changes = [Decided(curation.decisions().find(each).id, status, note=note) for ids, status in chosen for each in ids]
-    if note is not None and len(changes) != 1:
-        raise InvalidInputError("A note belongs to one decision: give --note with one --accept, --reject or --defer.")
+    require_one_decision(note, changes)
     if deeper or (look and not changes and curation.is_stale()):
         curation.check(deeper=deeper)
     return _answer_review(curation, curation.decide(changes), [change.id for change in changes])
+
+
+def require_one_decision(note: str | None, decisions: Sequence[object]) -> None:
+    """Raise InvalidInputError if a note is given with no decision, or with several."""
+    if note is not None and len(decisions) != 1:
+        raise InvalidInputError("A note belongs to one decision: decide on one proposal, or leave the note out.")
 
 
 def count_pending(tenant: Tenant) -> int:

@@ -59,6 +59,11 @@ class Page:
         """Whether htmx sent the request, for typed text or for more of a list."""
         return "HX-Request" in self.request.headers
 
+    @property
+    def is_continuation(self) -> bool:
+        """Whether htmx asks for more of a list whose beginning the reader sees."""
+        return self.is_fragment and bool(self.query.get("cursor"))
+
     @cached_property
     def local(self) -> LocalTime:
         """Return the reader's local time."""

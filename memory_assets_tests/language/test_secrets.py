@@ -343,6 +343,8 @@ _IDS = [
     "Storage key: photos/2024/01/IMG_2024.jpg",
     "Deploy key: SHA256:nThbg6kXUpJWGl7E1IGOCspRomTxdCARLviKw6E5SY8",
     "The signing key is 4AEE18F83AFDEB23 (a GPG key id)",
+    "The API key id is 7d9f33kkaa02.",
+    "access_key_id = Vx83kQm29TzLw7Rb4Np",
     "GPG signing key: 5DE3E0509C47EA3CF04A42D34AEE18F83AFDEB23",
     "The encryption key of the bucket is arn:aws:kms:eu-central-1:123456789012:key/mrk-1234abcd12ab34cd56ef1234567890ab",
     "AWS account: atlas-prod / 123456789012",

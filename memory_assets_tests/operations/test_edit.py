@@ -38,6 +38,11 @@ def test_an_edit_without_a_change_says_so_and_makes_no_version(tenant: Tenant, n
         assert len(tenant.memories) == 1, content
 
 
+def test_other_line_ends_are_no_change(tenant: Tenant) -> None:
+    number = store(tenant, NewMemory("Priya owns the export.\r\nTomasz owns the pump.", Source.HTTP)).id
+    assert edit(tenant, number, "Priya owns the export.\nTomasz owns the pump.", source=Source.HTTP).replaces is None
+
+
 def test_the_secret_that_was_masked_is_no_change(tenant: Tenant) -> None:
     said = "The FTP password is Seestern_99 until June."
     number = store(tenant, NewMemory(said, Source.CLI)).id

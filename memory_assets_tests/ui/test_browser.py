@@ -11,6 +11,7 @@ import axe_playwright_python
 import pytest
 from playwright.sync_api import Dialog, Locator, Page, expect
 
+from memory_assets.graph.edges import refresh_graph
 from memory_assets.models import SecretPolicy, State
 from memory_assets.operations import changes
 from memory_assets.operations.graph import draw_graph
@@ -216,6 +217,44 @@ def test_a_relation_is_stated_and_undone(tab: Page, sample: Tenant) -> None:
     expect(tab.locator("#relations ~ ul")).to_contain_text("this RELATES_TO")
     undo(tab)
     assert sample.relations.of(number).num_rows == 0
+
+
+def test_the_other_memory_can_be_named_by_its_id_after_a_search(tab: Page, sample: Tenant) -> None:
+    number, other = remember(sample, "The fog horn is loud."), remember(sample, "The fog bell is quiet.")
+    show(tab, number)
+    tab.get_by_text("State how it relates to another memory").click()
+    form = tab.locator("form[action$='/relate']")
+    form.locator("input[name=other_query]").press_sequentially("fog")
+    expect(form.locator("input[type=radio]").first).to_be_visible()
+    form.get_by_label("or its id").fill(str(other))
+    form.get_by_role("button", name="State it").click()
+    expect(status(tab)).to_contain_text("The relation is stated.")
+    assert sample.relations.of(number).num_rows == 1
+
+
+def test_a_text_written_from_right_to_left_is_laid_out_so(tab: Page, sample: Tenant) -> None:
+    show(tab, remember(sample, "اجتماع الفريق يوم الأحد\n\n- أحمد\n- سارة\n\nThe team meets on Sunday."))
+    edges = """each => { const range = document.createRange(); range.selectNodeContents(each);
+        const [text, box] = [range, each].map(one => one.getBoundingClientRect());
+        return [text.left - box.left < 3, box.right - text.right < 3]; }"""
+    for selector in ("h1", ".text p >> nth=0", ".text li >> nth=0"):
+        assert tab.locator(selector).first.evaluate(edges) == [False, True], selector
+    assert tab.locator(".text p").last.evaluate(edges) == [True, False]
+
+
+def test_more_names_join_the_table(tab: Page, site: Site, tenant: Tenant) -> None:
+    remember(tenant, " ".join(f"docs/plan{number}.md" for number in range(120)))
+    refresh_graph(tenant.catalog, tenant.memories, tenant.relations)
+    assert tab.context.browser
+    with tab.context.browser.new_context(base_url=site.url) as context:
+        own = context.new_page()
+        own.goto(one_time_address(tenant, site.url))
+        own.goto("/ui/names?type=all")
+        more = own.get_by_role("link", name="More")
+        for rows in (101, 121):
+            more.click()
+            expect(own.locator("#names table tr")).to_have_count(rows)
+        expect(more).to_have_count(0)
 
 
 def test_another_memory_takes_the_place_and_that_is_undone_later(tab: Page, sample: Tenant) -> None:

@@ -40,6 +40,16 @@ def test_an_edit_is_a_new_version_with_a_difference_and_an_undo(tenant: Tenant, 
     assert tenant.memories.get([new])[0].state is State.FORGOTTEN
 
 
+def test_a_form_holds_every_character_of_a_text(tenant: Tenant, visitor: Visitor) -> None:
+    text = "Write \u2068<Ä>\u2069 first.\u2028Then the rest."
+    number = remember(tenant, text)
+    refused = visitor.post(f"/memories/{number}/edit", seen="2026-01-01T00:00:00+00:00", content=text)
+    for page in (visitor.get(f"/memories/{number}"), refused):
+        shown, _, field = page.text.rpartition("<textarea")
+        assert "Write \\u2068&lt;Ä&gt;\\u2069 first.\\u2028Then" in shown
+        assert ">Write \u2068&lt;Ä&gt;\u2069 first.\u2028Then the rest.</textarea>" in field
+
+
 def test_tags_forgetting_and_restoring(tenant: Tenant, visitor: Visitor) -> None:
     number = remember(tenant, "Alice sails.", tags=("summer",))
     tags = tenant.memories.get([number])[0].tags

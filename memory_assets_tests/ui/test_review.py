@@ -1,5 +1,6 @@
 """Decisions on proposals and contradictions, and the neighbourhood of memories."""
 
+import html
 import json
 import re
 import shutil
@@ -18,6 +19,12 @@ from memory_assets_tests.learn.conftest import write
 from memory_assets_tests.ui.site import Site, Visitor, remember
 
 _SEEN = re.compile(r'name="(seen LP-\d+)" value="([^"]+)"')
+_FIELDS = re.compile(r'name="((?:seen|text) LP-\d+)" value="([^"]+)"|<textarea name="([^"]+)"[^>]*>([^<]*)</textarea>')
+
+
+def fields(page: str) -> dict[str, str]:
+    """Return what a browser sends of the proposals on a page on which nobody typed."""
+    return {name or area: html.unescape(value or text) for name, value, area, text in _FIELDS.findall(page)}
 
 
 @pytest.fixture
@@ -96,6 +103,25 @@ def test_texts_of_many_proposals_are_saved_with_one_decision(sample: Tenant, rev
     assert (after[first].description, after[second].body) == ("Mine", "Other\nbody")
     assert [after[each].status for each in (first, second, third)] == [Status.PENDING, Status.PENDING, Status.ACCEPTED]
     assert after[third].description == before[third].description
+
+
+def test_a_text_that_nobody_edited_is_not_saved(sample: Tenant, reviewer: Visitor) -> None:
+    first, second = list(statuses(sample))[:2]
+    learn.reword(sample, first, "Write \u2068Ä\u2069 first\n\nBefore\u2028the name")
+    page = reviewer.get("/review").text
+    assert "saved what you wrote" not in reviewer.post("/review/decide", decision="defer", id=second, **fields(page)).text
+    found = {each.id: each for each in learn.review(sample, look=False).proposals}
+    assert (found[first].description, found[first].body) == ("Write \u2068Ä\u2069 first", "Before\u2028the name")
+    assert found[second].status is Status.DEFERRED
+
+
+def test_a_note_for_two_proposals_is_refused_before_anything_is_saved(sample: Tenant, reviewer: Visitor) -> None:
+    first, second = list(statuses(sample))[:2]
+    sent = fields(reviewer.get("/review").text) | {f"description {first}": "Mine"}
+    refused = reviewer.post("/review/decide", decision="defer", id=[first, second], note="later", **sent)
+    assert (refused.status_code, "A note belongs to one decision" in refused.text, "--" in refused.text) == (400, True, False)
+    page = reviewer.post("/review/decide", decision="defer", id=[first, second], **sent).text
+    assert f"{first}: saved what you wrote." in page
 
 
 def test_opening_the_review_writes_nothing_into_other_peoples_folders(site: Site, sample: Tenant, reviewer: Visitor) -> None:

@@ -1,5 +1,7 @@
 """The timeline of learnt facts, and the facts that held on a date."""
 
+import html
+import re
 import time
 from datetime import UTC, date, datetime
 
@@ -69,3 +71,32 @@ def test_the_page_groups_by_day_and_narrows(tenant: Tenant, visitor: Visitor) ->
     assert "Bob left" not in then
     wrong = visitor.get("/timeline?on=yesterdayish")
     assert (wrong.status_code, "is no date" in wrong.text) == (400, True)
+
+
+def test_what_held_is_not_narrowed_by_its_state_of_today(tenant: Tenant, visitor: Visitor) -> None:
+    remember(tenant, "Alice moved the export.", created_at=at("2026-02-03"))
+    assert 'name="state"' in visitor.get("/timeline").text
+    page = visitor.get("/timeline?on=2026-02-03&state=forgotten").text
+    assert page.count("Alice moved the export.") == visitor.get("/timeline?on=2026-02-03").text.count("Alice moved the export.")
+    assert "Memories by day and source" in page
+    assert 'name="state"' not in page
+
+
+def test_more_of_a_list_repeats_no_heading(tenant: Tenant, visitor: Visitor) -> None:
+    for number in range(21):
+        remember(tenant, f"Alice timed round {number}.", created_at=at("2026-02-04"))
+    remember(tenant, "Alice timed the start.", created_at=at("2026-02-03"))
+    for path in ("/timeline?", "/timeline?on=2026-03-01", "/search?q="):
+        page = shown = visitor.get(path).text
+        while more := re.search(r'hx-get="/ui(/\w+\?[^"]*cursor[^"]*)"', page):
+            page = visitor.get(html.unescape(more[1]), **{"HX-Request": "true"}).text
+            shown += page
+        assert shown.count("<article") == 22, path
+        for heading in (
+            "Wednesday, 4 February 2026",
+            "Tuesday, 3 February",
+            "What held at the end of",
+            "The newest:",
+            "Results</h2>",
+        ):
+            assert shown.count(heading) <= 1, (path, heading)

@@ -49,15 +49,17 @@ def decide(page: Page) -> Response:
         raise InvalidInputError("Choose one of accept, reject, defer and edit.")
     if decision == "edit" and not written:
         raise InvalidInputError("Write another text for a proposal first.")
-    if decision != "edit" and not chosen:
-        raise InvalidInputError("Tick the proposals to decide on.")
+    note = page.text("note") or None
+    if decision != "edit":
+        if not chosen:
+            raise InvalidInputError("Tick the proposals to decide on.")
+        operations.learn.require_one_decision(note, chosen)
     _refuse_changed(page, [*written, *(chosen if decision != "edit" else ())])
     for proposal, text in written.items():
         operations.learn.reword(page.tenant, proposal, text)
     messages = [f"{', '.join(written)}: saved what you wrote."] if written else []
     if decision != "edit":
         accept, reject, defer = (chosen if decision == each else () for each in _DECISIONS)
-        note = page.text("note") or None
         done = operations.learn.review(page.tenant, accept=accept, reject=reject, defer=defer, note=note)
         messages.append(done.text(page.local))
     return page.redirect("/review", "\n".join(messages))

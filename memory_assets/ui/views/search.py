@@ -13,7 +13,7 @@ from memory_assets.ui.page import Page, view
 
 CHOICES: Mapping[str, list[str]] = {"kind": list(Kind), "source": list(Source), "state": [*State, "all"]}
 """Field -> allowed values."""
-_NAMES = ("kind", "source", "project", "person", "tag", "since", "until", "state")
+_TYPED = ("project", "person", "tag", "since", "until")
 _LIMIT = 10
 _BRIDGES = 3
 
@@ -40,13 +40,13 @@ def search(page: Page) -> Response:
     return page.render("search.html", found=found, **values)
 
 
-def read_filters(page: Page) -> tuple[Narrowing, dict[str, str]]:
-    """Return the filters in the address, parsed and as given; raise InvalidInputError for an unknown value."""
-    given = {name: page.query.get(name, "").strip() for name in _NAMES}
-    for name, allowed in CHOICES.items():
+def read_filters(page: Page, choices: Mapping[str, list[str]] = CHOICES) -> tuple[Narrowing, dict[str, str]]:
+    """Return the filters in the address, parsed and as given; raise InvalidInputError for a value that is not among `choices`."""
+    given = {name: page.query.get(name, "").strip() for name in (*choices, *_TYPED)}
+    for name, allowed in choices.items():
         if given[name] and given[name] not in allowed:
             raise InvalidInputError(f"There is no {name} {given[name]!r}; choose one of {', '.join(allowed)}.")
-    state = given["state"]
+    state = given.get("state")
     return Narrowing(
         kinds=[Kind(given["kind"])] if given["kind"] else (),
         sources=[Source(given["source"])] if given["source"] else (),
