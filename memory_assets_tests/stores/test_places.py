@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from pyarrow import fs
+from pydantic import SecretStr
 
 from memory_assets.errors import ConflictError, MemoryAssetsError, StoreError
 from memory_assets.graph.clusters import find_clusters
@@ -101,16 +102,19 @@ def states(request: pytest.FixtureRequest, tmp_path: Path) -> TenantStates:
     return PostgresStates(Database(settings.state_uri, 5))
 
 
-def objects(settings: Settings, tenant: str) -> list[str]:
-    """List a tenant's objects in object storage."""
+def object_storage(settings: Settings) -> fs.S3FileSystem:
     options = settings.storage_options()
-    system = fs.S3FileSystem(
+    return fs.S3FileSystem(
         access_key=options["aws_access_key_id"],
         secret_key=options["aws_secret_access_key"],
         endpoint_override=options["aws_endpoint"],
     )
+
+
+def objects(settings: Settings, tenant: str) -> list[str]:
+    """List a tenant's objects in object storage."""
     found = fs.FileSelector(f"{(settings.vectors_uri or '')[5:]}/{tenant}", recursive=True, allow_not_found=True)
-    return [each.path for each in system.get_file_info(found) if each.is_file]
+    return [each.path for each in object_storage(settings).get_file_info(found) if each.is_file]
 
 
 def told(answer: Any) -> Any:
@@ -409,6 +413,24 @@ def test_a_catalog_is_read_again_after_postgresql_was_away(
     with pytest.raises(StoreError), tenant.catalog.read():
         pass
     database.start()
+    with tenant.catalog.read() as connection:
+        assert connection.execute("SELECT id FROM memory_first_seen").fetchall() == [(7,)]
+
+
+def test_a_catalog_out_of_reach_is_not_called_damaged_and_a_damaged_one_keeps_what_no_run_derives(elsewhere: Settings) -> None:
+    tenant = Tenant(elsewhere)
+    with tenant.catalog.write() as connection:
+        connection.execute("INSERT INTO memory_first_seen VALUES (7, now())")
+        connection.execute("INSERT INTO graph_builds FROM (SELECT unnest(range(100)), 2, 3)")
+    (file,) = object_storage(elsewhere).get_file_info(objects(elsewhere, "main"))
+    without_key = Tenant(elsewhere.model_copy(update={"storage_secret_key": SecretStr("wrong")})).catalog
+    with pytest.raises(StoreError, match="check PostgreSQL and the object storage"):
+        without_key.find_damage()
+    with pytest.raises(OSError, match="ACCESS_DENIED"):
+        without_key.set_aside()
+    with object_storage(elsewhere).open_output_stream(file.path) as stream:
+        stream.write(bytes(file.size))
+    tenant.catalog.set_aside()
     with tenant.catalog.read() as connection:
         assert connection.execute("SELECT id FROM memory_first_seen").fetchall() == [(7,)]
 
