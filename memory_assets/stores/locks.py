@@ -5,6 +5,7 @@ afterwards that the store still belongs to the tenant.
 """
 
 import fcntl
+import logging
 import os
 import time
 from collections.abc import Iterator
@@ -14,12 +15,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 from weakref import WeakKeyDictionary
 
-from memory_assets.errors import StoreError
+from memory_assets.errors import DeletedError, StoreError
 
 if TYPE_CHECKING:
     from lancedb.table import Table
 
     from memory_assets.stores.state import TenantState
+
+_log = logging.getLogger(__name__)
 
 SHARED = fcntl.LOCK_SH
 HOOK_PATIENCE_SECONDS = 1.0
@@ -48,8 +51,14 @@ class Commits:
             self.seen = newest
 
     def note(self) -> None:
-        """Count a commit to the table. Raises StoreError if the tenant was deleted."""
-        newest = self.state.note_commit()
+        """Count a commit to the table; a failure is only logged, because the commit succeeded. DeletedError if the tenant was deleted."""
+        try:
+            newest = self.state.note_commit()
+        except DeletedError:
+            raise
+        except StoreError as error:
+            _log.warning("a commit was not counted: %s", error)
+            return
         if newest is not None and self.seen == newest - 1:
             self.seen = newest
 
@@ -69,7 +78,7 @@ def checkout_newest(table: "Table") -> None:
 
 
 def raise_if_deleted(table: "Table") -> None:
-    """Raise StoreError if the table's tenant was deleted."""
+    """Raise DeletedError if the table's tenant was deleted."""
     if (commits := _commits.get(table)) and not commits.state.is_current:
         raise commits.state.deleted()
 

@@ -117,6 +117,12 @@ def objects(settings: Settings, tenant: str) -> list[str]:
     return [each.path for each in object_storage(settings).get_file_info(found) if each.is_file]
 
 
+def fail_to_count(settings: Settings) -> None:
+    """Let every count of a commit fail from now on, as if PostgreSQL or the process had died before it."""
+    assert settings.state_uri
+    Database(settings.state_uri, 5).execute("ALTER TABLE memory_tenants ADD CHECK (commits < 0) NOT VALID")
+
+
 def told(answer: Any) -> Any:
     """Normalise an answer: remove times and paths, round numbers to three digits."""
     if hasattr(answer, "model_dump"):
@@ -399,6 +405,14 @@ def test_object_storage_that_does_not_answer_is_said_and_asked_again(
         search(tenant, "who owns the export")
     storage.start()
     assert [hit.content for hit in search(tenant, "who owns the export").memories] == ["Mira owns the export."]
+
+
+def test_a_commit_that_postgresql_does_not_count_is_told_as_stored(elsewhere: Settings) -> None:
+    tenant = Tenant(elsewhere)
+    store(tenant, NewMemory("Mira owns the export.", Source.CLI))
+    fail_to_count(elsewhere)
+    store(tenant, NewMemory("Tomasz owns the boiler.", Source.CLI, id=2**52 + 1))
+    assert len(Tenant(elsewhere).memories) == 2
 
 
 def test_a_catalog_is_read_again_after_postgresql_was_away(
