@@ -28,6 +28,8 @@ SHARED = fcntl.LOCK_SH
 HOOK_PATIENCE_SECONDS = 1.0
 """How long a hook waits for a lock, because the session waits for the hook."""
 _PAUSE_SECONDS = 0.02
+_UNCOUNTED_SECONDS = 5.0
+"""How long others do not see a commit that was not counted, because its process or PostgreSQL died before."""
 _locked_folders: ContextVar[frozenset[Path]] = ContextVar("held", default=frozenset())
 """Folders that this context has locked exclusively, so it may lock them again and commit there."""
 _commits: "WeakKeyDictionary[Table, Commits]" = WeakKeyDictionary()
@@ -36,19 +38,24 @@ _uris: "WeakKeyDictionary[Table, str]" = WeakKeyDictionary()
 
 
 class Commits:
-    """Commit counter in the tenant's state. While no other process commits, no request goes to object storage."""
+    """Commit counter in the tenant's state. While no other process commits, a request goes to object storage only now and then."""
 
     def __init__(self, state: "TenantState") -> None:
         self.state = state
-        self.seen: int | None = None
+        self._seen: int | None = None
         """The newest commit that the open table includes."""
+        self._seen_at = 0.0
+
+    def see(self, newest: int | None) -> None:
+        """Note that the open table includes the commit that was counted as `newest`."""
+        self._seen, self._seen_at = newest, time.monotonic()
 
     def follow(self, table: "Table") -> None:
         """Check out the newest commit, whichever process made it."""
         newest = self.state.count_commits()
-        if newest is None or newest != self.seen:
+        if newest is None or newest != self._seen or time.monotonic() - self._seen_at > _UNCOUNTED_SECONDS:
             table.checkout_latest()
-            self.seen = newest
+            self.see(newest)
 
     def note(self) -> None:
         """Count a commit to the table; a failure is only logged, because the commit succeeded. DeletedError if the tenant was deleted."""
@@ -59,8 +66,8 @@ class Commits:
         except StoreError as error:
             _log.warning("a commit was not counted: %s", error)
             return
-        if newest is not None and self.seen == newest - 1:
-            self.seen = newest
+        if newest is not None and self._seen == newest - 1:
+            self._seen = newest
 
 
 def register_commits(table: "Table", commits: Commits | None) -> None:

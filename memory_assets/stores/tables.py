@@ -264,7 +264,8 @@ class StoredTable:
             if _NOT_FOUND not in str(error):
                 raise
             return None
-        self._commits.seen, self._looked_at = seen, monotonic()
+        self._commits.see(seen)
+        self._looked_at = monotonic()
         return table
 
     def _check_schema(self, table: "Table") -> "Table":

@@ -34,6 +34,7 @@ from memory_assets.operations.status import status
 from memory_assets.operations.store import store
 from memory_assets.operations.take_in import take_in
 from memory_assets.settings import Settings, load_settings
+from memory_assets.stores import locks
 from memory_assets.stores.keys import KeyStore, create_link, use_link
 from memory_assets.stores.postgres import Database, PostgresStates
 from memory_assets.stores.schema import CATALOG_TABLES, duplicate_keys
@@ -413,6 +414,16 @@ def test_a_commit_that_postgresql_does_not_count_is_told_as_stored(elsewhere: Se
     fail_to_count(elsewhere)
     store(tenant, NewMemory("Tomasz owns the boiler.", Source.CLI, id=2**52 + 1))
     assert len(Tenant(elsewhere).memories) == 2
+
+
+def test_a_commit_that_was_not_counted_is_seen_by_others(elsewhere: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(locks, "_UNCOUNTED_SECONDS", 0.0)
+    first, late = Tenant(elsewhere), Tenant(elsewhere)
+    store(first, NewMemory("Mira owns the export.", Source.CLI))
+    assert len(late.memories) == 1
+    fail_to_count(elsewhere)
+    store(first, NewMemory("Tomasz owns the boiler.", Source.CLI))
+    assert len(late.memories) == 2
 
 
 def test_a_catalog_is_read_again_after_postgresql_was_away(
