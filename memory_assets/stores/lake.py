@@ -164,7 +164,7 @@ class LakeCatalog(Catalog):
 
     @property
     def _database(self) -> Database:
-        return Database(self._uri.removeprefix(PREFIX), self.lock_timeout)
+        return Database(self._uri.removeprefix(PREFIX), self.lock_timeout, "MEMORY_CATALOG_URI")
 
     @property
     def where(self) -> str:

@@ -488,6 +488,14 @@ def test_no_message_shows_a_credential(elsewhere: Settings, monkeypatch: pytest.
         assert PostgreSQL.PASSWORD not in text
 
 
+def test_a_database_that_does_not_answer_is_named_by_its_setting(settings: Settings) -> None:
+    pytest.importorskip("psycopg_pool", reason="the extra [cluster] is not installed")
+    tenant = Tenant(settings.model_copy(update={"catalog_uri": "ducklake:postgres:host=127.0.0.1 port=9"}))
+    tenant.state.claim()
+    with pytest.raises(StoreError, match="check MEMORY_CATALOG_URI and PGPASSWORD"):
+        _ = tenant.catalog.exists
+
+
 def test_a_new_catalog_has_tables_in_postgresql_for_the_rows_that_it_has(elsewhere: Settings) -> None:
     tenant = Tenant(elsewhere, "one")
     tenants.create(tenant)
