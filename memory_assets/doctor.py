@@ -74,11 +74,9 @@ def examine(tenant: Tenant) -> list[Finding]:
     ):
         for found in _run_check(look, tenant):
             findings.setdefault(found.what, found)
-    if not tenant.exists:
-        return list(findings.values())
     # Keep the catalog open: opening it takes longer than one check. `_catalog` has reported why it cannot be read.
     with suppress(MemoryAssetsError), tenant.catalog.interactive.read():
-        for invariant in INVARIANTS:
+        for invariant in INVARIANTS if tenant.exists else ():
             looks = _run_check(partial(_invariant, invariant=invariant), tenant, invariant.name)
             for found in looks:
                 findings.setdefault(found.what, found)

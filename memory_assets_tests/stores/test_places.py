@@ -15,7 +15,7 @@ import pytest
 from pyarrow import fs
 from pydantic import SecretStr
 
-from memory_assets.doctor import _run_check, _tables
+from memory_assets.doctor import _run_check, _tables, examine
 from memory_assets.errors import ConflictError, MemoryAssetsError, StoreError
 from memory_assets.graph.clusters import find_clusters
 from memory_assets.graph.decided_names import read_spellings
@@ -466,6 +466,15 @@ def test_a_catalog_out_of_reach_is_not_called_damaged_and_a_damaged_one_keeps_wh
     tenant.catalog.set_aside()
     with tenant.catalog.read() as connection:
         assert connection.execute("SELECT id FROM memory_first_seen").fetchall() == [(7,)]
+
+
+def test_the_doctor_names_a_database_that_does_not_answer_beside_its_other_findings(settings: Settings) -> None:
+    pytest.importorskip("psycopg_pool", reason="the extra [cluster] is not installed")
+    findings = examine(Tenant(settings.model_copy(update={"state_uri": "postgresql://memory@127.0.0.1:9/memory"})))
+    assert [found.mend for found in findings if "PostgreSQL failed" in found.what] == [
+        "check MEMORY_STATE_URI and PGPASSWORD, and run the command again."
+    ]
+    assert any(found.level == "ok" for found in findings)
 
 
 def test_many_catalogs_are_open_at_once(elsewhere: Settings) -> None:
