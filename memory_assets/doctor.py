@@ -75,11 +75,9 @@ def examine(tenant: Tenant) -> list[Finding]:
     ):
         for found in _run_check(look, tenant):
             findings.setdefault(found.what, found)
-    if not tenant.exists:
-        return list(findings.values())
     # Keep the catalog open: opening it takes longer than one check. `_catalog` has reported why it cannot be read.
     with suppress(MemoryAssetsError), tenant.catalog.interactive.read():
-        for invariant in INVARIANTS:
+        for invariant in INVARIANTS if tenant.exists else ():
             looks = _run_check(partial(_invariant, invariant=invariant), tenant, invariant.name)
             for found in looks:
                 findings.setdefault(found.what, found)
@@ -220,14 +218,15 @@ def _chat_model(tenant: Tenant) -> Iterator[Finding]:
 def _tables(tenant: Tenant) -> Iterator[Finding]:
     if tenant.exists:
         for stored in (tenant.memories.stored, tenant.relations.stored):
-            if stored.exists:
-                yield from _table(stored)
+            yield from _table(stored)
 
 
 def _table(stored: StoredTable) -> Iterator[Finding]:
     where, mend = f"table {stored.definition.name!r} in {stored.uri}", "Run `memory doctor --mend`"
     try:
         with stored.explaining_errors():
+            if not stored.exists:
+                return
             if lost := stored.lost_versions():
                 what = f"The last commits to the {where} are lost: it ends at version {lost[0]} of {lost[1]}."
                 yield Finding(
@@ -245,7 +244,7 @@ def _table(stored: StoredTable) -> Iterator[Finding]:
                 what = f"The {where} is damaged: the texts of {counted(len(altered))} are not those that were stored ({named})."
                 yield Finding("fault", what, "Correct them with `memory edit`, or restore them from a backup.")
     except StoreError as error:
-        yield Finding("fault", str(error).partition("; ")[0], "Restore it from a backup.")
+        yield _parse_fault(str(error))
 
 
 def _memories(tenant: Tenant) -> Iterator[Finding]:

@@ -34,6 +34,10 @@ class DamagedError(StoreError):
     """Files of a store are missing or damaged."""
 
 
+class DeletedError(StoreError):
+    """The tenant was deleted or recreated meanwhile."""
+
+
 class StoreBusyError(StoreError):
     """Another process kept the store's lock for longer than the timeout."""
 

@@ -259,20 +259,13 @@ class Settings(BaseSettings):
             raise ValueError(f"is in a path with {found[0]!r}, which DuckDB or LanceDB cannot open; name another folder")
         return path
 
-    @field_validator("state_uri")
-    @classmethod
-    def _refuse_password(cls, uri: str | None) -> str | None:
-        if uri and ":" in uri.partition("://")[2].rpartition("@")[0]:
-            raise ValueError("holds a password; set PGPASSWORD instead")
-        return uri
-
-    @field_validator("vectors_uri", "catalog_uri")
+    @field_validator("state_uri", "vectors_uri", "catalog_uri")
     @classmethod
     def _refuse_credentials(cls, uri: str | None) -> str | None:
-        if uri and "password=" in uri:
-            raise ValueError("holds a password; set PGPASSWORD instead")
-        if uri and "://" in uri and "@" in uri.partition("://")[2].partition("/")[0]:
+        if uri and re.match("s3://[^/]*@", uri):
             raise ValueError("holds credentials; set MEMORY_STORAGE_ACCESS_KEY and MEMORY_STORAGE_SECRET_KEY instead")
+        if uri and re.search(r"password\s*=|://.*:.*@", uri):
+            raise ValueError("holds a password; set PGPASSWORD instead")
         return uri
 
     @field_validator("timezone")
@@ -339,7 +332,7 @@ def load_settings(**overrides: Any) -> Settings:
         shown, place = _find_origin(field, in_file)
         option = f"--{field.replace('_', '-')}"
         shown, where = (option, "on the command line") if field in given else (shown, f"in {place or _ENVIRONMENT}")
-        secret = "SecretStr" in str(Settings.model_fields[field].annotation) or "@" in str(first["input"])
+        secret = "SecretStr" in str(Settings.model_fields[field].annotation) or re.search("@|password", str(first["input"]))
         value = "" if secret else f" (given: {first['input']!r})"
         raise SettingsError(
             f"The setting {shown} cannot be used: {first['msg'].removeprefix('Value error, ')}{value}; correct it {where}."

@@ -42,6 +42,30 @@ def test_a_rule_of_ours_is_told_without_the_words_of_the_library(monkeypatch: py
         load_settings()
 
 
+@pytest.mark.parametrize(
+    ("setting", "uri"),
+    [
+        ("state_uri", "postgresql://memory:hush@host/memory"),
+        ("state_uri", "postgresql://memory@host/memory?password=hush"),
+        ("state_uri", "host=host password=hush"),
+        ("catalog_uri", "ducklake:postgres:postgresql://memory:hush@host/memory"),
+        ("catalog_uri", "ducklake:postgres:host=host password = hush"),
+        ("vectors_uri", "s3://key:hush@bucket"),
+    ],
+)
+def test_a_uri_with_a_password_is_refused_and_not_shown(setting: str, uri: str) -> None:
+    with pytest.raises(SettingsError) as refused:
+        load_settings(**{setting: uri})
+    assert "hush" not in str(refused.value)
+    assert re.search("MEMORY_STORAGE_SECRET_KEY" if uri.startswith("s3") else "PGPASSWORD|pattern", str(refused.value))
+
+
+def test_the_user_of_a_database_may_be_in_its_uri() -> None:
+    load_settings(
+        state_uri="postgresql://memory@host/memory", catalog_uri="ducklake:postgres:postgresql://memory@host:5432/memory"
+    )
+
+
 @pytest.mark.parametrize("letter", ["?", "\n", "\t", "\x7f"])
 def test_a_data_folder_that_no_store_can_open_is_refused_also_as_the_default(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, letter: str

@@ -326,9 +326,9 @@ class _DamageError(Exception):
         self.inode = inode
 
 
-def read_kept(connection: "DuckDBPyConnection") -> "dict[str, pa.Table]":
-    """Read the tables that no run can rebuild."""
-    return {name: connection.execute(f"FROM {name}").to_arrow_table() for name in UNDERIVED}
+def read_kept(connection: "DuckDBPyConnection", *names: str) -> "dict[str, pa.Table]":
+    """Read the tables that no run can rebuild, or those of `names`."""
+    return {name: connection.execute(f"FROM {name}").to_arrow_table() for name in names or UNDERIVED}
 
 
 def put_kept(connection: "DuckDBPyConnection", kept: "Mapping[str, pa.Table]") -> None:

@@ -23,8 +23,10 @@ from memory_assets.stores.engine import CONFIG, NOT_FOR_ARROW
 from memory_assets.stores.location import Location
 from memory_assets.stores.migrations import create_tables, migrate_catalog, waiting_migrations
 from memory_assets.stores.postgres import Database
+from memory_assets.stores.schema import UNDERIVED
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from duckdb import DuckDBPyConnection
 
     from memory_assets.stores.state import TenantState
@@ -162,7 +164,7 @@ class LakeCatalog(Catalog):
 
     @property
     def _database(self) -> Database:
-        return Database(self._uri.removeprefix(PREFIX), self.lock_timeout)
+        return Database(self._uri.removeprefix(PREFIX), self.lock_timeout, "MEMORY_CATALOG_URI")
 
     @property
     def where(self) -> str:
@@ -252,16 +254,14 @@ class LakeCatalog(Catalog):
         except duckdb.Error as error:
             _log.warning("%s keeps small files: %s", self.where, first_line(error))
 
-    def find_damage(self) -> str:
-        try:
-            return super().find_damage()
-        except StoreError as error:
-            return first_line(error)
-
     def recreate(self) -> None:
+        import duckdb
+
         with self._database.locked(self._schema, self.where, self.lock_timeout):
-            with self._cursor() as connection:
-                kept = read_kept(connection)
+            kept: dict[str, pa.Table] = {}
+            for name in UNDERIVED:
+                with suppress(duckdb.Error), self._cursor() as connection:  # a damaged table is lost already
+                    kept |= read_kept(connection, name)
             self.reset()
             self._create()
             with self._cursor() as connection:
@@ -271,12 +271,12 @@ class LakeCatalog(Catalog):
                 connection.commit()
 
     def set_aside(self) -> None:
-        self.reset()
+        self.recreate()
 
     def reset(self) -> None:
+        self._files.remove()  # the object storage may be away: then nothing is removed
         self._lakes.detach(self._schema)
         self._database.execute(f'DROP SCHEMA IF EXISTS "{self._schema}" CASCADE')
-        self._files.remove()
 
     def remove(self) -> None:
         if self._store_id is not None:

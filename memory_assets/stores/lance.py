@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
-from memory_assets.errors import MemoryAssetsError, StoreError, first_line
+from memory_assets.errors import DeletedError, MemoryAssetsError, StoreError, first_line
 from memory_assets.stores.locks import checkout_newest, raise_if_deleted, shared_lock
 
 if TYPE_CHECKING:
@@ -125,8 +125,9 @@ def append(table: "Table", rows: pa.Table) -> int:
     """Add `rows`, whose ids are new, in one commit. Returns the new version; 0 if it is unknown."""
     try:
         return commit(table, lambda: table.add(aligned(rows, table.schema)).version, _not_written(table, rows))
+    except DeletedError:
+        raise
     except StoreError:
-        raise_if_deleted(table)
         with suppress(RuntimeError, OSError, ValueError):
             table.checkout_latest()
             if table.count_rows(f"id = {rows['id'][0].as_py()}"):  # the commit succeeded, and a later step failed

@@ -5,6 +5,7 @@ afterwards that the store still belongs to the tenant.
 """
 
 import fcntl
+import logging
 import os
 import time
 from collections.abc import Iterator
@@ -14,17 +15,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 from weakref import WeakKeyDictionary
 
-from memory_assets.errors import StoreError
+from memory_assets.errors import DeletedError, StoreError
 
 if TYPE_CHECKING:
     from lancedb.table import Table
 
     from memory_assets.stores.state import TenantState
 
+_log = logging.getLogger(__name__)
+
 SHARED = fcntl.LOCK_SH
 HOOK_PATIENCE_SECONDS = 1.0
 """How long a hook waits for a lock, because the session waits for the hook."""
 _PAUSE_SECONDS = 0.02
+_UNCOUNTED_SECONDS = 5.0
+"""How long others do not see a commit that was not counted, because its process or PostgreSQL died before."""
 _locked_folders: ContextVar[frozenset[Path]] = ContextVar("held", default=frozenset())
 """Folders that this context has locked exclusively, so it may lock them again and commit there."""
 _commits: "WeakKeyDictionary[Table, Commits]" = WeakKeyDictionary()
@@ -33,25 +38,36 @@ _uris: "WeakKeyDictionary[Table, str]" = WeakKeyDictionary()
 
 
 class Commits:
-    """Commit counter in the tenant's state. While no other process commits, no request goes to object storage."""
+    """Commit counter in the tenant's state. While no other process commits, a request goes to object storage only now and then."""
 
     def __init__(self, state: "TenantState") -> None:
         self.state = state
-        self.seen: int | None = None
+        self._seen: int | None = None
         """The newest commit that the open table includes."""
+        self._seen_at = 0.0
+
+    def see(self, newest: int | None) -> None:
+        """Note that the open table includes the commit that was counted as `newest`."""
+        self._seen, self._seen_at = newest, time.monotonic()
 
     def follow(self, table: "Table") -> None:
         """Check out the newest commit, whichever process made it."""
         newest = self.state.count_commits()
-        if newest is None or newest != self.seen:
+        if newest is None or newest != self._seen or time.monotonic() - self._seen_at > _UNCOUNTED_SECONDS:
             table.checkout_latest()
-            self.seen = newest
+            self.see(newest)
 
     def note(self) -> None:
-        """Count a commit to the table. Raises StoreError if the tenant was deleted."""
-        newest = self.state.note_commit()
-        if newest is not None and self.seen == newest - 1:
-            self.seen = newest
+        """Count a commit to the table; a failure is only logged, because the commit succeeded. DeletedError if the tenant was deleted."""
+        try:
+            newest = self.state.note_commit()
+        except DeletedError:
+            raise
+        except StoreError as error:
+            _log.warning("a commit was not counted: %s", error)
+            return
+        if newest is not None and self._seen == newest - 1:
+            self._seen = newest
 
 
 def register_commits(table: "Table", commits: Commits | None) -> None:
@@ -69,7 +85,7 @@ def checkout_newest(table: "Table") -> None:
 
 
 def raise_if_deleted(table: "Table") -> None:
-    """Raise StoreError if the table's tenant was deleted."""
+    """Raise DeletedError if the table's tenant was deleted."""
     if (commits := _commits.get(table)) and not commits.state.is_current:
         raise commits.state.deleted()
 

@@ -69,10 +69,11 @@ _REPLACE_EXPECTED = """
 class Database:
     """A PostgreSQL database. Connections are opened on demand."""
 
-    def __init__(self, uri: str, patience: float) -> None:
-        """Refer to a database; `patience` is the timeout in seconds for a connection or a lock."""
+    def __init__(self, uri: str, patience: float, setting: str = "MEMORY_STATE_URI") -> None:
+        """Refer to a database; `patience` is the timeout in seconds for a connection or a lock, `setting` holds the URI."""
         self._uri = uri
         self._patience = patience
+        self._setting = setting
 
     @contextmanager
     def connection(self) -> "Iterator[Connection[Any]]":
@@ -82,7 +83,7 @@ class Database:
             from psycopg_pool import PoolTimeout
         except ImportError as error:
             raise SettingsError(
-                "MEMORY_STATE_URI needs psycopg; install memory_assets with `pip install '.[cluster]'`."
+                f"{self._setting} needs psycopg; install memory_assets with `pip install '.[cluster]'`."
             ) from error
         try:
             with _pool(self._uri, self._patience, os.getpid()).connection() as connection:
@@ -91,8 +92,7 @@ class Database:
             if isinstance(error, psycopg.errors.ForeignKeyViolation):
                 raise
             raise StoreError(
-                f"PostgreSQL ({self._uri}) failed ({first_line(error)}); check MEMORY_STATE_URI and PGPASSWORD, "
-                "and run the command again."
+                f"PostgreSQL failed ({first_line(error)}); check {self._setting} and PGPASSWORD, and run the command again."
             ) from error
 
     def execute(self, statement: str, **given: object) -> list[tuple[Any, ...]]:

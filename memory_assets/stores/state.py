@@ -17,7 +17,7 @@ from pathlib import Path
 from types import EllipsisType
 from typing import NamedTuple
 
-from memory_assets.errors import ConflictError, DamagedError, StoreBusyError, StoreError
+from memory_assets.errors import ConflictError, DamagedError, DeletedError, StoreBusyError, StoreError
 from memory_assets.models import TENANT_PATTERN
 from memory_assets.stores.locks import SHARED, locked
 
@@ -83,7 +83,7 @@ class TenantState(ABC):
 
     @abstractmethod
     def note_commit(self) -> int | None:
-        """Count a commit to the tables; return the new `count_commits`. StoreError if the tenant was deleted or recreated."""
+        """Count a commit to the tables; return the new `count_commits`. DeletedError if the tenant was deleted or recreated."""
 
     @property
     @abstractmethod
@@ -143,8 +143,8 @@ class TenantState(ABC):
         """Whether the store that this object first saw still belongs to the tenant."""
         return self.read_id() == self.store_id
 
-    def deleted(self) -> StoreError:
-        return StoreError(f"The tenant {self.tenant!r} was deleted meanwhile; nothing was written.")
+    def deleted(self) -> DeletedError:
+        return DeletedError(f"The tenant {self.tenant!r} was deleted meanwhile; nothing was written.")
 
 
 class FileState(TenantState):

@@ -105,7 +105,7 @@ class StoredTable:
         if self._table is not None:
             return True
         if not self.location.is_folder:
-            with self._lock:
+            with self._lock, self.explaining_errors("opened"):
                 self._table = self._table or self._open()
             return self._table is not None
         return self._folder.is_dir() and not self._has_no_commit
@@ -264,7 +264,8 @@ class StoredTable:
             if _NOT_FOUND not in str(error):
                 raise
             return None
-        self._commits.seen, self._looked_at = seen, monotonic()
+        self._commits.see(seen)
+        self._looked_at = monotonic()
         return table
 
     def _check_schema(self, table: "Table") -> "Table":
@@ -307,6 +308,8 @@ class StoredTable:
             advice = lance.advice_for(error)
             if advice is None and self._has_no_commit and self._folder.is_dir():
                 raise StoreError(f"{where} cannot be {what} yet: another process is making it; run the command again.") from error
+            if not self.location.is_folder:
+                advice = advice or "check MEMORY_VECTORS_URI and MEMORY_STORAGE_*, and whether the S3 service answers"
             advice = advice or (
                 "run the command again, and if that does not help, restore it from a backup"
                 if what == "read"

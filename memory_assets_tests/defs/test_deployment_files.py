@@ -133,6 +133,13 @@ def test_every_setting_is_one():
     assert {name for name in [*config, *lines] if name.startswith("MEMORY_")} <= names
 
 
+def test_the_service_answers_to_its_name():
+    (config,) = (each["data"] for each in MANIFESTS if each["kind"] == "ConfigMap")
+    names = [each["metadata"]["name"] for each in MANIFESTS if each["kind"] == "Service"]
+    for name in names:
+        assert {name, f"{name}.default.svc.cluster.local"} <= {*config["MEMORY_ALLOWED_HOSTS"].split(",")}
+
+
 def test_the_launcher_of_both_deployments_is_there():
     mine = RECORDS["run_launcher"]
     theirs = VALUES["runLauncher"]["config"]["customRunLauncher"]

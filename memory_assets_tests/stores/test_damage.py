@@ -133,7 +133,7 @@ def test_the_doctor_survives_damaged_rows_and_exits_with_1(tenant: Tenant, table
     file.write_bytes(whole[:100] if damage == "cut" else bytes(len(whole)))
     done = CliRunner().invoke(cli, ["doctor"])
     assert done.exit_code == 1
-    assert "Restore it from a backup" in done.stdout
+    assert "restore it from a backup" in done.stdout
     assert "ok    31 memories" not in done.stdout
     assert "Checking memories" not in done.stdout
     with pytest.raises(StoreError, match="cannot be read") as error:

@@ -13,7 +13,9 @@ from typing import Any
 
 import pytest
 from pyarrow import fs
+from pydantic import SecretStr
 
+from memory_assets.doctor import _run_check, _tables, examine
 from memory_assets.errors import ConflictError, MemoryAssetsError, StoreError
 from memory_assets.graph.clusters import find_clusters
 from memory_assets.graph.decided_names import read_spellings
@@ -33,6 +35,7 @@ from memory_assets.operations.status import status
 from memory_assets.operations.store import store
 from memory_assets.operations.take_in import take_in
 from memory_assets.settings import Settings, load_settings
+from memory_assets.stores import locks
 from memory_assets.stores.keys import KeyStore, create_link, use_link
 from memory_assets.stores.postgres import Database, PostgresStates
 from memory_assets.stores.schema import CATALOG_TABLES, duplicate_keys
@@ -101,16 +104,25 @@ def states(request: pytest.FixtureRequest, tmp_path: Path) -> TenantStates:
     return PostgresStates(Database(settings.state_uri, 5))
 
 
-def objects(settings: Settings, tenant: str) -> list[str]:
-    """List a tenant's objects in object storage."""
+def object_storage(settings: Settings) -> fs.S3FileSystem:
     options = settings.storage_options()
-    system = fs.S3FileSystem(
+    return fs.S3FileSystem(
         access_key=options["aws_access_key_id"],
         secret_key=options["aws_secret_access_key"],
         endpoint_override=options["aws_endpoint"],
     )
+
+
+def objects(settings: Settings, tenant: str) -> list[str]:
+    """List a tenant's objects in object storage."""
     found = fs.FileSelector(f"{(settings.vectors_uri or '')[5:]}/{tenant}", recursive=True, allow_not_found=True)
-    return [each.path for each in system.get_file_info(found) if each.is_file]
+    return [each.path for each in object_storage(settings).get_file_info(found) if each.is_file]
+
+
+def fail_to_count(settings: Settings) -> None:
+    """Let every count of a commit fail from now on, as if PostgreSQL or the process had died before it."""
+    assert settings.state_uri
+    Database(settings.state_uri, 5).execute("ALTER TABLE memory_tenants ADD CHECK (commits < 0) NOT VALID")
 
 
 def told(answer: Any) -> Any:
@@ -397,6 +409,31 @@ def test_object_storage_that_does_not_answer_is_said_and_asked_again(
     assert [hit.content for hit in search(tenant, "who owns the export").memories] == ["Mira owns the export."]
 
 
+def test_tables_that_a_wrong_key_does_not_open_are_told_with_their_settings(elsewhere: Settings) -> None:
+    store(Tenant(elsewhere), NewMemory("Mira owns the export.", Source.CLI))
+    wrong = Tenant(elsewhere.model_copy(update={"storage_secret_key": SecretStr("wrong")}))
+    mends = {found.mend for found in _run_check(_tables, wrong)}
+    assert mends == {"check MEMORY_VECTORS_URI and MEMORY_STORAGE_*, and whether the S3 service answers."}
+
+
+def test_a_commit_that_postgresql_does_not_count_is_told_as_stored(elsewhere: Settings) -> None:
+    tenant = Tenant(elsewhere)
+    store(tenant, NewMemory("Mira owns the export.", Source.CLI))
+    fail_to_count(elsewhere)
+    store(tenant, NewMemory("Tomasz owns the boiler.", Source.CLI, id=2**52 + 1))
+    assert len(Tenant(elsewhere).memories) == 2
+
+
+def test_a_commit_that_was_not_counted_is_seen_by_others(elsewhere: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(locks, "_UNCOUNTED_SECONDS", 0.0)
+    first, late = Tenant(elsewhere), Tenant(elsewhere)
+    store(first, NewMemory("Mira owns the export.", Source.CLI))
+    assert len(late.memories) == 1
+    fail_to_count(elsewhere)
+    store(first, NewMemory("Tomasz owns the boiler.", Source.CLI))
+    assert len(late.memories) == 2
+
+
 def test_a_catalog_is_read_again_after_postgresql_was_away(
     elsewhere: Settings, servers: tuple[ObjectStorage, PostgreSQL]
 ) -> None:
@@ -411,6 +448,33 @@ def test_a_catalog_is_read_again_after_postgresql_was_away(
     database.start()
     with tenant.catalog.read() as connection:
         assert connection.execute("SELECT id FROM memory_first_seen").fetchall() == [(7,)]
+
+
+def test_a_catalog_out_of_reach_is_not_called_damaged_and_a_damaged_one_keeps_what_no_run_derives(elsewhere: Settings) -> None:
+    tenant = Tenant(elsewhere)
+    with tenant.catalog.write() as connection:
+        connection.execute("INSERT INTO memory_first_seen VALUES (7, now())")
+        connection.execute("INSERT INTO graph_builds FROM (SELECT unnest(range(100)), 2, 3)")
+    (file,) = object_storage(elsewhere).get_file_info(objects(elsewhere, "main"))
+    without_key = Tenant(elsewhere.model_copy(update={"storage_secret_key": SecretStr("wrong")})).catalog
+    with pytest.raises(StoreError, match="check PostgreSQL and the object storage"):
+        without_key.find_damage()
+    with pytest.raises(OSError, match="ACCESS_DENIED"):
+        without_key.set_aside()
+    with object_storage(elsewhere).open_output_stream(file.path) as stream:
+        stream.write(bytes(file.size))
+    tenant.catalog.set_aside()
+    with tenant.catalog.read() as connection:
+        assert connection.execute("SELECT id FROM memory_first_seen").fetchall() == [(7,)]
+
+
+def test_the_doctor_names_a_database_that_does_not_answer_beside_its_other_findings(settings: Settings) -> None:
+    pytest.importorskip("psycopg_pool", reason="the extra [cluster] is not installed")
+    findings = examine(Tenant(settings.model_copy(update={"state_uri": "postgresql://memory@127.0.0.1:9/memory"})))
+    assert [found.mend for found in findings if "PostgreSQL failed" in found.what] == [
+        "check MEMORY_STATE_URI and PGPASSWORD, and run the command again."
+    ]
+    assert any(found.level == "ok" for found in findings)
 
 
 def test_many_catalogs_are_open_at_once(elsewhere: Settings) -> None:
@@ -439,6 +503,14 @@ def test_no_message_shows_a_credential(elsewhere: Settings, monkeypatch: pytest.
         assert ObjectStorage.SECRET_KEY not in text
         assert "wrong-password" not in text
         assert PostgreSQL.PASSWORD not in text
+
+
+def test_a_database_that_does_not_answer_is_named_by_its_setting(settings: Settings) -> None:
+    pytest.importorskip("psycopg_pool", reason="the extra [cluster] is not installed")
+    tenant = Tenant(settings.model_copy(update={"catalog_uri": "ducklake:postgres:host=127.0.0.1 port=9"}))
+    tenant.state.claim()
+    with pytest.raises(StoreError, match="check MEMORY_CATALOG_URI and PGPASSWORD"):
+        _ = tenant.catalog.exists
 
 
 def test_a_new_catalog_has_tables_in_postgresql_for_the_rows_that_it_has(elsewhere: Settings) -> None:
