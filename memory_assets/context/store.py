@@ -47,7 +47,7 @@ _MAX_NAMES = 20
 _MAX_NAMING = 60
 """Memories per step that may mention them."""
 _OLDER_VERSIONS = 5
-_MIN_ID_DIGITS, _ID_DIGITS = 6, 16
+MIN_ID_DIGITS, _ID_DIGITS = 6, 16
 """Digits of a short and of a full memory id."""
 _INTERNAL = frozenset(
     """
@@ -108,7 +108,7 @@ class StoreReader:
         if not self._tenant.memories.exists:
             return str
         known = self._view.timeline.sorted_ids
-        fewest = max(_MIN_ID_DIGITS, len(str(len(known))) + 2)
+        fewest = max(MIN_ID_DIGITS, len(str(len(known))) + 2)
 
         @cache
         def short(node: str) -> str:

@@ -271,7 +271,9 @@ def test_ids_are_short_and_known_to_show(settings: Settings):
     document = context(tenant, ["the billing export"]).document
     assert f"id {str(stored.id)[:6]} ·" in document
     assert str(stored.id) not in document
-    assert look_up(tenant, str(stored.id)[:6]).id == stored.id
+    for form in ("{:.6}", "id {:.6}", "(id {})", "#{}", "memory://{}"):
+        assert look_up(tenant, form.format(str(stored.id))).id == stored.id
+        assert stored.content in context(tenant, [form.format(str(stored.id))]).document
     things = told(tenant, "Ada Lovelace")["nodes"]
     thing = next(node for node in things if node["category"] == "entity")
     run = CliRunner().invoke(cli, ["show", thing["id"]])
