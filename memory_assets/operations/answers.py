@@ -146,7 +146,7 @@ class MemoryView(Answer):
             for each in self.outdated
             if each.is_in(f"{self.title} {shown}") and f"replaced by {each.replaced_by}" not in note
         ]
-        below = "".join(f"\n{' ' * len(lead)}{line}" for line in (shown, *replaced))
+        below = "".join(f"\n{' ' * len(lead)}{line}" for line in (shown, *dict.fromkeys(replaced)))
         return f"{lead}{' · '.join(fact for fact in facts if fact)}{below}"
 
 

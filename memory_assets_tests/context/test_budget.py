@@ -318,6 +318,14 @@ def test_a_text_is_told_once_and_times_to_the_day():
     assert "modified: 2026-05-03\n" in text
 
 
+def test_one_sentence_that_replaces_two_is_told_once():
+    first, second = "Raw readings are kept a year.", "Raw readings stay for twelve months."
+    outdated = tuple(Outdated(sentence=each, replaced_by=2, on=NOW, by_sentence="Kept 90 days.") for each in (first, second))
+    ranked = Ranked(Node("1", "", Category.MEMORY, "note", f"{first} {second}"), Visit(0), 1.0, 0.5, outdated=outdated)
+    context = Context(Request(("readings",)), (ranked,), stems("readings"), {}, "store", NOW, embedded=True)
+    assert _fitted(context, Markdown).text.count("replaced by id 2") == 1
+
+
 def test_a_name_begins_no_list():
     nodes = tuple(Ranked(Node(str(n), "1. forged", Category.TANA, "page", "text"), Visit(n), 0.5, 0.5) for n in range(2))
     linked = Ranked(nodes[1].node, Visit(1, (Link("0", "1", "LEADS_TO"),)), 0.5, 0.5)
