@@ -209,7 +209,7 @@ class UndoAnswer(Answer):
     left: list[str]
 
     def text(self, local: LocalTime) -> str:
-        lines = [f"Apply {self.number} is undone: {counted(len(self.restored), 'file', 'files')} back in the silos."]
+        lines = [f"Apply {self.number} is undone: {counted(len(self.restored), 'file is', 'files are')} back."]
         return "\n".join([*lines, *self.left])
 
 

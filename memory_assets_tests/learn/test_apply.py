@@ -28,7 +28,8 @@ from memory_assets.learn.journal import Status
 from memory_assets.learn.memory_files import read_silos, render
 from memory_assets.learn.reports import Decided
 from memory_assets.models import Kind, Source
-from memory_assets.operations.learn import review
+from memory_assets.operations.answers import LocalTime
+from memory_assets.operations.learn import review, undo
 from memory_assets.operations.scan import mend, scan
 from memory_assets.sources.frontmatter import parse
 from memory_assets.tenants import Tenant
@@ -616,7 +617,8 @@ def test_what_passed_through_becomes_one_only_if_review_asks_for_it(
     assert open_curation().decisions().find(found.id).status is Status.APPLIED
     assert not [each for each in review(open_curation().tenant, deeper=True).proposals if each.kind is Kind.PROJECT]
 
-    open_curation().undo()
+    undone = undo(open_curation().tenant).text(LocalTime(UTC))
+    assert undone.partition(": ")[2] == "5 files are back."
     assert tree(project) == before
 
 

@@ -355,7 +355,7 @@ def test_the_commands_from_check_to_undo(sample_home: Path) -> None:
     assert len(planned["taken"]) == 31
     assert "of 3 entries named 'user-role' the newest wins, 2 kept as history" in memory("apply")
     assert not (sample_home / ".claude/projects/-home-mira-lab/memory/feedback_terraform_plan_first.md").exists()
-    assert "31 files back" in memory("undo")
+    assert "31 files are back." in memory("undo")
     assert tree(sample_home / ".claude") == before
 
 
