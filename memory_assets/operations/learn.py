@@ -253,12 +253,16 @@ def review(
     """
     curation = Curation(tenant)
     chosen = [(accept, Status.ACCEPTED), (reject, Status.REJECTED), (defer, Status.DEFERRED)]
-    changes = [Decided(curation.decisions().find(each).id, status, note=note) for ids, status in chosen for each in ids]
+    given = (Decided(curation.decisions().find(each).id, status, note=note) for ids, status in chosen for each in ids)
+    changes = list(dict.fromkeys(given))
+    decided = [change.id for change in changes]
+    if twice := {each for each in decided if decided.count(each) > 1}:
+        raise InvalidInputError(f"More than one decision was given for {', '.join(sorted(twice))}; give one.")
     if note is not None and len(changes) != 1:
         raise InvalidInputError("A note belongs to one decision: give --note with one --accept, --reject or --defer.")
     if deeper or (look and not changes and curation.is_stale()):
         curation.check(deeper=deeper)
-    return _answer_review(curation, curation.decide(changes), [change.id for change in changes])
+    return _answer_review(curation, curation.decide(changes), decided)
 
 
 def count_pending(tenant: Tenant) -> int:

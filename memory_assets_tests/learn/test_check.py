@@ -418,6 +418,17 @@ def test_a_note_belongs_to_one_decision(curated_home: Path, open_curation: OpenC
     assert {(each.status, each.note) for each in open_curation().decisions().proposals} == {(Status.PENDING, "")}
 
 
+def test_one_proposal_takes_one_decision(curated_home: Path, open_curation: OpenCuration) -> None:
+    open_curation().check()
+    first = open_curation().decisions().proposals[0].id
+    said = CliRunner().invoke(cli, ["learn", "review", "--accept", first, "--reject", first.lower()])
+    assert isinstance(said.exception, InvalidInputError)
+    assert first in str(said.exception)
+    assert open_curation().decisions().find(first).status is Status.PENDING
+    CliRunner().invoke(cli, ["learn", "review", "--accept", first, "--accept", first, "--note", "twice"], catch_exceptions=False)
+    assert open_curation().decisions().find(first).note == "twice"
+
+
 def test_the_most_urgent_proposal_is_first_in_every_file(open_curation: OpenCuration, curated_home: Path) -> None:
     """Three files of one name weigh more than one; they are found after some and before another."""
     atlas = curated_home / ".claude/projects" / ATLAS / "memory"
