@@ -80,6 +80,11 @@ class StoreReader:
     def backend(self) -> str:
         return "store"
 
+    @property
+    def size(self) -> int:
+        """Number of memories in any state."""
+        return len(self._view.timeline.sorted_ids) if self._tenant.memories.exists else 0
+
     @cached_property
     def catalog(self) -> CatalogCache:
         """This process's cache of the catalog; an empty one if the catalog is locked."""

@@ -248,6 +248,21 @@ def test_two_texts_have_nothing_in_common_by_a_name_that_everybody_says(tenant: 
     assert [node["id"] for node in told(tenant, "1")["nodes"] if node["category"] == "memory"] == ["1"]
 
 
+def test_a_name_that_much_of_a_small_home_says_joins_no_texts(settings: Settings):
+    tenant = Tenant(settings)
+    texts = (
+        *("Heron Gateway answers within 200 ms on Windows.", "Heron Gateway is deployed on Fridays by Ada Lovelace."),
+        *("Printer drivers on Windows need a reboot.", "The games PC has Windows too.", "Windows updates come on Tuesdays."),
+        "Ada Lovelace sails in the summer.",
+    )
+    for text in texts:
+        store(tenant, NewMemory(text, Source.CLI))
+    refresh_graph(tenant.catalog, tenant.memories, tenant.relations)
+    document = context(tenant, ["Heron Gateway"]).document
+    assert "both mention" not in document
+    assert [text for text in texts if text in document and "Heron" not in text] == [texts[-1]]
+
+
 def test_the_answer_says_what_is_told_where_and_what_is_left_out(tenant: Tenant, remember: Remember, connect: Callable):
     remember.all([f"Ferry {n} leaves the {n * 7}th quay at {n} o'clock for island {n * 3}." for n in range(60)])
     connect((1, 2, "LEADS_TO", 0.9, ""))
