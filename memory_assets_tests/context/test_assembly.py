@@ -11,6 +11,8 @@ from fastapi.testclient import TestClient
 
 from memory_assets.api.app import create_app
 from memory_assets.cli.main import cli
+from memory_assets.context.assembly import Request, assemble
+from memory_assets.context.store import StoreReader
 from memory_assets.errors import InvalidInputError, SettingsError
 from memory_assets.graph.edges import refresh_graph
 from memory_assets.mcp.tools import Session, tana_context
@@ -277,6 +279,15 @@ def test_the_answer_says_what_is_told_where_and_what_is_left_out(tenant: Tenant,
         "What is linked",
         ("id 1 LEADS_TO this",),
     )
+
+
+def test_a_task_names_a_memory_by_all_words_of_its_title(settings: Settings):
+    tenant = Tenant(settings)
+    for title in ("Catalogue day", "Catalogue print"):
+        store(tenant, NewMemory(f"{title}: nobody deploys.", Source.CLI, title=title))
+    refresh_graph(tenant.catalog, tenant.memories, tenant.relations)
+    found = assemble(StoreReader(tenant), Request(("plan the catalogue day",))).nodes
+    assert {each.node.name for each in found if each.is_topic} == {"Catalogue day"}
 
 
 def test_ids_are_short_and_known_to_show(settings: Settings):
