@@ -38,8 +38,8 @@ MOST_CHILDREN = 500
 """A node with at least so many neighbours is sampled (seed 004, edge cases)."""
 SAMPLE = 100
 """Neighbours of one node that are followed, most relevant first."""
-_COMMON_MENTIONS = 25
-"""If more memories mention a name, the name alone does not relate two of them."""
+_COMMON_MENTIONS, _COMMON_SHARE, _RARE_MENTIONS = 25, 0.1, 3
+"""If more memories mention a name, or this share of all but more than the last number, the name alone does not relate two of them."""
 _MAX_FRONTIER = 150
 """Nodes from which one step continues."""
 _SURE_SHARE = 0.3
@@ -109,6 +109,8 @@ class _Starts:
     """Search score by node; 1 for nodes that the topic names."""
     meant: frozenset[str] = frozenset()
     """Nodes whose id or name the topic is."""
+    named: frozenset[str] = frozenset()
+    """Nodes whose name the topic contains."""
 
 
 def assemble(reader: "StoreReader", request: Request, now: datetime | None = None) -> Context:
@@ -172,13 +174,15 @@ def _resolve(reader: "StoreReader", question: "Question", now: datetime, warning
         choices = ", ".join(f"{candidate.name} (id {candidate.id})" for candidate in meant)
         warnings.append(f"{topic!r} may be any of {choices}; give an id to choose.")
     topic_words = set(words(topic))
-    named = [candidate for candidate in candidates if candidate.is_entity and topic_words.issuperset(words(candidate.name))]
+    contained = [candidate for candidate in candidates if topic_words.issuperset(words(candidate.name))]
+    named = [candidate for candidate in contained if candidate.is_entity]
     first = {candidate.id: 1.0 for candidate in meant or named}
     entity_names = [frozenset(words(candidate.name)) for candidate in meant or named if candidate.is_entity]
     for node, each in (reader.nodes(found) if entity_names else {}).items():
         node_words = frozenset(words(each.content))
         found[node] = min(1.0, found[node] + NAME_BOOST * any(name <= node_words for name in entity_names))
-    return _Starts(question, first | found | first, frozenset(candidate.id for candidate in meant))
+    ids = (frozenset(candidate.id for candidate in each) for each in (meant, contained))
+    return _Starts(question, first | found | first, *ids)
 
 
 def _rank_topic(
@@ -211,6 +215,7 @@ def _rank_topic(
             linked=linked if visit.path and node.id in found else 0.0,
             preferred=preferred,
             only_named=node.category is Category.ENTITY and node.id not in starts.meant,
+            is_topic=node.id in starts.meant | starts.named,
         )
 
     return [ranked(node, visits[node.id]) for node in nodes.values() if not _is_option(node, visits[node.id])]
@@ -263,6 +268,7 @@ def _walk(
     against: defaultdict[str, list[Link]] = defaultdict(list)
     sampled: dict[str, int] = {}
     frontier = list(visits)
+    most_mentions = max(_RARE_MENTIONS, min(_COMMON_MENTIONS, int(_COMMON_SHARE * reader.size)))
     for hops in range(1, depth + 1):
         if not frontier or len(visits) >= _MAX_NODES:
             break
@@ -278,7 +284,7 @@ def _walk(
             if not lens.follows_link(link):
                 unfollowed[link.target] = link.relation
                 continue
-            if hops > 1 and link.relation == "MENTIONS" and not link.forward and degrees[link.origin] > _COMMON_MENTIONS:
+            if hops > 1 and link.relation == "MENTIONS" and not link.forward and degrees[link.origin] > most_mentions:
                 continue
             known = best.get(link.target)
             if known is None or _rate_link(link, scores, lens) > _rate_link(known, scores, lens):

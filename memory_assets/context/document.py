@@ -158,8 +158,9 @@ class Markdown(Document):
                 by = f"{each.verdict} by id {self.context.short(str(each.replaced_by))}"
                 replacing = self.texts.get(str(each.replaced_by), "")
                 if each.verdict != "perhaps replaced" and not contains_sentence(replacing, each.by_sentence):
-                    by += f" on {self._day(each.on)}: {quoting.name(each.by_sentence)}"
-                lines.append(by)
+                    by += f"{' on ' if each.on else ''}{self._day(each.on)}: {quoting.name(each.by_sentence)}"
+                if by not in lines:
+                    lines.append(by)
         for older in ranked.history:
             passage = quoting.quoted(cut(older.content, self.context.asked, _HISTORY_TOKENS))
             lines.append(f"\nBefore ({self._day(older.created)}, id {self.context.short(older.id)}):\n{passage}")

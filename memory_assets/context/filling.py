@@ -182,7 +182,7 @@ class _Filling:
             elif self._add_text(ranked, texts[node]):
                 self._shown |= own
                 if node in self._cut:
-                    heapq.heappush(waiting, (-value * self._manner.completing, place, node, score))
+                    heapq.heappush(waiting, (-value * self._manner_of(ranked).completing, place, node, score))
             else:
                 refused.append(best)
         return waiting + refused
@@ -202,9 +202,14 @@ class _Filling:
     def _choose_first_text(self, ranked: Ranked) -> str:
         """Return a short text whole, and of a long one the passages that fit the topic."""
         content = ranked.node.content
-        if fits(content, self._manner.long):
+        manner = self._manner_of(ranked)
+        if fits(content, manner.long):
             return content
-        return self._form.passages(ranked, _PASSAGE_TOKENS, focused=True, enough=self._manner.enough)
+        return self._form.passages(ranked, _PASSAGE_TOKENS, focused=True, enough=manner.enough)
+
+    def _manner_of(self, ranked: Ranked) -> _Manner:
+        """Return how a text is cut; one that the topic names is cut as for a question."""
+        return _QUESTION if ranked.is_topic else self._manner
 
     def _add_text(self, ranked: Ranked, text: str) -> bool:
         """Show a node's text if there is room for it."""

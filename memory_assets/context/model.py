@@ -95,6 +95,8 @@ class Ranked:
     preferred: bool = False
     only_named: bool = False
     """Whether it is shown by its name alone: a person or thing that is not the topic."""
+    is_topic: bool = False
+    """Whether the topic names it, by its id or all words of its name."""
     fields: Fields = ()
     replaced_by: str = ""
     """Id of a later memory that seems to replace it."""

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
     Column = npt.NDArray[Any]
 
-_SKIPPED_ORIGIN = "supersession"
-"""Edges to older versions, which are no neighbours."""
-_WEAK_ORIGINS = ("entities", "session", "similar", "same text", "creative")
+_SKIPPED_ORIGINS = ("supersession", "entities")
+"""Edges to older versions, which are no neighbours, and between memories that share a name, over which the walk leads itself."""
+_WEAK_ORIGINS = ("session", "similar", "same text", "creative")
 """Rules that only state that two memories are similar or neighbours."""
 _WEAK, _STATED, _AGAINST = 1, 2, 3
 _MENTIONS = "MENTIONS"
@@ -47,7 +47,7 @@ def graph_neighbours(view: "View", asked: Ids, scores: Mapping[str, float], most
     at = view.timeline.rows(end)
     created = np.where(at >= 0, _take(view.timeline.columns["created"], at), _UNKNOWN_TIME)
     is_neighbour = (at < 0) | _take(view.timeline.columns["active"], at) | (strength == _AGAINST)
-    kept = np.flatnonzero(is_neighbour & ~np.isin(origin, _codes(origins.names, [_SKIPPED_ORIGIN])))
+    kept = np.flatnonzero(is_neighbour & ~np.isin(origin, _codes(origins.names, _SKIPPED_ORIGINS)))
     place, end, row, forward, kind, confidence, strength, created = (
         column[kept] for column in (place, end, row, forward, kind, confidence, strength, created)
     )

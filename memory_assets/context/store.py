@@ -46,7 +46,7 @@ _MAX_NAMES = 20
 _MAX_NAMING = 60
 """Memories per step that may mention them."""
 _OLDER_VERSIONS = 5
-_MIN_ID_DIGITS, _ID_DIGITS = 6, 16
+MIN_ID_DIGITS, _ID_DIGITS = 6, 16
 """Digits of a short and of a full memory id."""
 _INTERNAL = frozenset(
     """
@@ -79,6 +79,11 @@ class StoreReader:
     def backend(self) -> str:
         return "store"
 
+    @property
+    def size(self) -> int:
+        """Number of memories in any state."""
+        return len(self._view.timeline.sorted_ids) if self._tenant.memories.exists else 0
+
     @cached_property
     def catalog(self) -> CatalogCache:
         """This process's cache of the catalog; an empty one if the catalog is locked."""
@@ -107,7 +112,7 @@ class StoreReader:
         if not self._tenant.memories.exists:
             return str
         known = self._view.timeline.sorted_ids
-        fewest = max(_MIN_ID_DIGITS, len(str(len(known))) + 2)
+        fewest = max(MIN_ID_DIGITS, len(str(len(known))) + 2)
 
         @cache
         def short(node: str) -> str:

@@ -15,7 +15,7 @@ from memory_assets.graph.rules import LIKELIEST
 from memory_assets.language.statements import happened
 from memory_assets.language.times import Instant, day_in
 from memory_assets.language.words import LINE_BREAK
-from memory_assets.models import Memory, State
+from memory_assets.models import Memory, State, is_time_guessed
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -54,17 +54,24 @@ class Outdated(BaseModel):
 
     sentence: str
     replaced_by: int = Field(description="The memory with the other sentence.")
-    on: Instant = Field(description="When the other sentence was said, or since when it holds according to itself.")
+    on: Instant | None = Field(
+        description="When the other sentence was said, or since when it holds according to itself; null if that is guessed."
+    )
     by_sentence: str
     verdict: Verdict = "replaced"
 
     def line(self, zone: tzinfo) -> str:
         """Return the line shown below a text that holds the sentence, with the date in `zone`."""
-        return f"{self.verdict} by {self.replaced_by} on {day_in(self.on, zone)}: {shortened(self.by_sentence, _SHOWN_CHARS)}"
+        return f"{self.verdict} by {self.replaced_by}{on_day(self.on, zone)}: {shortened(self.by_sentence, _SHOWN_CHARS)}"
 
     def is_in(self, shown: str) -> bool:
         """Whether a text, which may be truncated, contains the sentence."""
         return contains_sentence(shown, self.sentence)
+
+
+def on_day(moment: datetime | None, zone: tzinfo) -> str:
+    """Return " on DAY" for a sentence; empty if the day is not known."""
+    return f" on {day_in(moment, zone)}" if moment else ""
 
 
 def strip_marks(text: str) -> str:
@@ -123,10 +130,15 @@ def list_doubted(changes: Iterable[StatementChange]) -> Replaced:
     return found
 
 
-def replaced_on(replaced: Replaced, older: int, newer: Memory) -> datetime:
-    """Return the date on which `newer` replaces an older memory."""
+def replaced_on(replaced: Replaced, older: int, newer: Memory) -> datetime | None:
+    """Return the date on which `newer` replaces an older memory; None if it is guessed."""
     days = [each.on for each in replaced.get(older, ()) if each.new_id == newer.id]
-    return days[-1] if days else newer.created_at
+    return _unless_guessed(days[-1] if days else newer.created_at, newer)
+
+
+def _unless_guessed(day: datetime, newer: Memory) -> datetime | None:
+    """Return the day of a sentence of `newer`; None if it is only the memory's guessed time."""
+    return None if day == newer.created_at and is_time_guessed(newer.metadata) else day
 
 
 def find_outdated(
@@ -176,13 +188,14 @@ def find_outdated(
                 seen.add(last.new_id)
                 last = later
             if last and last.new_id != number:
-                outdated.append(Outdated(sentence=sentence, replaced_by=last.new_id, on=last.on, by_sentence=last.new_text))
+                on = _unless_guessed(last.on, now[last.new_id])
+                outdated.append(Outdated(sentence=sentence, replaced_by=last.new_id, on=on, by_sentence=last.new_text))
         listed = {each.sentence for each in outdated}
         for sentence, each in {each.old_text: each for each in doubted.get(number, ())}.items():
             other = now.get(each.new_id)
             holds = other is not None and other.state is State.ACTIVE and each.new_text in texts[each.new_id]
             if other and holds and sentence in text and sentence not in listed:
-                on = happened(each.new_text, other.created_at)
+                on = _unless_guessed(happened(each.new_text, other.created_at), other)
                 outdated.append(
                     Outdated(sentence=sentence, replaced_by=other.id, on=on, by_sentence=each.new_text, verdict=each.verdict)
                 )

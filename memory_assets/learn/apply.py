@@ -183,15 +183,13 @@ class _Work:
         try:
             for _ in range(_MAX_TRIES):
                 data = read_index(path, self.projects_dir)
+                mentions = list(find_mentions(data, sorted(gone)))
                 if not gone.isdisjoint(parse_hooks(data)):
                     replace_file(self.journal.index(self.plan.number, place), data)
                     if read_index(path, self.projects_dir) != data:
                         continue
-                    data = remove_pointers(data, gone)
-                    replace_file(path, data)
-                self.left += [
-                    f"{path} still names {name} in line {number}." for number, name in find_mentions(data, sorted(gone))
-                ]
+                    replace_file(path, remove_pointers(data, gone))
+                self.left += [f"{path} still refers to {name} in line {number}." for number, name in mentions]
                 return
             self.left.append(f"{path} keeps changing and was left alone; its lines for deleted files point to nothing.")
         except RefusedFileError as error:

@@ -217,17 +217,29 @@ def select_pointers(data: bytes, names: Collection[str]) -> bytes:
     return b"".join(line for line, pointed in _split_lines(data) if pointed and pointed.name in names)
 
 
-def find_mentions(data: bytes, names: Collection[str]) -> list[tuple[int, str]]:
-    """Return line number and file name of each mention of a named file in an index, other than a pointer to it."""
-    named = {
-        name: re.compile(rf"(?<![\w./-]){re.escape(name)}(?![\w-])|\[\[{re.escape(Path(name).stem)}[\]|#]") for name in names
-    }
-    return [
-        (number, name)
-        for number, (line, pointed) in enumerate(_split_lines(data), start=1)
-        for name, pattern in named.items()
-        if not (pointed and pointed.name == name) and pattern.search(unquote(line.decode("utf-8", "replace")))
-    ]
+def find_mentions(data: bytes, names: Collection[str]) -> Iterator[tuple[int, str]]:
+    """Yield line number and file name of what `remove_pointers` leaves: mentions of these files, and lines indented below their pointers.
+
+    The numbers count the lines that are left.
+    """
+    patterns = {name: _mention_pattern(name) for name in names}
+    number, pointer, depth = 0, "", 0
+    for line, pointed in _split_lines(data):
+        text = unquote(line.decode("utf-8", "replace")).expandtabs()
+        indent = len(text) - len(text.lstrip())
+        if pointer and text.strip() and indent <= depth:
+            pointer = ""
+        if pointed and pointed.name in patterns:
+            pointer, depth = (pointer, depth) if pointer else (pointed.name, indent)
+            continue
+        number += 1
+        yield from ((number, name) for name in patterns if patterns[name].search(text) or (name == pointer and text.strip()))
+
+
+def _mention_pattern(name: str) -> re.Pattern[str]:
+    """Return a pattern for a file's name, and for its stem in brackets, as the last part of a path, or before a colon."""
+    stem = re.escape(Path(name).stem)
+    return re.compile(rf"(?<![\w-]){re.escape(name)}(?![\w-])|[\[(/]{stem}[\])|#]|^\W*{stem}\s*:", re.IGNORECASE)
 
 
 def _split_lines(data: bytes) -> Iterator[tuple[bytes, Pointer | None]]:

@@ -19,7 +19,7 @@ from memory_assets.language.words import is_function_word
 from memory_assets.learn.journal import Decisions, Evidence, Proposal, Severity, Status
 from memory_assets.learn.memory_files import MemoryFile
 from memory_assets.learn.signals import PROBLEM, Embed, Signal, file_signals, group, most_telling
-from memory_assets.models import Kind
+from memory_assets.models import Kind, is_time_guessed
 
 if TYPE_CHECKING:
     from memory_assets.settings import Settings
@@ -199,7 +199,8 @@ def _extract_wording(theme: Sequence[Signal], embed: Embed) -> Wording:
         ]
         if parts:
             text = "\n\n".join(parts)
-            body += f"\n\n**Said before** ({entry.written_at:%Y-%m-%d}, {item.project}):\n\n{text}"
+            day = "" if is_time_guessed(item.metadata) else f"{entry.written_at:%Y-%m-%d}, "
+            body += f"\n\n**Said before** ({day}{item.project}):\n\n{text}"
             seen += f" {_normalise(text)}"
     return Wording(newest.title, newest.description, body.strip())
 

@@ -129,21 +129,24 @@ class MemoryView(Answer):
     def text(self, local: LocalTime) -> str:
         return self.entry(local)
 
+    def age(self, local: LocalTime) -> str:
+        """Return when it was created, and whether that is guessed."""
+        return f"{local.age(self.created_at)}{', guessed' * is_time_guessed(self.metadata)}"
+
     def entry(self, local: LocalTime, lead: str = "", query: str = "", note: str = "", most: int = PASSAGE_LENGTH) -> str:
         """Return a list entry: a line of `lead`, facts and `note`, then the passage that fits `query`, at most `most` characters.
 
         More lines name sentences of the passage that other memories replace or contradict, unless `note` names the replacement.
         """
         state = "" if self.active else self.state.value
-        age = f"{local.age(self.created_at)}, guessed" if is_time_guessed(self.metadata) else local.age(self.created_at)
-        facts = [self.title, self.kind.value, age, note, state, f"id {self.id}"]
+        facts = [self.title, self.kind.value, self.age(local), note, state, f"id {self.id}"]
         shown = passage(without_title(self.content, self.title), query, most)
         replaced = [
             each.line(local.zone)
             for each in self.outdated
-            if each.is_in(f"{self.title} {shown}") and f"replaced by {each.replaced_by} " not in note
+            if each.is_in(f"{self.title} {shown}") and f"replaced by {each.replaced_by}" not in note
         ]
-        below = "".join(f"\n{' ' * len(lead)}{line}" for line in (shown, *replaced))
+        below = "".join(f"\n{' ' * len(lead)}{line}" for line in (shown, *dict.fromkeys(replaced)))
         return f"{lead}{' · '.join(fact for fact in facts if fact)}{below}"
 
 

@@ -1,6 +1,7 @@
 """Assemble a document of everything relevant about some topics, within a budget of tokens."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Annotated, Literal
 
@@ -12,11 +13,12 @@ from memory_assets.context.document import Document, Json, Markdown, list_warnin
 from memory_assets.context.filling import Fitted, fit
 from memory_assets.context.lenses import choose_lens, known_lenses
 from memory_assets.context.model import Node, Ranked
-from memory_assets.context.store import StoreReader
+from memory_assets.context.store import MIN_ID_DIGITS, StoreReader
 from memory_assets.context.tana import JoinedReader
-from memory_assets.errors import InvalidInputError, StoreError
+from memory_assets.errors import InvalidInputError, NotFoundError, StoreError
 from memory_assets.language.validation import is_blank, reject_unstorable
 from memory_assets.operations.answers import Answer, LocalTime, View
+from memory_assets.operations.arguments import digits_of, find_memory
 from memory_assets.operations.fields import Name, Whole
 from memory_assets.tana.client import TanaClient
 from memory_assets.tana.errors import TanaError
@@ -89,7 +91,8 @@ def context(
     `depth` is the number of links to follow. `max_tokens` limits the whole document; below 500 it lists only names and types. With
     `explain`, the answer says why texts are left out.
     """
-    request = Request(_check_topics(topics), depth, max_tokens, choose_lens(lens), include_fields, history)
+    known = tuple(_resolve_id(tenant, topic) for topic in _check_topics(topics))
+    request = Request(known, depth, max_tokens, choose_lens(lens), include_fields, history)
     reader = _open_reader(tenant, request.topics, offline=offline)
     found = replace(assemble(reader, request), zone=LocalTime.of(tenant.settings).zone)
     document = Json(found) if form == "json" else Markdown(found)
@@ -185,6 +188,16 @@ def _check_topics(topics: Sequence[str]) -> tuple[str, ...]:
         if len(topic) > LONGEST_TOPIC:
             raise InvalidInputError(f"A topic has {len(topic):,} characters; give at most {LONGEST_TOPIC:,}.")
     return tuple(topic.strip() for topic in topics)
+
+
+def _resolve_id(tenant: Tenant, topic: str) -> str:
+    """Return the id that a topic is, in full, in any form that outputs show; another topic unchanged."""
+    digits = digits_of(topic)
+    if not digits.isdecimal() or len(digits) < MIN_ID_DIGITS:
+        return topic
+    with suppress(NotFoundError):
+        return str(find_memory(tenant, digits).id)
+    return digits
 
 
 def list_lenses() -> dict[str, str]:

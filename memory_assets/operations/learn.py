@@ -209,7 +209,7 @@ class UndoAnswer(Answer):
     left: list[str]
 
     def text(self, local: LocalTime) -> str:
-        lines = [f"Apply {self.number} is undone: {counted(len(self.restored), 'file', 'files')} back in the silos."]
+        lines = [f"Apply {self.number} is undone: {counted(len(self.restored), 'file is', 'files are')} back."]
         return "\n".join([*lines, *self.left])
 
 
@@ -253,11 +253,15 @@ def review(
     """
     curation = Curation(tenant)
     chosen = [(accept, Status.ACCEPTED), (reject, Status.REJECTED), (defer, Status.DEFERRED)]
-    changes = [Decided(curation.decisions().find(each).id, status, note=note) for ids, status in chosen for each in ids]
+    given = (Decided(curation.decisions().find(each).id, status, note=note) for ids, status in chosen for each in ids)
+    changes = list(dict.fromkeys(given))
+    decided = [change.id for change in changes]
+    if twice := {each for each in decided if decided.count(each) > 1}:
+        raise InvalidInputError(f"More than one decision was given for {', '.join(sorted(twice))}; give one.")
     require_one_decision(note, changes)
     if deeper or (look and not changes and curation.is_stale()):
         curation.check(deeper=deeper)
-    return _answer_review(curation, curation.decide(changes), [change.id for change in changes])
+    return _answer_review(curation, curation.decide(changes), decided)
 
 
 def require_one_decision(note: str | None, decisions: Sequence[object]) -> None:

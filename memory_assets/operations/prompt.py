@@ -6,7 +6,7 @@ from datetime import UTC, datetime, tzinfo
 
 from pydantic import Field
 
-from memory_assets.graph.outdated import Outdated
+from memory_assets.graph.outdated import Outdated, on_day
 from memory_assets.language.times import day_in
 from memory_assets.language.tokens import count_tokens
 from memory_assets.learn.brief import render_frame, render_line
@@ -86,7 +86,7 @@ def _describe(hit: Hit, prompt: str, outdated_sentences: Sequence[Outdated], zon
     is_named = begins_with(shown, memory.title) or memory.title.casefold() in shown.casefold()
     named = shown if is_named else f"{memory.title}: {shown}"
     newer = hit.replaced_by
-    outdated = f" [outdated: replaced on {day_in(hit.replaced_on, zone)} by {newer.id}]" if newer and hit.replaced_on else ""
+    outdated = f" [outdated: replaced by {newer.id}{on_day(hit.replaced_on, zone)}]" if newer else ""
     of_sentences = [
         f" [{'outdated: ' if each.verdict == 'replaced' else ''}{each.line(zone)}]"
         for each in outdated_sentences

@@ -6,6 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from memory_assets.graph.outdated import on_day
 from memory_assets.operations.answers import Answer, Instant, LocalTime, MemoryView, View, fit_lines
 from memory_assets.operations.arguments import Narrowing, read_cursor, write_cursor
 from memory_assets.operations.fields import MOST_SEEN, Bridges, Cursor, Limit, Query
@@ -38,7 +39,9 @@ class FoundMemory(MemoryView):
     components: list[Component]
     same: list[RepeatedView] = Field(description="Further memories that say the same; the list itself leaves them out.")
     replaced_by: RepeatedView | None = Field(default=None, description="The memory of the list that replaces this one.")
-    replaced_on: Instant | None = Field(default=None, description="Since when the replacement holds, else when it was created.")
+    replaced_on: Instant | None = Field(
+        default=None, description="Since when the replacement holds, else when it was created; null if guessed."
+    )
 
     def repeated(self, local: LocalTime) -> str:
         named = [f"id {each.id} ({local.age(each.created_at)})" for each in self.same[:_NAMED]]
@@ -72,8 +75,8 @@ class Found(Answer):
                 score = f"score {memory.score:.2f}" if explain and memory.components else ""
                 note = " · ".join(filter(None, (memory.fit, score)))
                 newer = memory.replaced_by
-                if newer and memory.replaced_on:
-                    note = f"{note}{' · ' * bool(note)}replaced by {newer.id} on {local.day(memory.replaced_on)}"
+                if newer:
+                    note = f"{note}{' · ' * bool(note)}replaced by {newer.id}{on_day(memory.replaced_on, local.zone)}"
                 repeated = [memory.repeated(local)] if memory.same else []
                 parts = [_explain_component(part) for part in memory.components if explain]
                 lines.append("\n".join([memory.entry(local, f"{number}. ", self.query, note, most), *repeated, *parts]))

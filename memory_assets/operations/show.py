@@ -230,7 +230,7 @@ class ShownMemory(MemoryView):
         fields = {name: value for name, value in self.model_dump(mode="json").items() if name not in _TOLD_OTHERWISE}
         fields["entities"] = [f"{entity.text} ({entity.type})" for entity in self.entities]
         fields["metadata"] = [f"{key}={value}" for key, value in self.metadata.items()]
-        fields |= {"created": local.age(self.created_at), "updated": local.age(self.updated_at)}
+        fields |= {"created": self.age(local), "updated": local.age(self.updated_at)}
         shown = self._shorten_content(max_tokens)
         outdated = [f'"{shortened(each.sentence, 60)}" {each.line(local.zone)}' for each in self.outdated if each.is_in(shown)]
         lines = [f"{self.title or self.kind} · id {self.id}", "", shown, *outdated, ""]

@@ -281,7 +281,9 @@ class MemoryStore(TableStore):
         Raises InvalidInputError if `reference` is not digits or fits several memories, NotFoundError if it fits none.
         """
         if not re.fullmatch("[0-9]{1,16}", reference):
-            raise InvalidInputError(f"{reference!r} is not a memory's id; give its digits as `memory recent` prints them.")
+            raise InvalidInputError(
+                f"{reference!r} is not a memory's id; give its digits as `memory recent` prints them (a Tana node: `memory context ID`)."
+            )
         exact = self.get([int(reference)])
         if exact:
             return exact[0]

@@ -11,6 +11,8 @@ from fastapi.testclient import TestClient
 
 from memory_assets.api.app import create_app
 from memory_assets.cli.main import cli
+from memory_assets.context.assembly import Request, assemble
+from memory_assets.context.store import StoreReader
 from memory_assets.errors import InvalidInputError, SettingsError
 from memory_assets.graph.edges import refresh_graph
 from memory_assets.mcp.tools import Session, tana_context
@@ -248,6 +250,21 @@ def test_two_texts_have_nothing_in_common_by_a_name_that_everybody_says(tenant: 
     assert [node["id"] for node in told(tenant, "1")["nodes"] if node["category"] == "memory"] == ["1"]
 
 
+def test_a_name_that_much_of_a_small_home_says_joins_no_texts(settings: Settings):
+    tenant = Tenant(settings)
+    texts = (
+        *("Heron Gateway answers within 200 ms on Windows.", "Heron Gateway is deployed on Fridays by Ada Lovelace."),
+        *("Printer drivers on Windows need a reboot.", "The games PC has Windows too.", "Windows updates come on Tuesdays."),
+        "Ada Lovelace sails in the summer.",
+    )
+    for text in texts:
+        store(tenant, NewMemory(text, Source.CLI))
+    refresh_graph(tenant.catalog, tenant.memories, tenant.relations)
+    document = context(tenant, ["Heron Gateway"]).document
+    assert "both mention" not in document
+    assert [text for text in texts if text in document and "Heron" not in text] == [texts[-1]]
+
+
 def test_the_answer_says_what_is_told_where_and_what_is_left_out(tenant: Tenant, remember: Remember, connect: Callable):
     remember.all([f"Ferry {n} leaves the {n * 7}th quay at {n} o'clock for island {n * 3}." for n in range(60)])
     connect((1, 2, "LEADS_TO", 0.9, ""))
@@ -264,6 +281,15 @@ def test_the_answer_says_what_is_told_where_and_what_is_left_out(tenant: Tenant,
     )
 
 
+def test_a_task_names_a_memory_by_all_words_of_its_title(settings: Settings):
+    tenant = Tenant(settings)
+    for title in ("Catalogue day", "Catalogue print"):
+        store(tenant, NewMemory(f"{title}: nobody deploys.", Source.CLI, title=title))
+    refresh_graph(tenant.catalog, tenant.memories, tenant.relations)
+    found = assemble(StoreReader(tenant), Request(("plan the catalogue day",))).nodes
+    assert {each.node.name for each in found if each.is_topic} == {"Catalogue day"}
+
+
 def test_ids_are_short_and_known_to_show(settings: Settings):
     tenant = Tenant(settings)
     stored = store(tenant, NewMemory("Ada Lovelace moved the billing export to Friday.", Source.CLI))
@@ -271,7 +297,9 @@ def test_ids_are_short_and_known_to_show(settings: Settings):
     document = context(tenant, ["the billing export"]).document
     assert f"id {str(stored.id)[:6]} ·" in document
     assert str(stored.id) not in document
-    assert look_up(tenant, str(stored.id)[:6]).id == stored.id
+    for form in ("{:.6}", "id {:.6}", "(id {})", "#{}", "memory://{}"):
+        assert look_up(tenant, form.format(str(stored.id))).id == stored.id
+        assert stored.content in context(tenant, [form.format(str(stored.id))]).document
     things = told(tenant, "Ada Lovelace")["nodes"]
     thing = next(node for node in things if node["category"] == "entity")
     run = CliRunner().invoke(cli, ["show", thing["id"]])

@@ -172,6 +172,18 @@ def test_a_task_has_room_for_a_weak_hit_that_the_best_hits_lead_to_and_shortens_
     assert told["hit0"] == "The ferry needs a new engine 0 before the summer. …"
 
 
+def test_a_task_tells_the_text_that_it_names_whole_before_it_tells_others():
+    content = "The ferry needs a new engine before the summer. Everybody talked for a long while about the weather and the cake."
+    hits = [
+        Ranked(Node(str(n), "", Category.MEMORY, "note", content.replace("engine", f"engine {n}")), Visit(0), 0.9, 0.5)
+        for n in range(30)
+    ]
+    task = Context(Request(("x",), max_tokens=600), tuple(hits), stems("ferry"), {}, "store", NOW, embedded=True, is_task=True)
+    assert _fitted(task, Markdown).texts["7"] != hits[7].node.content
+    hits[7] = replace(hits[7], is_topic=True)
+    assert _fitted(replace(task, nodes=tuple(hits)), Markdown).texts["7"] == hits[7].node.content
+
+
 def test_what_the_budget_leaves_out_costs_more_than_it_had_left():
     def ranked(name: str, words: int, *path: Link) -> Ranked:
         content = " ".join(f"{name}{number}" for number in range(words))
@@ -316,6 +328,14 @@ def test_a_text_is_told_once_and_times_to_the_day():
     assert text.count(title) == 1
     assert "id 1 · 1 Jun\n" in text
     assert "modified: 2026-05-03\n" in text
+
+
+def test_one_sentence_that_replaces_two_is_told_once():
+    first, second = "Raw readings are kept a year.", "Raw readings stay for twelve months."
+    outdated = tuple(Outdated(sentence=each, replaced_by=2, on=NOW, by_sentence="Kept 90 days.") for each in (first, second))
+    ranked = Ranked(Node("1", "", Category.MEMORY, "note", f"{first} {second}"), Visit(0), 1.0, 0.5, outdated=outdated)
+    context = Context(Request(("readings",)), (ranked,), stems("readings"), {}, "store", NOW, embedded=True)
+    assert _fitted(context, Markdown).text.count("replaced by id 2") == 1
 
 
 def test_a_name_begins_no_list():

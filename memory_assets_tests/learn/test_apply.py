@@ -28,7 +28,8 @@ from memory_assets.learn.journal import Status
 from memory_assets.learn.memory_files import read_silos, render
 from memory_assets.learn.reports import Decided
 from memory_assets.models import Kind, Source
-from memory_assets.operations.learn import review
+from memory_assets.operations.answers import LocalTime
+from memory_assets.operations.learn import review, undo
 from memory_assets.operations.scan import mend, scan
 from memory_assets.sources.frontmatter import parse
 from memory_assets.tenants import Tenant
@@ -550,6 +551,13 @@ POINTERS = """# Index
 Ask [Dock](dock.md) or [Port](port.md) first.
 - [Dock](dock.md), [Plain](plain.md)
 - Mind what dock.md says.
+- [Quay](quay.md)
+  - which is wet
+
+	in winter
+- [Mole](../memory/MOLE.MD)
+- [Pier](pier), [[./lock]]
+- dock: the dry one
 """
 
 
@@ -563,12 +571,15 @@ def test_a_pointer_goes_with_its_file_in_any_form_or_is_named(curated_home: Path
 
     left = open_curation().apply().left
 
-    kept = ["# Index", "", "", "| file | what |", "|---|---|", "", *POINTERS.splitlines()[-3:]]
+    kept = ["# Index", "", "", "| file | what |", "|---|---|", "", *POINTERS.splitlines()[-10:-7], *POINTERS.splitlines()[-6:]]
     index = (atlas / "MEMORY.md").read_text()
     assert index.splitlines() == kept
     assert left == tuple(
-        f"{atlas / 'MEMORY.md'} still names {name} in line {number}."
-        for number, name in ((7, "dock.md"), (7, "port.md"), (8, "dock.md"), (9, "dock.md"))
+        f"{atlas / 'MEMORY.md'} still refers to {name} in line {number}."
+        for number, name in (
+            *((7, "dock.md"), (7, "port.md"), (8, "dock.md"), (9, "dock.md"), (10, "quay.md"), (12, "quay.md")),
+            *((13, "mole.md"), (14, "lock.md"), (14, "pier.md"), (15, "dock.md")),
+        )
     )
     homes = curated_home / ".pai/MEMORY/LEARNING"
     hooks = {name: parse((homes / f"PROJECT/project_{name}.md").read_text())[0].get("index_hook") for name in ("port", "pier")}
@@ -606,7 +617,8 @@ def test_what_passed_through_becomes_one_only_if_review_asks_for_it(
     assert open_curation().decisions().find(found.id).status is Status.APPLIED
     assert not [each for each in review(open_curation().tenant, deeper=True).proposals if each.kind is Kind.PROJECT]
 
-    open_curation().undo()
+    undone = undo(open_curation().tenant).text(LocalTime(UTC))
+    assert undone.partition(": ")[2] == "5 files are back."
     assert tree(project) == before
 
 

@@ -2,6 +2,7 @@
 
 import getpass
 import json
+import os
 import re
 import shutil
 import socket
@@ -26,7 +27,7 @@ from memory_assets.models import Kind
 from memory_assets.sources.frontmatter import parse
 from memory_assets.tenants import Tenant
 from memory_assets_tests.graph.test_analyzer import StandIn
-from memory_assets_tests.learn.conftest import ATLAS, NOW, OpenCuration, decide, tree, write
+from memory_assets_tests.learn.conftest import ATLAS, LAB, NOW, OpenCuration, decide, tree, write
 
 WORDS = st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cs")), max_size=40)
 
@@ -159,6 +160,14 @@ def test_what_ratings_teach_tells_no_folder_in_which_they_were_given(open_curati
     assert ATLAS not in learned.body
 
 
+def test_a_guessed_day_is_left_out_of_what_was_said_before(open_curation: OpenCuration, curated_home: Path) -> None:
+    cloned = curated_home / ".claude/projects" / LAB / "memory/tabs2.md"
+    cloned.write_text("---\nname: tabs\ndescription: on tabs\ntype: feedback\n---\n\nTabs, again.\n")
+    os.utime(cloned, (1_767_225_600, 1_767_225_600))
+    (tabs,) = (each for each in open_curation().check().proposals if each.name == "tabs")
+    assert f"**Said before** ({LAB}):" in tabs.body
+
+
 def test_a_rejected_proposal_returns_only_when_more_speaks_for_it(open_curation: OpenCuration, curated_home: Path) -> None:
     open_curation().check()
     decide(open_curation(), tabs=Status.REJECTED, mornings=Status.DEFERRED, plan_first=Status.ACCEPTED)
@@ -173,7 +182,7 @@ def test_a_rejected_proposal_returns_only_when_more_speaks_for_it(open_curation:
     proposals = {each.name: each for each in open_curation().decisions().proposals}
     assert proposals["tabs"].status is Status.PENDING
     assert "Rejected before" in proposals["tabs"].note
-    assert "Said before" in proposals["tabs"].body
+    assert "**Said before** (2026-05-01, -home-ada-lab)" in proposals["tabs"].body
     assert proposals["plan-first"].status is Status.PENDING
     assert proposals["plan-first"].body == "Ask first, always."
 
@@ -346,7 +355,7 @@ def test_the_commands_from_check_to_undo(sample_home: Path) -> None:
     assert len(planned["taken"]) == 31
     assert "of 3 entries named 'user-role' the newest wins, 2 kept as history" in memory("apply")
     assert not (sample_home / ".claude/projects/-home-mira-lab/memory/feedback_terraform_plan_first.md").exists()
-    assert "31 files back" in memory("undo")
+    assert "31 files are back." in memory("undo")
     assert tree(sample_home / ".claude") == before
 
 
@@ -407,6 +416,17 @@ def test_a_note_belongs_to_one_decision(curated_home: Path, open_curation: OpenC
         assert isinstance(said.exception, InvalidInputError)
         assert "A note belongs to one decision" in str(said.exception)
     assert {(each.status, each.note) for each in open_curation().decisions().proposals} == {(Status.PENDING, "")}
+
+
+def test_one_proposal_takes_one_decision(curated_home: Path, open_curation: OpenCuration) -> None:
+    open_curation().check()
+    first = open_curation().decisions().proposals[0].id
+    said = CliRunner().invoke(cli, ["learn", "review", "--accept", first, "--reject", first.lower()])
+    assert isinstance(said.exception, InvalidInputError)
+    assert first in str(said.exception)
+    assert open_curation().decisions().find(first).status is Status.PENDING
+    CliRunner().invoke(cli, ["learn", "review", "--accept", first, "--accept", first, "--note", "twice"], catch_exceptions=False)
+    assert open_curation().decisions().find(first).note == "twice"
 
 
 def test_the_most_urgent_proposal_is_first_in_every_file(open_curation: OpenCuration, curated_home: Path) -> None:

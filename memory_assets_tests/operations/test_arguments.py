@@ -73,4 +73,6 @@ def test_an_id_is_known_in_the_forms_that_outputs_show(tenant: Tenant, form: str
 @pytest.mark.parametrize("reference", ["", "#", "12 13", "1.5", "12-13", "-5", "id", "ids 5", "753abc"])
 def test_what_is_no_id_is_told(tenant: Tenant, reference: str) -> None:
     store(tenant, NewMemory("Priya owns it.", Source.CLI))
-    assert "is not a memory's id" in str(CliRunner().invoke(cli, ["show", "--", reference]).exception)
+    problem = str(CliRunner().invoke(cli, ["show", "--", reference]).exception)
+    assert "is not a memory's id" in problem
+    assert "`memory context ID`" in problem

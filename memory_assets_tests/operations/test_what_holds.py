@@ -162,13 +162,32 @@ def test_the_day_of_a_replacement_is_the_one_that_the_newer_text_names(tenant, w
     old, newer = _named(tenant, "staging"), _named(tenant, "move")
     question = "where does the staging DB run"
     (outdated,) = operations.show.show(tenant, old.id).outdated
-    assert (outdated.replaced_by, outdated.on.date().isoformat()) == (newer.id, "2026-06-14")
+    assert (outdated.replaced_by, str(outdated.on)[:10]) == (newer.id, "2026-06-14")
     found = operations.search.search(tenant, question)
     told = next(memory for memory in found.memories if memory.id == old.id)
     assert told.replaced_on == outdated.on
     told_on = set(re.findall(r"replaced (?:by \d+ )?on (\S{10})", found.text(LocalTime(UTC))))
     told_on |= set(re.findall(r"replaced (?:by \d+ )?on (\S{10})", recall_for_prompt(tenant, question, "s1").framed))
     assert told_on == {"2026-06-14"}
+
+
+def test_a_replacement_whose_time_is_guessed_has_no_day(tenant, write_silo):
+    write_silo("staging", "The staging DB runs on heron since 2 March 2026.")
+    write_silo("move", "The staging DB moved from heron to otter.")
+    take_in(tenant)
+    tenant = _refreshed(tenant)
+    question = "where does the staging DB run"
+    shown = operations.show.show(tenant, _named(tenant, "staging").id).text(LocalTime(UTC))
+    found = operations.search.search(tenant, question).text(LocalTime(UTC))
+    for text in (
+        shown,
+        found,
+        recall_for_prompt(tenant, question, "s1").framed,
+        operations.context.context(tenant, [question]).document,
+    ):
+        assert "replaced by" in text
+        assert not re.search(r"replaced by (id )?\d+ on", text), text
+    assert re.search("created .*, guessed", shown)
 
 
 def test_a_passage_without_the_outdated_sentence_is_not_marked(tenant, write_silo):
