@@ -80,8 +80,8 @@ class Changes(NodeMatcher):
                 return node
         raise TanaFaultError(f"Tana made nodes for {entry.seed_id}, but none can be identified; sync again.")
 
-    def update(self, entry: Entry, linked: Linked, edited: Collection[str] = ()) -> str:
-        """Send what differs from the last sync, restore the fields `edited` in Tana, and leave the rest of the node alone."""
+    def update(self, entry: Entry, linked: Linked, restored: Collection[str] = ()) -> str:
+        """Send what differs from the last sync and the fields `restored`, and leave the rest of the node alone."""
         node = self.state.nodes[entry.seed_id]
         known = self.state.sent(entry.seed_id)
         sure = bool(known.digest) and known.node == node
@@ -95,12 +95,12 @@ class Changes(NodeMatcher):
         if outline and not sure and outline.tags and not _tagged_as(outline, entry.tag):
             return self.create(entry, linked)
         everything = self.force or not sure
-        if everything or known.name != entry.name or NAME in edited:
+        if everything or known.name != entry.name or NAME in restored:
             self.client.update(node, entry.name)
         before = known.fields if sure else {}
         for each in {**before, **entry.fields}:
             value = entry.fields.get(each, "")
-            if (everything and value) or before.get(each, "") != value or each in edited:
+            if (everything and value) or before.get(each, "") != value or each in restored:
                 self._set(node, entry, each, value)
         if outline:
             targets = self._relink(entry, node, outline, known.links if sure else {}, targets)

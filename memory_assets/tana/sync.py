@@ -85,8 +85,8 @@ class _SyncRun:
             raise InvalidInputError(f"seed.json has no confirmed learning and no proposal with the id {options.only!r}.")
         self.report.names = {seed_id: sent.name for seed_id, sent in self._state.record.sent.items() if sent.name}
         self.report.names |= {seed_id: entry.name for seed_id, entry in self._seed.entries.items()}
-        self._edits: dict[str, list[str]] = {}
-        """Seed id -> mirrored fields that were edited in Tana."""
+        self._to_restore: dict[str, list[str]] = {}
+        """Seed id -> mirrored fields that were edited in Tana and are restored."""
         self._unanswered: list[str] = []
         """Seed ids of the last changes, if their answers were lost."""
 
@@ -119,8 +119,8 @@ class _SyncRun:
         changed = known.digest != entry.digest or known.node != self._state.nodes[entry.seed_id]
         if changed and known.tag and known.tag != entry.tag:
             return "create"
-        edited = entry.seed_id in self._edits and self._tenant.settings.tana_edits == "restore"
-        return "update" if changed or known.unlinked or known.relinking or edited or self._options.force else ""
+        restored = entry.seed_id in self._to_restore
+        return "update" if changed or known.unlinked or known.relinking or restored or self._options.force else ""
 
     def _plan_queue(self) -> dict[str, str]:
         """Return seed id -> create, update, trash or archive. A change of links alone is not queued."""
@@ -166,10 +166,11 @@ class _SyncRun:
         self._parent = self._matcher.find_parent(settings.tana_parent, make=False)
         if not self._check_mapped():
             return
-        self._edits = {
+        self.report.edited = {
             key: names for key, names in self._find_edits().items() if key in self._wanted.keys() - self._state.trashed
         }
-        self.report.edited, self.report.restores = self._edits, settings.tana_edits == "restore"
+        self.report.restores = settings.tana_edits == "restore"
+        self._to_restore = self.report.edited if self.report.restores else {}
         if make and schema.made:
             schema = ensure_schema(client, workspace, archive=archive)
             self._matcher = replace(self._matcher, schema=schema)
@@ -260,8 +261,8 @@ class _SyncRun:
         before = {seed_id for seed_id in changes if self._state.sent(seed_id).unlinked}
         for done, (seed_id, change) in enumerate(changes.items(), len(leaving) + 1):
             entry, found = self._wanted[seed_id], linked[seed_id]
-            edited = self._edits.get(seed_id, ())
-            write = partial(work.create, entry, found) if change == "create" else partial(work.update, entry, found, edited)
+            restored = self._to_restore.get(seed_id, ())
+            write = partial(work.create, entry, found) if change == "create" else partial(work.update, entry, found, restored)
             self._attempt(seed_id, write, found)
             self._progress(done, total)
         self.report.unlinked = [seed_id for seed_id in self._wanted if self._state.sent(seed_id).unlinked]

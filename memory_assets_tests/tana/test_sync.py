@@ -306,6 +306,21 @@ def test_a_mirrored_field_that_was_changed_in_tana_is_told_and_restored(
     assert workspace.writes == writes and ("Changed in Tana" in again.stderr) == (edits == "leave")
 
 
+def test_an_edit_that_is_left_so_outlives_a_change_of_its_entry(
+    workspace: StandIn, seed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MEMORY_TANA_EDITS", "leave")
+    tenant = Tenant(load_settings())
+    write_seed(seed, [TEST_FIRST])
+    sync(tenant)
+    node = workspace.nodes[mapping(tenant.settings)["pat_0001"]]
+    source = next(definition.id for definition in workspace.tags[node.tags[0]].fields if definition.name == "Source")
+    workspace.set_content(node.id, source, "typed by me", "replace")
+    write_seed(seed, [learning("pat_0001", "One writes the failing test before the fix")])
+    assert sync(tenant).edited == {"pat_0001": ["Source"]}
+    assert (node.name, workspace.value(node, "Source")) == ("One writes the failing test before the fix", ["typed by me"])
+
+
 def test_a_lost_mapping_makes_no_duplicate_while_the_index_lags(workspace: StandIn, tenant: Tenant, seed: Path) -> None:
     write_seed(seed, [TEST_FIRST, HOSTILE], [], [], [SLOW_REVIEW])
     sync(tenant)
