@@ -6,7 +6,6 @@ values; `find_edits` finds changed mirrored fields by comparing them with how Ta
 """
 
 from collections import Counter
-from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -143,17 +142,16 @@ def _last_edits(
     return active
 
 
-def find_edits(record: SyncRecord, outlines: Iterable[Outline]) -> dict[str, list[str]]:
+def find_edits(record: SyncRecord, nodes: dict[str, Outline]) -> dict[str, list[str]]:
     """Return the mirrored fields that were edited in Tana since they were sent: seed id -> names of fields.
 
-    `outlines` are the nodes as Tana shows them now. How a field is shown for the first time after it was sent is stored in `record`.
+    `nodes` are the nodes, by id, as Tana shows them now. How a field is shown for the first time after it was sent is stored in `record`.
     """
-    by_node = {each.id: each for each in outlines}
     edits: dict[str, list[str]] = {}
     for seed_id, sent in record.sent.items():
-        if sent.node not in by_node or not sent.digest:
+        if sent.node not in nodes or not sent.digest:
             continue
-        node = by_node[sent.node]
+        node = nodes[sent.node]
         values = {plain(name): "\n".join(node.texts(name)) for name in node.fields}
         now = {NAME: node.name} | {name: values.get(plain(name), "") for name in sent.fields}
         if sent.shown is None:

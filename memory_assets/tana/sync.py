@@ -7,6 +7,7 @@ field that was changed in Tana is reported, and restored unless the settings say
 a link that the user removed is not added again.
 """
 
+import random
 from collections.abc import Callable
 from contextlib import nullcontext, suppress
 from dataclasses import replace
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING
 from memory_assets.errors import InvalidInputError
 from memory_assets.tana.activity import find_edits, read_activity
 from memory_assets.tana.changes import ARCHIVED_DIGEST, Changes, Outcome, Report, SyncOptions
-from memory_assets.tana.client import TanaClient, Workspace
+from memory_assets.tana.client import TanaClient, Workspace, ask_each
 from memory_assets.tana.config import integration, resolve_workspace, same_workspace
 from memory_assets.tana.errors import (
     NoTokenError,
@@ -28,6 +29,7 @@ from memory_assets.tana.errors import (
     TanaRefusedError,
     TanaUncertainError,
 )
+from memory_assets.tana.formats import Outline
 from memory_assets.tana.linking import Linked
 from memory_assets.tana.matching import NodeMatcher
 from memory_assets.tana.schema import Entry, Schema, SeedFile, ensure_schema, read_seed
@@ -38,6 +40,8 @@ if TYPE_CHECKING:
 
 _MAX_LOOKUPS = 20
 """Nodes looked up one by one; if all of them are gone, all missing ones count as gone."""
+_MAX_READ_ALONE = 100
+"""Nodes outside the parent node that a sync compares with what was sent; of more, it chooses by chance."""
 _HEALTH_TIMEOUT_SECONDS = 3.0
 _MAX_UNANSWERED = 3
 """Changes in a row without an answer after which Tana counts as unavailable."""
@@ -190,28 +194,31 @@ class _SyncRun:
         skipped = (seed_id for seed_id in self._wanted if seed_id not in changes)
         self.report.outcomes += [Outcome(seed_id, "skipped", nodes.get(seed_id, "")) for seed_id in skipped]
         if make:
-            self._finish(schema, links_too=bool(changes))
+            self._finish(schema, changed=bool(changes))
 
-    def _finish(self, schema: Schema, *, links_too: bool) -> None:
+    def _finish(self, schema: Schema, *, changed: bool) -> None:
         """Store the queue, how Tana shows the sent fields, and the activity around the learnings."""
         state, settings, workspace = self._state, self._tenant.settings, schema.workspace
         configured = settings.tana_workspace or integration(settings).workspace or workspace.id
         state.record.workspace = state.mapping.workspace = state.mapping.workspace or configured
         self._queue(self._plan_queue())
         with suppress(TanaError):  # the sync is complete; the next reading catches up
-            self._find_edits()
-            state.save()
-            read_activity(self._tenant, self._client, schema, state.record, links_too=links_too)
+            if changed:
+                self._find_edits()
+                state.save()
+            read_activity(self._tenant, self._client, schema, state.record, links_too=changed)
         state.mapping.last_sync = self.report.last_sync = datetime.now(UTC)
         state.mapping.save()
 
     def _find_edits(self) -> dict[str, list[str]]:
         """Return the mirrored fields that were edited in Tana, by seed id; record how new ones are shown."""
-        try:
-            nodes = self._client.read(self._parent, depth=2).children if self._parent else []
-        except TanaFaultError:
-            return {}
-        return find_edits(self._state.record, nodes)
+        nodes: dict[str, Outline] = {}
+        with suppress(TanaFaultError):
+            nodes |= {node.id: node for node in self._client.read(self._parent, depth=2).children} if self._parent else {}
+        mapped = (self._state.nodes.get(seed_id, "") for seed_id in self._wanted.keys() - self._state.trashed)
+        elsewhere = [node for node in mapped if node and node not in nodes]
+        chosen = random.sample(elsewhere, min(len(elsewhere), _MAX_READ_ALONE))
+        return find_edits(self._state.record, nodes | ask_each(self._client.read, chosen))
 
     def _workspace(self) -> Workspace:
         workspaces = self._client.workspaces()

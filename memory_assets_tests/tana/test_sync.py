@@ -306,6 +306,25 @@ def test_a_mirrored_field_that_was_changed_in_tana_is_told_and_restored(
     assert workspace.writes == writes and ("Changed in Tana" in again.stderr) == (edits == "leave")
 
 
+@pytest.mark.parametrize("moved_by", ["a person", "the settings"])
+def test_an_edit_is_noticed_where_the_node_no_longer_lies_below_the_parent(
+    workspace: StandIn, tenant: Tenant, seed: Path, monkeypatch: pytest.MonkeyPatch, moved_by: str
+) -> None:
+    write_seed(seed, [TEST_FIRST, HOSTILE])
+    sync(tenant)
+    node, elsewhere = workspace.nodes[mapping(tenant.settings)["pat_0001"]], workspace.add_node("My own place")
+    if moved_by == "a person":
+        workspace.nodes[node.parent].children.remove(node.id)
+        elsewhere.children.append(node.id)
+        node.parent = elsewhere.id
+    else:
+        monkeypatch.setenv("MEMORY_TANA_PARENT", elsewhere.id)
+    workspace.update(node.id, "Another name", None)
+    assert sync(Tenant(load_settings())).edited == {"pat_0001": ["name"]}
+    assert node.name == TEST_FIRST["content"]
+    assert sync(Tenant(load_settings())).edited == {}
+
+
 def test_an_edit_that_is_left_so_outlives_a_change_of_its_entry(
     workspace: StandIn, seed: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
