@@ -8,6 +8,7 @@ between memories are cached in `memory_assets.recall.view`.
 # pyright: reportAttributeAccessIssue=false
 
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -22,9 +23,10 @@ from memory_assets.arrays import Ids, Mask, Rows, Times
 from memory_assets.context.model import Category, Fields, Link, Neighbours, Node
 from memory_assets.context.names import Candidate, Names
 from memory_assets.context.neighbours import choose_links
-from memory_assets.errors import StoreBusyError
+from memory_assets.errors import StoreBusyError, StoreError
 from memory_assets.recall.view import Links, ranges
 from memory_assets.tana.matching import word_shares
+from memory_assets.tana.state import SyncRecord
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -66,7 +68,10 @@ _MAX_SCORE = 0.8
 
 @dataclass(frozen=True)
 class TanaGraph:
-    """The Tana nodes in the catalog, as `memory tana read` stored them, with the same methods as `StoreReader`."""
+    """The Tana nodes in the catalog, as `memory tana read` stored them, with the same methods as `StoreReader`.
+
+    Mirrored learnings are left out: they are memories.
+    """
 
     table: pa.Table
     """Nodes by `id`: `name`, `description`, `tags`, `created`, `modified`, `workspace`; `said` is name and description in lower case."""
@@ -186,9 +191,10 @@ class TanaGraph:
         return has_parent
 
 
-def read_tana_graph(connection: "DuckDBPyConnection") -> TanaGraph:
-    """Read the Tana nodes from the catalog."""
+def read_tana_graph(connection: "DuckDBPyConnection", mirrored: list[str]) -> TanaGraph:
+    """Read the Tana nodes from the catalog, without those that mirror learnings."""
     nodes, links, fields = (connection.execute(query).to_arrow_table() for query in (_NODES_SQL, _LINKS_SQL, _FIELDS_SQL))
+    nodes = nodes.filter(pc.invert(pc.is_in(nodes["id"], value_set=pa.array(mirrored, pa.string()))))
     (read_at,) = connection.execute("SELECT max(read_at) FROM tana_workspaces").fetchone() or (None,)
     known = nodes["id"].combine_chunks()
 
@@ -226,6 +232,8 @@ class CatalogCache:
     """The content of a catalog at the time of its stamp."""
 
     stamp: "Stamp"
+    mirror_stamp: "Stamp"
+    """Stamp of the record of syncs, which names the mirrored learnings."""
     things: pa.Table
     """Entities and patterns by `id`: `kind`, `label`, `type`, and a pattern's `summary` and `size`."""
     named: pa.Table
@@ -250,10 +258,13 @@ def current_catalog(tenant: "Tenant") -> CatalogCache:
     While another process writes the catalog, return the previous cache, or raise StoreBusyError if there is none.
     """
     catalog, cached = tenant.catalog, _caches.get(tenant)
-    stamp = catalog.stamp
-    if cached is None or cached.stamp != stamp:
+    stamps = catalog.stamp, SyncRecord.stamp(tenant.folder)
+    if cached is None or (cached.stamp, cached.mirror_stamp) != stamps:
+        mirrored: list[str] = []
+        with suppress(StoreError):  # the next sync names what is wrong with the record
+            mirrored = SyncRecord.load(tenant.folder).nodes
         try:
-            cached = _read(catalog.interactive, stamp)
+            cached = _read(catalog.interactive, *stamps, mirrored)
         except StoreBusyError:
             if cached is None:
                 raise
@@ -265,10 +276,10 @@ def no_catalog(tenant: "Tenant") -> CatalogCache:
     """Return the cache of an empty catalog."""
     from memory_assets.stores.catalog import Catalog
 
-    return _read(Catalog(f"{tenant.folder}/catalog.absent", 0), ())
+    return _read(Catalog(f"{tenant.folder}/catalog.absent", 0), (), (), [])
 
 
-def _read(catalog: "Catalog", stamp: "Stamp") -> CatalogCache:
+def _read(catalog: "Catalog", stamp: "Stamp", mirror_stamp: "Stamp", mirrored: list[str]) -> CatalogCache:
     with catalog.read() as connection:
         things, named = (connection.execute(query).to_arrow_table() for query in (_THINGS_SQL, _NAMES_SQL))
-        return CatalogCache(stamp, things, named, read_tana_graph(connection))
+        return CatalogCache(stamp, mirror_stamp, things, named, read_tana_graph(connection, mirrored))

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from memory_assets.errors import DamagedError, StoreBusyError, StoreError, first_line
 from memory_assets.stores.engine import Engine, InUseError, engine, name_of
+from memory_assets.stores.files import stamp_files
 from memory_assets.stores.migrations import create_tables, migrate_catalog, waiting_migrations
 from memory_assets.stores.schema import UNDERIVED
 
@@ -99,8 +100,7 @@ class Catalog:
     @property
     def stamp(self) -> Stamp:
         """A value that differs after every change; empty if there is no catalog."""
-        stats = [file.stat() for file in (self.path, self.log_path) if file.exists()]
-        return tuple((stat.st_mtime_ns, stat.st_size, stat.st_ino) for stat in stats)
+        return stamp_files(self.path, self.log_path)
 
     def watch(self) -> None:
         """Start to track writes of other processes. Creates the catalog if there is none."""

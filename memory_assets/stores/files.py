@@ -76,6 +76,12 @@ def writing(path: Path) -> Iterator[BinaryIO]:
         raise
 
 
+def stamp_files(*paths: Path) -> tuple[tuple[int, int, int], ...]:
+    """Return a value that differs after every change of the files; empty if none exists."""
+    stats = [path.stat() for path in paths if path.exists()]
+    return tuple((stat.st_mtime_ns, stat.st_size, stat.st_ino) for stat in stats)
+
+
 def free_path(path: Path) -> Path:
     """Return `path`, or the first free one of `name-2`, `name-3` and so on."""
     others = (path.with_name(f"{path.stem}-{number}{path.suffix}") for number in count(2))

@@ -19,10 +19,11 @@ from pydantic import TypeAdapter
 from memory_assets.errors import StoreBusyError, StoreError
 from memory_assets.sources.dating import utc_seconds, utc_time
 from memory_assets.sources.files import RefusedFileError, read_source_file
-from memory_assets.stores.files import replace_file
+from memory_assets.stores.files import replace_file, stamp_files
 from memory_assets.stores.locks import locked
 
 if TYPE_CHECKING:
+    from memory_assets.stores.catalog import Stamp
     from memory_assets.tenants import Tenant
 
 VERSION = 1
@@ -67,6 +68,11 @@ class _TenantFile:
         except (OSError, ValueError) as error:
             raise StoreError(f"{path} cannot be used ({error}); move it away, and the next sync recreates it.") from error
 
+    @classmethod
+    def stamp(cls, folder: Path) -> "Stamp":
+        """Return a value that differs after every change of the file."""
+        return stamp_files(folder / cls.FILE)
+
     def save(self, folder: Path) -> None:
         """Replace the file."""
         replace_file(folder / self.FILE, _adapter(type(self)).dump_json(self) + b"\n")
@@ -88,6 +94,11 @@ class SyncRecord(_TenantFile):
     """Workspace of the mapping, in case the mapping is lost."""
     people: dict[str, str] = field(default_factory=dict)
     """Name in pai-seed's relationships -> node."""
+
+    @property
+    def nodes(self) -> list[str]:
+        """Return the nodes that syncs made: those of entries, and the parents of the learnings."""
+        return [*(sent.node for sent in self.sent.values()), *self.parents.values()]
 
     @classmethod
     def load(cls, folder: Path) -> "SyncRecord":

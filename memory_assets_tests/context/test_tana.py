@@ -13,10 +13,13 @@ from memory_assets.operations.pai import read_tana
 from memory_assets.operations.store import store
 from memory_assets.settings import Settings, load_settings
 from memory_assets.stores.catalog import Catalog
+from memory_assets.tana.matching import PARENT_NAME
+from memory_assets.tana.sync import sync
 from memory_assets.tenants import Tenant
 from memory_assets_tests.conftest import filled_once
 from memory_assets_tests.tana.conftest import tana as tana
 from memory_assets_tests.tana.nodes import Tuple, Value
+from memory_assets_tests.tana.seeds import learning, write_seed
 from memory_assets_tests.tana.stand_in import StandIn
 
 
@@ -70,6 +73,20 @@ def test_the_option_of_a_field_is_told_as_its_value_alone(tana: StandIn, world: 
         _, nodes = told(world, "Project Heron", offline=offline)
         assert nodes["Project Heron"]["fields"]["Status"] == ["in review"]
         assert "in review" not in nodes
+
+
+def test_a_mirrored_learning_is_no_node_of_a_context(tana: StandIn, world: Tenant):
+    adopted, made = "Project Heron waits for Priya Vendakar", "Project Heron is planned on paper"
+    tana.add_node(adopted, tana.add_tag("pai_learning"))
+    read_tana(world)
+    assert adopted in told(world, "Project Heron", offline=True)[1]
+    write_seed(world.settings.pai_seed, [learning("pat_1", adopted), learning("pat_2", made)])
+    sync(world)
+    assert adopted not in told(world, "Project Heron", offline=True)[1]
+    read_tana(world)
+    for offline in (False, True):
+        _, nodes = told(world, "Project Heron", offline=offline)
+        assert "Project Heron" in nodes and not {adopted, made, PARENT_NAME} & nodes.keys()
 
 
 def test_live_tana_sees_what_was_not_read_yet(tana: StandIn, world: Tenant):
