@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from memory_assets.context import names
 from memory_assets.context.lenses import Lens, choose_lens
-from memory_assets.context.model import CONTRADICTING, Category, Link, Node, Ranked, Visit
+from memory_assets.context.model import CONTRADICTING, Category, Fields, Link, Node, Ranked, Visit
 from memory_assets.language.words import stems, words
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ class Context:
     short: Callable[[str], str] = str
     """Shortens an id to the first digits, which `memory show` accepts."""
     repeating: Mapping[str, str] = field(default_factory=dict)
-    """Memories left out because a more relevant one has the same words, whose id is the value."""
+    """Nodes left out because another one tells them, whose id is the value."""
     unfollowed: Mapping[str, str] = field(default_factory=dict)
     """Nodes not visited because the lens does not follow the relation, which is the value."""
 
@@ -125,11 +125,12 @@ def assemble(reader: "StoreReader", request: Request, now: datetime | None = Non
         views.append(_rank_topic(reader, request, starts, moment, warnings, unfollowed) if starts.scores else [])
         if not starts.scores and len(request.topics) > 1:
             warnings.append(f"{NOT_FOUND} for {topic!r}")
-    nodes, repeating = _drop_repetitions(_blend(views))
+    found = _blend(views)
+    fields = reader.fields([ranked.node.id for ranked in found])
+    nodes, repeating = _drop_repetitions(found, fields)
     if nodes and nodes[0].similarity is None:
         warnings.append("Nothing is embedded: scored by distance and recency alone.")
     shown = [ranked.node.id for ranked in nodes]
-    fields = reader.fields(shown) if request.include_fields else {}
     history = reader.history(shown) if request.history else {}
     outdated = reader.outdated(shown)
     links = [link for ranked in nodes for link in (*ranked.visit.path, *ranked.visit.contradicting)]
@@ -138,7 +139,7 @@ def assemble(reader: "StoreReader", request: Request, now: datetime | None = Non
         nodes=tuple(
             replace(
                 each,
-                fields=fields.get(each.node.id, ()),
+                fields=fields.get(each.node.id, ()) if request.include_fields else (),
                 history=history.get(each.node.id, ()),
                 outdated=outdated.get(each.node.id, ()),
                 replaced_by=reader.replaced.get(each.node.id, ""),
@@ -218,13 +219,7 @@ def _rank_topic(
             is_topic=node.id in starts.meant | starts.named,
         )
 
-    return [ranked(node, visits[node.id]) for node in nodes.values() if not _is_option(node, visits[node.id])]
-
-
-def _is_option(node: Node, visit: Visit) -> bool:
-    """Whether a node is only the value of another node's field, which shows it."""
-    is_bare = node.category is Category.TANA and not node.tags and not node.content
-    return is_bare and bool(visit.path) and visit.path[-1].relation == "FIELD"
+    return [ranked(node, visits[node.id]) for node in nodes.values()]
 
 
 def _blend(views: Sequence[Sequence[Ranked]]) -> list[Ranked]:
@@ -241,18 +236,36 @@ def _blend(views: Sequence[Sequence[Ranked]]) -> list[Ranked]:
     return sorted(nodes, key=lambda each: (-each.score, each.visit.hops, each.node.id))
 
 
-def _drop_repetitions(nodes: Sequence[Ranked]) -> tuple[list[Ranked], dict[str, str]]:
-    """Drop memories with the same words as a more relevant one; also return its id by each dropped id."""
-    seen: dict[frozenset[str], str] = {}
+def _drop_repetitions(nodes: Sequence[Ranked], fields: Mapping[str, Fields]) -> tuple[list[Ranked], dict[str, str]]:
+    """Drop memories with the same words as a more relevant one, and names that a Tana node shows as a child or as a field's value.
+
+    Of such names, a search hit is dropped only for a more relevant node. Also return the id of the node that tells each dropped one.
+    """
+    whole = list[frozenset[str] | str]()
+    told: dict[frozenset[str] | str, int] = {}
+    for place, ranked in enumerate(nodes):
+        text, shown = _list_told(ranked.node, fields.get(ranked.node.id, ()))
+        whole.append(text)
+        for each in filter(None, shown):
+            told.setdefault(each, place)
     kept, repeating = [], {}
-    for ranked in nodes:
-        content_stems = stems(ranked.node.content) if ranked.node.category is Category.MEMORY else frozenset()
-        if content_stems and content_stems in seen:
-            repeating[ranked.node.id] = seen[content_stems]
-            continue
-        seen[content_stems] = ranked.node.id
-        kept.append(ranked)
+    for place, ranked in enumerate(nodes):
+        teller = told.get(whole[place], place)
+        if teller < place or (teller > place and ranked.visit.path):
+            repeating[ranked.node.id] = nodes[teller].node.id
+        else:
+            kept.append(ranked)
     return kept, repeating
+
+
+def _list_told(node: Node, fields: Fields) -> tuple[frozenset[str] | str, Sequence[frozenset[str] | str]]:
+    """Return all that a node tells if another node may tell it, else ""; and what it tells of other nodes and itself."""
+    if node.category is Category.MEMORY:
+        return (text := stems(node.content)), [text]
+    if node.category is not Category.TANA:
+        return "", []
+    shown = [line.removeprefix("- ") for line in node.content.splitlines()] + [value for _, values in fields for value in values]
+    return "" if node.tags or shown else node.name, shown
 
 
 def _walk(
