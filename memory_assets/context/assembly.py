@@ -223,7 +223,10 @@ def _rank_topic(
 
 
 def _blend(views: Sequence[Sequence[Ranked]]) -> list[Ranked]:
-    """Merge the nodes of several topics. A score is half the best and half the mean over the topics, to favour shared nodes."""
+    """Merge the nodes of several topics. A score is half the best and half the mean over the topics, to favour shared nodes.
+
+    Of nodes with one score, an entity, which has no text of its own, comes last.
+    """
     best: dict[str, Ranked] = {}
     total: dict[str, float] = {}
     for view in views:
@@ -233,7 +236,7 @@ def _blend(views: Sequence[Sequence[Ranked]]) -> list[Ranked]:
             if node not in best or ranked.score > best[node].score:
                 best[node] = ranked
     nodes = [replace(each, score=(each.score + total[node] / len(views)) / 2) for node, each in best.items()]
-    return sorted(nodes, key=lambda each: (-each.score, each.visit.hops, each.node.id))
+    return sorted(nodes, key=lambda each: (-each.score, each.visit.hops, each.node.category is Category.ENTITY, each.node.id))
 
 
 def _drop_repetitions(nodes: Sequence[Ranked], fields: Mapping[str, Fields]) -> tuple[list[Ranked], dict[str, str]]:

@@ -64,6 +64,12 @@ def test_live_and_as_last_read_tell_the_same_project(tana: StandIn, world: Tenan
     assert not tana.violations
 
 
+def test_the_node_that_the_topic_names_stands_before_the_entity_of_its_name(tana: StandIn, world: Tenant):
+    read_tana(world)
+    found = json.loads(context(world, ["Priya Vendakar"], form="json", offline=True).document)["nodes"]
+    assert [(node["name"], node["category"]) for node in found[:2]] == [("Priya Vendakar", "tana"), ("Priya Vendakar", "entity")]
+
+
 def test_the_option_of_a_field_is_told_as_its_value_alone(tana: StandIn, world: Tenant):
     heron = next(node for node in tana.nodes.values() if node.name == "Project Heron")
     option = tana.add_node("in review")
