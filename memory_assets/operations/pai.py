@@ -76,7 +76,9 @@ class SyncView(Answer):
 
     def text(self, local: LocalTime) -> str:
         counts = [counted(number, verb, verb) for verb in (*_ACTIONS, "queued") if (number := getattr(self, verb))]
-        lead = "Not synced:" if self.away else "Would change" if self.dry_run else "Synced"
+        lead = "Would change" if self.dry_run else "Synced"
+        if self.away:
+            lead = "Synced in part:" if self.created or self.updated or self.trashed or self.archived else "Not synced:"
         lines = [f"{lead} {counted(self.total, 'entry', 'entries')}: {', '.join(counts) or 'nothing to do'}."]
         if self.away and not counts:
             lines = ["Not synced: Tana is away, and nothing waits for it."]

@@ -357,6 +357,16 @@ def test_a_sync_names_what_it_made_by_what_it_says(workspace: StandIn, seed: Pat
     assert CliRunner().invoke(cli, ["pai", "sync"]).stdout.startswith("Not synced: Tana is away, and nothing waits for it.")
 
 
+def test_a_sync_that_tana_breaks_off_says_that_it_is_made_in_part(
+    workspace: StandIn, seed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fail_imports(workspace, monkeypatch, 502, "Bad")
+    write_seed(
+        seed, [learning("pat_0", "Good lesson"), *(learning(f"pat_{number}", f"Bad lesson {number}") for number in (1, 2, 3))]
+    )
+    assert CliRunner().invoke(cli, ["pai", "sync"]).stdout.startswith("Synced in part: 4 entries: 1 created, 3 queued.")
+
+
 def test_a_wrong_workspace_is_named_with_where_it_stands(
     workspace: StandIn, tenant: Tenant, seed: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
