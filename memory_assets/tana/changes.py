@@ -122,7 +122,7 @@ class Changes(NodeMatcher):
             if not field_id:
                 continue
             ours, wanted, refs = before.get(each, []), targets.get(each, []), outline.refs(each)
-            there = relinking.get(each, refs)
+            there = list(dict.fromkeys([*relinking.get(each, ()), *refs]))
             added = [one for one in wanted if one not in ours and one not in there]
             dropped = [one for one in ours if one not in wanted and one in there]
             final = [one for one in there if one not in dropped] + added
@@ -134,7 +134,7 @@ class Changes(NodeMatcher):
                     ours_now[each] = wanted + left
                     self.outdated.append(entry.seed_id)
             elif dropped or each in relinking:
-                known.relinking[each], known.links[each] = final, wanted
+                known.relinking[each], known.links[each] = final + dropped, list(dict.fromkeys([*ours, *wanted]))
                 self.state.save()
                 if not final:
                     self.client.set_content(node, field_id, None)

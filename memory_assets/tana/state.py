@@ -51,7 +51,7 @@ class SentEntry:
     shown: dict[str, str] | None = None
     """Field -> how Tana showed it after it was sent; None until that is read."""
     relinking: dict[str, list[str]] = field(default_factory=dict)
-    """Field -> all its links while they are written one by one, so that the next sync completes what a kill interrupted."""
+    """Field -> its links, also those to remove, while they are written one by one: the next sync completes what a kill interrupted."""
 
 
 class _TenantFile:

@@ -168,7 +168,7 @@ def test_killed_at_every_step_of_a_later_sync_nothing_is_lost_or_doubled(
 
 
 @pytest.mark.parametrize("then", ["the entry is as before", "the look-up fails"])
-def test_links_that_a_kill_interrupted_are_completed(
+def test_links_that_a_kill_interrupted_are_completed_beside_one_that_is_added_meanwhile(
     workspace: StandIn, tenant: Tenant, seed: Path, monkeypatch: pytest.MonkeyPatch, then: str
 ) -> None:
     write_seed(seed, [TEST_FIRST])
@@ -190,6 +190,7 @@ def test_links_that_a_kill_interrupted_are_completed(
         patched.setattr(Service, "send", send_until_killed)
         sync(tenant)
     assert workspace.value(node, "Related People") == ["Mary Somerville"]
+    workspace.set_option(node.id, people, workspace.add_node("Emmy Noether", workspace.tag_named("person")).id, "append")
     ours = "Grace Hopper"
     if then == "the entry is as before":
         write_seed(seed, [TEST_FIRST])
@@ -199,7 +200,7 @@ def test_links_that_a_kill_interrupted_are_completed(
     sync(tenant)
     workspace.traps.failing_searches = ""
     sync(tenant)
-    assert workspace.value(node, "Related People") == ["Mary Somerville", "Charles Babbage", ours]
+    assert workspace.value(node, "Related People") == ["Mary Somerville", "Charles Babbage", ours, "Emmy Noether"]
     writes = workspace.writes
     sync(tenant)
     assert workspace.writes == writes
