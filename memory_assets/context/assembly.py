@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 from memory_assets.context import names
 from memory_assets.context.lenses import Lens, choose_lens
 from memory_assets.context.model import CONTRADICTING, Category, Fields, Link, Node, Ranked, Visit
+from memory_assets.context.neighbours import most_mentions
 from memory_assets.language.words import stems, words
 
 if TYPE_CHECKING:
@@ -38,8 +39,6 @@ MOST_CHILDREN = 500
 """A node with at least so many neighbours is sampled (seed 004, edge cases)."""
 SAMPLE = 100
 """Neighbours of one node that are followed, most relevant first."""
-_COMMON_MENTIONS, _COMMON_SHARE, _RARE_MENTIONS = 25, 0.1, 3
-"""If more memories mention a name, or this share of all but more than the last number, the name alone does not relate two of them."""
 _MAX_FRONTIER = 150
 """Nodes from which one step continues."""
 _SURE_SHARE = 0.3
@@ -284,7 +283,7 @@ def _walk(
     against: defaultdict[str, list[Link]] = defaultdict(list)
     sampled: dict[str, int] = {}
     frontier = list(visits)
-    most_mentions = max(_RARE_MENTIONS, min(_COMMON_MENTIONS, int(_COMMON_SHARE * reader.size)))
+    most = most_mentions(reader.size)
     for hops in range(1, depth + 1):
         if not frontier or len(visits) >= _MAX_NODES:
             break
@@ -300,7 +299,7 @@ def _walk(
             if not lens.follows_link(link):
                 unfollowed[link.target] = link.relation
                 continue
-            if hops > 1 and link.relation == "MENTIONS" and not link.forward and degrees[link.origin] > most_mentions:
+            if hops > 1 and link.relation == "MENTIONS" and not link.forward and degrees[link.origin] > most:
                 continue
             known = best.get(link.target)
             if known is None or _rate_link(link, scores, lens) > _rate_link(known, scores, lens):

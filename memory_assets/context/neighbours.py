@@ -1,5 +1,6 @@
 """Neighbours of nodes in recall's in-memory graph: one link per neighbour, and only the most relevant of very many."""
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -15,13 +16,22 @@ if TYPE_CHECKING:
 
     Column = npt.NDArray[Any]
 
-_SKIPPED_ORIGINS = ("supersession", "entities")
-"""Edges to older versions, which are no neighbours, and between memories that share a name, over which the walk leads itself."""
-_WEAK_ORIGINS = ("session", "similar", "same text", "creative")
+_SKIPPED_ORIGIN = "supersession"
+"""Edges to older versions, which are no neighbours."""
+_SHARED_NAMES = "entities"
+"""Edges between memories that mention the same names."""
+_WEAK_ORIGINS = (_SHARED_NAMES, "session", "similar", "same text", "creative")
 """Rules that only state that two memories are similar or neighbours."""
 _WEAK, _STATED, _AGAINST = 1, 2, 3
 _MENTIONS = "MENTIONS"
+_COMMON_MENTIONS, _COMMON_SHARE, _RARE_MENTIONS = 25, 0.1, 3
+_ROUNDING = 1e-5
 _UNKNOWN_TIME = np.iinfo(np.int64).min + 1
+
+
+def most_mentions(memories: int) -> int:
+    """If more than this number of all memories mention a name, the name alone does not relate two of them."""
+    return max(_RARE_MENTIONS, min(_COMMON_MENTIONS, int(_COMMON_SHARE * memories)))
 
 
 def graph_neighbours(view: "View", asked: Ids, scores: Mapping[str, float], most: int) -> Neighbours:
@@ -47,7 +57,10 @@ def graph_neighbours(view: "View", asked: Ids, scores: Mapping[str, float], most
     at = view.timeline.rows(end)
     created = np.where(at >= 0, _take(view.timeline.columns["created"], at), _UNKNOWN_TIME)
     is_neighbour = (at < 0) | _take(view.timeline.columns["active"], at) | (strength == _AGAINST)
-    kept = np.flatnonzero(is_neighbour & ~np.isin(origin, _codes(origins.names, _SKIPPED_ORIGINS)))
+    rarity = 1 / math.log2(1 + most_mentions(len(view.timeline.sorted_ids)))  # as `graph.rules.ENTITIES` weighs a name
+    by_common_name = np.isin(origin, _codes(origins.names, [_SHARED_NAMES])) & (confidence < rarity / (1 + rarity) - _ROUNDING)
+    is_skipped = by_common_name | np.isin(origin, _codes(origins.names, [_SKIPPED_ORIGIN]))
+    kept = np.flatnonzero(is_neighbour & ~is_skipped)
     place, end, row, forward, kind, confidence, strength, created = (
         column[kept] for column in (place, end, row, forward, kind, confidence, strength, created)
     )
