@@ -123,7 +123,12 @@ def _occurs(term: str, text: str) -> bool:
 
 
 def understand(text: str, now: datetime, zone: tzinfo) -> Question:
-    """Parse a query; times such as "yesterday" are relative to `now`, which is aware, in the calendar of `zone`."""
+    """Parse a query; times such as "yesterday" are relative to `now`, which is aware, in the calendar of `zone`.
+
+    "What do we know about X" is X: the words around it are in no answer.
+    """
+    if about := pattern("question.about").search(text):
+        text = about[1]
     interval = None
     if pattern("question.maybe_time").search(text) and not pattern("question.at_present").search(text):
         from memory_assets.language.intervals import find_interval

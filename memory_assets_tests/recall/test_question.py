@@ -17,6 +17,25 @@ def test_question_and_function_words_are_not_what_is_looked_for():
     assert ask("Why did we leave MongoDB?").keywords == "leave mongodb"
 
 
+@pytest.mark.parametrize(
+    ("query", "topic"),
+    [
+        ("What do we know about SOC Defender?", "SOC Defender"),
+        ("tell me more about Priya.", "Priya"),
+        ("Was ist über Bienenzucht bekannt?", "Bienenzucht"),
+    ],
+)
+def test_who_asks_what_is_known_about_a_topic_looks_for_the_topic(query: str, topic: str):
+    assert (ask(query).text, ask(query).is_bare) == (topic, True)
+
+
+@pytest.mark.parametrize(
+    "query", ["What do we have on Friday?", "What do we know about Atlas and who owns it?", "What is it about?"]
+)
+def test_another_question_stays_as_it_is(query: str):
+    assert ask(query).text == query
+
+
 def test_a_query_of_function_words_alone_is_looked_for_as_it_is():
     assert ask("who are you").keywords == "who are you"
 
