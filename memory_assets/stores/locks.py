@@ -1,7 +1,7 @@
 """Locks on folders. A commit holds a shared lock on its table's folder; a deletion or a rewrite holds an exclusive one.
 
 `flock` needs only an open folder, so a killed process leaves nothing behind. Object storage has no locks: there a commit checks
-afterwards that the store still belongs to the tenant.
+before and afterwards that the store still belongs to the tenant.
 """
 
 import fcntl
@@ -28,8 +28,10 @@ SHARED = fcntl.LOCK_SH
 HOOK_PATIENCE_SECONDS = 1.0
 """How long a hook waits for a lock, because the session waits for the hook."""
 _PAUSE_SECONDS = 0.02
-_UNCOUNTED_SECONDS = 5.0
-"""How long others do not see a commit that was not counted, because its process or PostgreSQL died before."""
+_DOUBT_SECONDS = 60.0
+"""How long after its announcement a commit may arrive that is never counted, because its process or PostgreSQL dies."""
+_RECHECK_SECONDS = 5.0
+"""Time between two checks for such a commit."""
 _locked_folders: ContextVar[frozenset[Path]] = ContextVar("held", default=frozenset())
 """Folders that this context has locked exclusively, so it may lock them again and commit there."""
 _commits: "WeakKeyDictionary[Table, Commits]" = WeakKeyDictionary()
@@ -38,34 +40,49 @@ _uris: "WeakKeyDictionary[Table, str]" = WeakKeyDictionary()
 
 
 class Commits:
-    """Commit counter in the tenant's state. While no other process commits, a request goes to object storage only now and then."""
+    """Commit counter in the tenant's state: each commit is announced before and counted after it.
+
+    While nobody commits, no request goes to object storage.
+    """
 
     def __init__(self, state: "TenantState") -> None:
         self.state = state
         self._seen: int | None = None
-        """The newest commit that the open table includes."""
+        """The newest count that the open table includes."""
         self._seen_at = 0.0
+        self._doubted_until = 0.0
 
     def see(self, newest: int | None) -> None:
-        """Note that the open table includes the commit that was counted as `newest`."""
-        self._seen, self._seen_at = newest, time.monotonic()
+        """Note that the open table includes the commits that were counted up to `newest`."""
+        self._seen_at = time.monotonic()
+        if newest != self._seen:
+            self._seen, self._doubted_until = newest, self._seen_at + _DOUBT_SECONDS
 
     def follow(self, table: "Table") -> None:
         """Check out the newest commit, whichever process made it."""
         newest = self.state.count_commits()
-        if newest is None or newest != self._seen or time.monotonic() - self._seen_at > _UNCOUNTED_SECONDS:
+        if newest is None or newest != self._seen or self._may_lack_a_commit:
             table.checkout_latest()
             self.see(newest)
+
+    @property
+    def _may_lack_a_commit(self) -> bool:
+        return self._seen_at < min(time.monotonic() - _RECHECK_SECONDS, self._doubted_until)
+
+    def announce(self) -> None:
+        """Count a commit that is about to begin. StoreError if PostgreSQL is away, DeletedError if the tenant was deleted."""
+        self._include(self.state.note_commit())
 
     def note(self) -> None:
         """Count a commit to the table; a failure is only logged, because the commit succeeded. DeletedError if the tenant was deleted."""
         try:
-            newest = self.state.note_commit()
+            self._include(self.state.note_commit())
         except DeletedError:
             raise
         except StoreError as error:
             _log.warning("a commit was not counted: %s", error)
-            return
+
+    def _include(self, newest: int | None) -> None:
         if newest is not None and self._seen == newest - 1:
             self._seen = newest
 
@@ -98,12 +115,15 @@ def _uri(table: "Table") -> str:
 def shared_lock(table: "Table") -> Iterator[None]:
     """Keep a table from being deleted during the block; otherwise Lance would finish a commit in a new folder of the old name.
 
-    In object storage, a commit is checked afterwards. StoreError if the table, or its tenant, was deleted.
+    In object storage, the tenant is checked before and after the commit. StoreError if the table, or its tenant, was deleted.
     """
     uri = _uri(table)
     if "://" in uri:
+        commits = _commits.get(table)
+        if commits:
+            commits.announce()
         yield
-        if commits := _commits.get(table):
+        if commits:
             commits.note()
         return
     with locked(Path(uri), fcntl.LOCK_SH) as there:

@@ -37,7 +37,7 @@ from memory_assets.operations.take_in import take_in
 from memory_assets.settings import Settings, load_settings
 from memory_assets.stores import locks
 from memory_assets.stores.keys import KeyStore, create_link, use_link
-from memory_assets.stores.postgres import Database, PostgresStates
+from memory_assets.stores.postgres import Database, PostgresState, PostgresStates
 from memory_assets.stores.schema import CATALOG_TABLES, duplicate_keys
 from memory_assets.stores.state import FileStates, TenantStates
 from memory_assets.tenants import Tenant, open_states, sweep_deleted, tenant_names
@@ -119,10 +119,16 @@ def objects(settings: Settings, tenant: str) -> list[str]:
     return [each.path for each in object_storage(settings).get_file_info(found) if each.is_file]
 
 
-def fail_to_count(settings: Settings) -> None:
-    """Let every count of a commit fail from now on, as if PostgreSQL or the process had died before it."""
-    assert settings.state_uri
-    Database(settings.state_uri, 5).execute("ALTER TABLE memory_tenants ADD CHECK (commits < 0) NOT VALID")
+def fail_to_count(monkeypatch: pytest.MonkeyPatch, *, after: int) -> None:
+    """Let every count of a commit fail after so many, as if PostgreSQL had died."""
+    counted, count = itertools.count(), PostgresState.note_commit
+
+    def note_commit(state: PostgresState) -> int:
+        if next(counted) >= after:
+            raise StoreError("PostgreSQL failed.")
+        return count(state)
+
+    monkeypatch.setattr(PostgresState, "note_commit", note_commit)
 
 
 def told(answer: Any) -> Any:
@@ -416,22 +422,43 @@ def test_tables_that_a_wrong_key_does_not_open_are_told_with_their_settings(else
     assert mends == {"check MEMORY_VECTORS_URI and MEMORY_STORAGE_*, and whether the S3 service answers."}
 
 
-def test_a_commit_that_postgresql_does_not_count_is_told_as_stored(elsewhere: Settings) -> None:
+def test_a_commit_that_postgresql_does_not_count_is_told_as_stored(
+    elsewhere: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
     tenant = Tenant(elsewhere)
     store(tenant, NewMemory("Mira owns the export.", Source.CLI))
-    fail_to_count(elsewhere)
+    fail_to_count(monkeypatch, after=1)
     store(tenant, NewMemory("Tomasz owns the boiler.", Source.CLI, id=2**52 + 1))
     assert len(Tenant(elsewhere).memories) == 2
 
 
-def test_a_commit_that_was_not_counted_is_seen_by_others(elsewhere: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(locks, "_UNCOUNTED_SECONDS", 0.0)
+def test_nothing_is_committed_that_postgresql_cannot_announce(elsewhere: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    tenant = Tenant(elsewhere)
+    store(tenant, NewMemory("Mira owns the export.", Source.CLI))
+    fail_to_count(monkeypatch, after=0)
+    with pytest.raises(StoreError):
+        store(tenant, NewMemory("Tomasz owns the boiler.", Source.CLI))
+    assert len(Tenant(elsewhere).memories) == 1
+
+
+def test_a_commit_that_was_not_counted_is_seen_by_others_and_checks_for_it_end(
+    elsewhere: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(locks, "_RECHECK_SECONDS", 0.0)
     first, late = Tenant(elsewhere), Tenant(elsewhere)
     store(first, NewMemory("Mira owns the export.", Source.CLI))
     assert len(late.memories) == 1
-    fail_to_count(elsewhere)
+    fail_to_count(monkeypatch, after=1)
     store(first, NewMemory("Tomasz owns the boiler.", Source.CLI))
     assert len(late.memories) == 2
+
+    monkeypatch.setattr(locks, "_DOUBT_SECONDS", 0.0)
+    idle = Tenant(elsewhere)
+    assert len(idle.memories) == 2
+    checkouts: list[Any] = []
+    monkeypatch.setattr("lancedb.table.LanceTable.checkout_latest", checkouts.append)
+    assert len(idle.memories) == 2
+    assert checkouts == []
 
 
 def test_a_catalog_is_read_again_after_postgresql_was_away(
