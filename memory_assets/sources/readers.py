@@ -1,7 +1,6 @@
 """The file sources: the path and reader of each, and a stamp that shows a change without opening a file."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import astuple
 from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -44,5 +43,6 @@ def stat_stamp(settings: "Settings", source: Source) -> str:
         return ""
     digest = blake2b("\n".join(scan.unreadable).encode(), digest_size=16)
     for file in scan.changed:
-        digest.update(f"{file.path}\0{astuple(file.stamp)}\n".encode())
+        stamp = file.stamp
+        digest.update(f"{file.path}\0{stamp.size} {stamp.mtime_ns} {stamp.inode}\n".encode())
     return digest.hexdigest()
