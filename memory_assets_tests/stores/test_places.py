@@ -422,9 +422,7 @@ def test_tables_that_a_wrong_key_does_not_open_are_told_with_their_settings(else
     assert mends == {"check MEMORY_VECTORS_URI and MEMORY_STORAGE_*, and whether the S3 service answers."}
 
 
-def test_a_commit_that_postgresql_does_not_count_is_told_as_stored(
-    elsewhere: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_commit_that_postgresql_does_not_count_is_told_as_stored(elsewhere: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     tenant = Tenant(elsewhere)
     store(tenant, NewMemory("Mira owns the export.", Source.CLI))
     fail_to_count(monkeypatch, after=1)
