@@ -76,7 +76,7 @@ def project_of(directory: Path) -> Project | None:
     above = (folder for folder in (directory, *directory.parents) if folder not in shared)
     checkout = next((folder for folder in above if os.path.lexists(folder / ".git")), directory)
     pointer = _GIT_DIRECTORY.fullmatch(_read(checkout / ".git", _POINTER_BYTES))
-    folder = Path(pointer["repository"]) if pointer else checkout
+    folder = (checkout / pointer["repository"]).resolve() if pointer else checkout
     places = [str(place) for place in (checkout, directory, *_find_worktrees(folder))]
     return Project.of(str(folder), places, _find_remote(folder))
 
@@ -90,7 +90,7 @@ def is_home(project: str) -> bool:
 def _find_worktrees(repository: Path) -> Iterator[Path]:
     for pointer in sorted((repository / ".git" / "worktrees").glob("*/gitdir"))[:_MAX_WORKTREES]:
         if text := _read(pointer, _POINTER_BYTES).strip():
-            yield Path(text).parent
+            yield Path(os.path.normpath(pointer.parent / text)).parent
 
 
 def _find_remote(repository: Path) -> str:
