@@ -127,6 +127,29 @@ def test_a_worktree_belongs_to_its_repository_whatever_the_form_of_the_pointers(
     assert {str(tree), str(main)} < set(in_tree.names) & set(at_home.names)
 
 
+@pytest.mark.parametrize(
+    ("bare", "folder"), [("atlas.git", "atlas.git"), ("atlas/.bare", "atlas"), ("home/.dotfiles", "home/.dotfiles")]
+)
+def test_the_worktrees_of_a_bare_repository_are_one_project(tmp_path: Path, bare: str, folder: str) -> None:
+    git(make_repository(tmp_path / "first"), "clone", "-q", "--bare", ".", str(tmp_path / bare))
+    git(tmp_path / bare, "remote", "set-url", "origin", "git@github.com:acme/atlas.git")
+    trees = [tmp_path / "atlas" / name for name in ("main", "fix")]
+    for tree in trees:
+        git(tmp_path / bare, "worktree", "add", "-q", "-b", f"on-{tree.name}", str(tree))
+    for project in map(project_of, trees):
+        assert project
+        assert (project.folder, project.remote) == (str(tmp_path / folder), "github.com/acme/atlas")
+        assert set(map(str, trees)) < set(project.names)
+
+
+@pytest.mark.parametrize("place", ["lib", "worktrees/lib"])
+def test_a_submodule_is_a_project_of_its_own(tmp_path: Path, place: str) -> None:
+    main, library = make_repository(tmp_path / "atlas"), make_repository(tmp_path / "library")
+    git(main, "-c", "protocol.file.allow=always", "submodule", "add", "-q", str(library), place)
+    project = project_of(main / place)
+    assert project and project.folder == str(main / place)
+
+
 def test_the_home_directory_and_its_parents_are_no_project() -> None:
     assert project_of(Path.home()) is None
     assert project_of(Path("/")) is None
