@@ -87,6 +87,12 @@ def test_the_users_lasting_words_are_noted_once_and_none_with_a_secret(transcrip
     assert (settings.tenant_dir() / "noted.json").stat().st_mode & 0o077 == 0
 
 
+def test_a_session_without_a_brief_is_still_noted(transcript: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MEMORY_SESSION_START", "off")
+    end(transcript, hook_event_name="SessionEnd")
+    assert len(read_noted(settings.tenant_dir())) == 3
+
+
 @pytest.mark.parametrize(
     ("text", "kind"),
     [
