@@ -178,6 +178,20 @@ def test_members_that_the_user_adds_beside_the_status_line_stay_valid(folder: Pa
     assert json.loads(settings.read_bytes()) == {"model": "opus"}
 
 
+@pytest.mark.parametrize("is_last", [True, False])
+def test_a_status_line_is_removed_from_settings_that_another_program_wrote_anew(folder: Path, is_last: bool) -> None:
+    settings = folder.parents[1] / "settings.json"
+    theirs = {"hooks": {"statusLine": "é"}, "model": "x"}
+    settings.write_text(json.dumps(theirs, indent=4), encoding="utf-8")
+    install("--status-line")
+    held = json.loads(settings.read_bytes())
+    held = theirs | held if is_last else {"model": "x"} | held
+    settings.write_text(json.dumps(held, indent=2, ensure_ascii=False), encoding="utf-8")
+    install("--remove")
+    assert json.loads(settings.read_bytes()) == theirs
+    assert not folder.exists()
+
+
 def test_a_status_line_of_the_users_stays_and_broken_settings_stop_everything(folder: Path) -> None:
     settings = folder.parents[1] / "settings.json"
     for text in ('{"statusLine": {"type": "command", "command": "mine"}}', '{"model": }', "[]"):
