@@ -206,7 +206,7 @@ def remove(folder: Path, *, dry_run: bool) -> list[Change]:
 
 
 def _holds_files(folder: Path) -> bool:
-    return any(path.is_file() for path in folder.rglob("*"))
+    return any(path.is_file() and path.suffix != _USER_SUFFIX for path in folder.rglob("*"))
 
 
 def _clear_remains(folder: Path, names: Iterable[str]) -> None:

@@ -133,6 +133,17 @@ def test_what_its_owner_changed_is_never_lost(folder: Path) -> None:
     }
 
 
+def test_copies_of_the_users_versions_do_not_stop_a_later_installation(folder: Path) -> None:
+    install()
+    (folder / "commands/recall.md").write_text("my words")
+    install()
+    install("--remove")
+    assert everything(folder) == {"commands/recall.md.yours": b"my words"}
+    assert "There is no plugin" in install("--remove")
+    install()
+    assert len(everything(folder)) == 8
+
+
 @pytest.mark.parametrize(
     "text",
     [
