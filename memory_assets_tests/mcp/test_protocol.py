@@ -78,14 +78,20 @@ def test_every_tool_says_what_it_does_and_whether_it_changes_anything(server: Se
 
 
 def test_a_handshake_agrees_on_a_revision_and_tells_the_server_version(server: Server) -> None:
-    agreed = [ask(server, "initialize", protocolVersion=asked)["protocolVersion"] for asked in ("2025-06-18", "1999-01-01")]
-    assert agreed == ["2025-06-18", "2025-11-25"]
+    asked = ("2025-06-18", "1999-01-01", "2031-01-01", None)
+    agreed = [ask(server, "initialize", protocolVersion=each)["protocolVersion"] for each in asked]
+    assert agreed == ["2025-06-18", "2025-11-25", "2025-11-25", "2025-11-25"]
     begun = ask(server, "initialize", protocolVersion="2025-06-18")
     assert begun["serverInfo"]["version"] == "0.1.0"
     assert set(begun["capabilities"]) == {"tools", "resources", "prompts"}
     refused = ask(server, "ping", _meta={"io.modelcontextprotocol/protocolVersion": "2031-01-01"})
     assert refused["code"] == -32022
     assert "2026-07-28" in refused["data"]["supported"]
+
+
+def test_the_revision_with_batches_is_not_spoken_and_its_clients_get_one_that_they_know(server: Server) -> None:
+    assert ask(server, "initialize", protocolVersion="2025-03-26")["protocolVersion"] == "2024-11-05"
+    assert "2025-03-26" not in ask(server, "server/discover")["supportedVersions"]
 
 
 @pytest.mark.parametrize(
