@@ -45,18 +45,22 @@ def store(tenant: "Tenant", text: tuple[str, ...], kind: str, project: str, here
 
 
 @command("memory noted --store 3f2a91c0   (the first digits are enough)")
-@click.option("--store", "outcome", flag_value="store", help="Store the sentences with these ids; without ids all.")
-@click.option("--drop", "outcome", flag_value="drop", help="Drop them.")
+@click.option("--store", "is_stored", is_flag=True, help="Store the sentences with these ids; without ids all.")
+@click.option("--drop", "is_dropped", is_flag=True, help="Drop the sentences with these ids.")
 @click.option(
     "--told", "session", is_flag=False, flag_value="", metavar="[SESSION]", help="What SESSION, or the last one, was told."
 )
 @click.argument("ids", nargs=-1)
-def noted(tenant: "Tenant", outcome: str | None, session: str | None, ids: tuple[str, ...]) -> "Answer":
+def noted(tenant: "Tenant", session: str | None, ids: tuple[str, ...], *, is_stored: bool, is_dropped: bool) -> "Answer":
     """List sentences of earlier sessions that may be worth keeping; store or drop them. Ids never change, and each call may be repeated."""
+    if is_stored and is_dropped:
+        raise click.UsageError("Give --store or --drop, not both.")
     if session is not None:
         return operations.noted.told(tenant, session)
-    if outcome:
-        return (operations.noted.store_noted if outcome == "store" else operations.noted.drop_noted)(tenant, ids)
+    if is_stored:
+        return operations.noted.store_noted(tenant, ids)
+    if is_dropped:
+        return operations.noted.drop_noted(tenant, ids)
     if ids:
         raise click.UsageError("Add --store or --drop to say what to do with these ids.")
     return operations.noted.noted(tenant)

@@ -65,7 +65,7 @@ def session_end(tenant: str | None) -> None:
         hook = Hook.parse(_hook_input())
         transcript = Path(hook.transcript).expanduser()
         # a session without a prompt has no transcript
-        if settings.session_start == "off" or not hook.transcript or not transcript.exists():
+        if not hook.transcript or not transcript.exists():
             return
         project = project_of(Path(hook.directory or "."))
         folder = project.folder if project else ""

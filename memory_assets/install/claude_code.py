@@ -206,7 +206,7 @@ def remove(folder: Path, *, dry_run: bool) -> list[Change]:
 
 
 def _holds_files(folder: Path) -> bool:
-    return any(path.is_file() for path in folder.rglob("*"))
+    return any(path.is_file() and path.suffix != _USER_SUFFIX for path in folder.rglob("*"))
 
 
 def _clear_remains(folder: Path, names: Iterable[str]) -> None:
@@ -266,25 +266,25 @@ def insert(path: Path, text: str) -> None:
 
 
 def without_member(path: Path, text: str) -> bytes | None:
-    """Return the content of `path` without the member that `insert` added as `text`.
+    """Return the content of `path` without the member that `insert` added as `text`, in whatever form of JSON it stands there now.
 
-    If the user has added members since, a comma beside it goes, too. None if the text is not there exactly once, or if more than the
-    member would go.
+    A comma beside it goes, too. None if the member is not there or was changed, or if more than the member would go.
     """
     try:
-        data = read_source_file(path, None)
-        before, found, after = data.partition(text.encode())
-        members = _parse_object(path, data)
-        added = json.loads(f"{{{text.strip().removesuffix(',')}}}")
+        data = read_source_file(path, None).decode()
+        others = _parse_object(path, data.encode())
+        ((name, value),) = json.loads(f"{{{text.strip().removesuffix(',')}}}").items()
     except (OSError, RefusedFileError, ConflictError, ValueError):
         return None
-    if not (text and found) or text.encode() in after:
+    if others.pop(name, None) != value:
         return None
-    others = {name: value for name, value in members.items() if name not in added}
-    for rest in (before + after, before + after.lstrip().removeprefix(b","), before.rstrip().removesuffix(b",") + after):
-        with suppress(ConflictError):
-            if _parse_object(path, rest) == others:
-                return rest
+    for found in re.finditer(rf"\s*{re.escape(json.dumps(name))}\s*:\s*", data):
+        _, end = json.JSONDecoder().raw_decode(data, found.end())
+        before, after = data[: found.start()], data[end:]
+        for rest in (before + after, before + after.lstrip().removeprefix(","), before.rstrip().removesuffix(",") + after):
+            with suppress(ConflictError):
+                if _parse_object(path, rest.encode()) == others:
+                    return rest.encode()
     return None
 
 

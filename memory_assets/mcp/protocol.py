@@ -24,7 +24,8 @@ _log = logging.getLogger(__name__)
 
 Message = dict[str, Any]
 
-HANDSHAKE_VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
+HANDSHAKE_VERSIONS = ("2025-11-25", "2025-06-18", "2024-11-05")
+"""Not 2025-03-26, which demands JSON-RPC batches."""
 MODERN_VERSIONS = ("2026-07-28",)
 PARSE_ERROR = -32700
 _INVALID_REQUEST = -32600
@@ -153,8 +154,9 @@ class Server:
         return {**result, **caching, "resultType": "complete", "_meta": {_SERVER_KEY: self._about}}
 
     def _initialize(self, params: Message) -> Message:
-        asked = params.get("protocolVersion")
-        agreed = asked if asked in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[0]
+        asked = str(params.get("protocolVersion"))
+        # clients know older revisions than theirs, but no newer ones
+        agreed = next((each for each in HANDSHAKE_VERSIONS if each <= asked), HANDSHAKE_VERSIONS[0])
         return {"protocolVersion": agreed, "serverInfo": self._about, **_OFFERED}
 
     def _call_tool(self, params: Message) -> Message:

@@ -118,7 +118,9 @@ def store_noted(tenant: Tenant, ids: Sequence[str]) -> NotedSentences:
 
 
 def drop_noted(tenant: Tenant, ids: Sequence[str]) -> NotedSentences:
-    """Drop the notes with these ids or first digits, or all if none is given."""
+    """Drop the notes with these ids or first digits."""
+    if not ids:
+        raise InvalidInputError("Add the ids of the notes to drop; `memory noted` lists them.")
     picked, settled = _pick_notes(tenant, ids)
     settle(tenant.folder, picked)
     return _answer([NotedView.of(each) for each in picked], "dropped", settled)

@@ -11,7 +11,7 @@ from memory_assets.sources.files import RefusedFileError, read_head
 _NOT_SLUG_CHARACTER = re.compile(r"[^a-zA-Z0-9]")
 _FOLDER_SLUG = re.compile(r"(?:-|[a-zA-Z]--).+")
 """Claude Code's slug of an absolute path."""
-_GIT_DIRECTORY = re.compile(r"gitdir: (?P<repository>.+)/\.git/worktrees/[^/\n]+\s*")
+_POINTER = re.compile(r"gitdir: (?P<folder>.+?)\s*")
 _POINTER_BYTES = 4_096
 _MAX_WORKTREES = 50
 _CONFIG_BYTES = 65_536
@@ -26,7 +26,7 @@ class Project:
     """A repository, or a folder without version control, that somebody works in."""
 
     folder: str
-    """The repository (of a worktree the main one); the directory itself without version control."""
+    """The repository (of a worktree the main or the bare one); the directory itself without version control."""
     names: tuple[str, ...]
     """Every name that its memories may be marked with: the folder, its worktrees, the directory asked for, the slug of each, the
     folder's last part, and the remote."""
@@ -75,10 +75,11 @@ def project_of(directory: Path) -> Project | None:
         return None
     above = (folder for folder in (directory, *directory.parents) if folder not in shared)
     checkout = next((folder for folder in above if os.path.lexists(folder / ".git")), directory)
-    pointer = _GIT_DIRECTORY.fullmatch(_read(checkout / ".git", _POINTER_BYTES))
-    folder = Path(pointer["repository"]) if pointer else checkout
-    places = [str(place) for place in (checkout, directory, *_find_worktrees(folder))]
-    return Project.of(str(folder), places, _find_remote(folder))
+    repository = _find_git_directory(checkout)
+    is_hidden = repository.name.startswith(".")  # `atlas/.git`, or a bare `atlas/.bare`
+    folder = repository.parent if is_hidden and repository.parent not in shared else repository
+    places = [str(place) for place in (checkout, directory, *_find_worktrees(repository))]
+    return Project.of(str(folder), places, _find_remote(repository))
 
 
 def is_home(project: str) -> bool:
@@ -87,15 +88,25 @@ def is_home(project: str) -> bool:
     return project in {name for folder in (home, *home.parents) for name in (str(folder), slug_of(str(folder)))}
 
 
+def _find_git_directory(checkout: Path) -> Path:
+    """Return the Git directory that a worktree shares with its repository, which may be bare; else the checkout's `.git`."""
+    own = checkout / ".git"
+    if pointer := _POINTER.fullmatch(_read(own, _POINTER_BYTES)):
+        folder = checkout / pointer["folder"]
+        if common := _read(folder / "commondir", _POINTER_BYTES).strip():  # submodules have none
+            return (folder / common).resolve()
+    return own
+
+
 def _find_worktrees(repository: Path) -> Iterator[Path]:
-    for pointer in sorted((repository / ".git" / "worktrees").glob("*/gitdir"))[:_MAX_WORKTREES]:
+    for pointer in sorted((repository / "worktrees").glob("*/gitdir"))[:_MAX_WORKTREES]:
         if text := _read(pointer, _POINTER_BYTES).strip():
-            yield Path(text).parent
+            yield Path(os.path.normpath(pointer.parent / text)).parent
 
 
 def _find_remote(repository: Path) -> str:
     """Return host and path of the remote `origin`, else of the first remote; empty without a remote on another host."""
-    found = {each["name"]: each["url"] for each in _REMOTE.finditer(_read(repository / ".git" / "config", _CONFIG_BYTES))}
+    found = {each["name"]: each["url"] for each in _REMOTE.finditer(_read(repository / "config", _CONFIG_BYTES))}
     address = _ADDRESS.fullmatch(found.get("origin", next(iter(found.values()), "")))
     return f"{address['host'].lower()}/{address['path']}" if address else ""
 

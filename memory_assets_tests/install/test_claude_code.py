@@ -133,6 +133,17 @@ def test_what_its_owner_changed_is_never_lost(folder: Path) -> None:
     }
 
 
+def test_copies_of_the_users_versions_do_not_stop_a_later_installation(folder: Path) -> None:
+    install()
+    (folder / "commands/recall.md").write_text("my words")
+    install()
+    install("--remove")
+    assert everything(folder) == {"commands/recall.md.yours": b"my words"}
+    assert "There is no plugin" in install("--remove")
+    install()
+    assert len(everything(folder)) == 8
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -176,6 +187,20 @@ def test_members_that_the_user_adds_beside_the_status_line_stay_valid(folder: Pa
     assert set(json.loads(settings.read_bytes())) == {"statusLine", "model"}
     install("--remove")
     assert json.loads(settings.read_bytes()) == {"model": "opus"}
+
+
+@pytest.mark.parametrize("is_last", [True, False])
+def test_a_status_line_is_removed_from_settings_that_another_program_wrote_anew(folder: Path, is_last: bool) -> None:
+    settings = folder.parents[1] / "settings.json"
+    theirs = {"hooks": {"statusLine": "é"}, "model": "x"}
+    settings.write_text(json.dumps(theirs, indent=4), encoding="utf-8")
+    install("--status-line")
+    held = json.loads(settings.read_bytes())
+    held = theirs | held if is_last else {"model": "x"} | held
+    settings.write_text(json.dumps(held, indent=2, ensure_ascii=False), encoding="utf-8")
+    install("--remove")
+    assert json.loads(settings.read_bytes()) == theirs
+    assert not folder.exists()
 
 
 def test_a_status_line_of_the_users_stays_and_broken_settings_stop_everything(folder: Path) -> None:

@@ -87,6 +87,12 @@ def test_the_users_lasting_words_are_noted_once_and_none_with_a_secret(transcrip
     assert (settings.tenant_dir() / "noted.json").stat().st_mode & 0o077 == 0
 
 
+def test_a_session_without_a_brief_is_still_noted(transcript: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MEMORY_SESSION_START", "off")
+    end(transcript, hook_event_name="SessionEnd")
+    assert len(read_noted(settings.tenant_dir())) == 3
+
+
 @pytest.mark.parametrize(
     ("text", "kind"),
     [
@@ -169,7 +175,7 @@ def test_what_was_noted_is_stored_or_dropped_and_a_session_is_reminded(transcrip
     end(transcript)
     assert "3 sentences of earlier sessions" in CliRunner().invoke(cli, ["session-start"], input="{}").output
     listed = CliRunner().invoke(cli, ["noted"]).output.splitlines()
-    first, second, _third = (each.split()[0] for each in listed)
+    first, second, third = (each.split()[0] for each in listed)
     assert listed[1] == f"{second}  We decided to keep DuckDB. · 2026-05-01 · /srv/atlas"
     stored = json.loads(CliRunner().invoke(cli, ["noted", "--store", second, "--json"]).output)
     (memory,) = tenant.memories.get([stored["noted"][0]["stored"]])
@@ -181,8 +187,18 @@ def test_what_was_noted_is_stored_or_dropped_and_a_session_is_reminded(transcrip
     )
     assert CliRunner().invoke(cli, ["noted", "--drop", "0a0b0c0d"]).exit_code == 1
     assert CliRunner().invoke(cli, ["noted", first]).exit_code == 2
-    assert CliRunner().invoke(cli, ["noted", "--drop"]).output.startswith(f"Dropped:\n{first}  From now on")
+    assert CliRunner().invoke(cli, ["noted", "--drop", first, third]).output.startswith(f"Dropped:\n{first}  From now on")
     assert CliRunner().invoke(cli, ["noted"]).output == "Nothing is noted.\n"
+
+
+def test_only_named_notes_are_dropped_and_none_is_stored_and_dropped_at_once(transcript: Path, tenant: Tenant) -> None:
+    end(transcript)
+    before = read_noted(tenant.folder)
+    assert isinstance(CliRunner().invoke(cli, ["noted", "--drop"]).exception, InvalidInputError)
+    for arguments in (["--store", before[0].id, "--drop", before[1].id], ["--drop", before[0].id, "--store"]):
+        assert CliRunner().invoke(cli, ["noted", *arguments]).exit_code == 2
+    assert read_noted(tenant.folder) == before
+    assert len(tenant.memories) == 0
 
 
 def test_what_was_dropped_or_stored_is_not_noted_again_when_its_session_ends(transcript: Path, settings: Settings) -> None:

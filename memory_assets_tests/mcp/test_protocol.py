@@ -17,7 +17,7 @@ from memory_assets.mcp.tools import DAILY, PAI, RARE, Session, relate
 from memory_assets.models import Kind, NewMemory, RelationType, Source, State
 from memory_assets.operations.store import store
 from memory_assets.settings import load_settings
-from memory_assets.sources.projects import Project, project_of
+from memory_assets.sources.projects import Project
 from memory_assets.tenants import Tenant
 
 ATLAS = Project("/home/mira/src/atlas", ("/home/mira/src/atlas", "-home-mira-src-atlas"))
@@ -78,14 +78,20 @@ def test_every_tool_says_what_it_does_and_whether_it_changes_anything(server: Se
 
 
 def test_a_handshake_agrees_on_a_revision_and_tells_the_server_version(server: Server) -> None:
-    agreed = [ask(server, "initialize", protocolVersion=asked)["protocolVersion"] for asked in ("2025-06-18", "1999-01-01")]
-    assert agreed == ["2025-06-18", "2025-11-25"]
+    asked = ("2025-06-18", "1999-01-01", "2031-01-01", None)
+    agreed = [ask(server, "initialize", protocolVersion=each)["protocolVersion"] for each in asked]
+    assert agreed == ["2025-06-18", "2025-11-25", "2025-11-25", "2025-11-25"]
     begun = ask(server, "initialize", protocolVersion="2025-06-18")
     assert begun["serverInfo"]["version"] == "0.1.0"
     assert set(begun["capabilities"]) == {"tools", "resources", "prompts"}
     refused = ask(server, "ping", _meta={"io.modelcontextprotocol/protocolVersion": "2031-01-01"})
     assert refused["code"] == -32022
     assert "2026-07-28" in refused["data"]["supported"]
+
+
+def test_the_revision_with_batches_is_not_spoken_and_its_clients_get_one_that_they_know(server: Server) -> None:
+    assert ask(server, "initialize", protocolVersion="2025-03-26")["protocolVersion"] == "2024-11-05"
+    assert "2025-03-26" not in ask(server, "server/discover")["supportedVersions"]
 
 
 @pytest.mark.parametrize(
@@ -257,22 +263,6 @@ def test_no_message_fails_inside(message: Any) -> None:
     asked = isinstance(message, dict) and message.get("jsonrpc") == "2.0" and "id" in message
     assert (answer is not None) == (asked or not isinstance(message, dict) or message.get("jsonrpc") != "2.0")
     assert answer is None or answer.get("error", {}).get("code") != -32603
-
-
-def test_a_project_is_its_repository_and_a_worktree_belongs_to_it(tmp_path: Path) -> None:
-    main, tree = tmp_path / "atlas", tmp_path / "trees" / "fix"
-    (main / ".git" / "worktrees" / "fix").mkdir(parents=True)
-    (main / "src").mkdir()
-    tree.mkdir(parents=True)
-    (main / ".git/worktrees/fix/gitdir").write_text(f"{tree}/.git\n")
-    (tree / ".git").write_text(f"gitdir: {main}/.git/worktrees/fix\n")
-    at_home, in_tree = project_of(main / "src"), project_of(tree)
-    assert at_home
-    assert in_tree
-    assert at_home.folder == in_tree.folder == str(main)
-    assert {str(tree), str(main)} < set(in_tree.names) & set(at_home.names)
-    assert project_of(Path.home()) is None
-    assert project_of(Path("/")) is None
 
 
 def test_a_search_is_narrowed_by_names_and_verbs_and_shows_times_in_a_zone(server: Server, tenant: Tenant) -> None:

@@ -1,6 +1,7 @@
 """The project of a silo, from its slug and its transcripts."""
 
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -98,3 +99,57 @@ def test_a_remote_is_its_host_and_path_however_it_is_reached(tmp_path: Path, url
     project = project_of(tmp_path / "atlas" / "src")
     assert project and project.remote == remote
     assert {"atlas", remote} - {""} <= set(project.names)
+
+
+def git(folder: Path, *arguments: str) -> None:
+    author = ["-c", "user.name=Mira", "-c", "user.email=mira@acme.example"]
+    subprocess.run(["git", *author, *arguments], cwd=folder, check=True, capture_output=True)
+
+
+def make_repository(folder: Path) -> Path:
+    folder.mkdir(parents=True)
+    git(folder, "init", "-q")
+    git(folder, "commit", "-qm", "first", "--allow-empty")
+    return folder
+
+
+@pytest.mark.parametrize("is_relative", [False, True])
+def test_a_worktree_belongs_to_its_repository_whatever_the_form_of_the_pointers(tmp_path: Path, is_relative: bool) -> None:
+    main, tree = make_repository(tmp_path / "atlas"), tmp_path / "trees" / "fix"
+    git(main, "worktree", "add", "-q", str(tree))
+    if is_relative:  # as git writes them since 2.48 if worktree.useRelativePaths is set
+        administration = main / ".git/worktrees/fix"
+        (tree / ".git").write_text(f"gitdir: {os.path.relpath(administration, tree)}\n")
+        (administration / "gitdir").write_text(f"{os.path.relpath(tree / '.git', administration)}\n")
+    at_home, in_tree = project_of(main / "src"), project_of(tree)
+    assert at_home and in_tree
+    assert at_home.folder == in_tree.folder == str(main)
+    assert {str(tree), str(main)} < set(in_tree.names) & set(at_home.names)
+
+
+@pytest.mark.parametrize(
+    ("bare", "folder"), [("atlas.git", "atlas.git"), ("atlas/.bare", "atlas"), ("home/.dotfiles", "home/.dotfiles")]
+)
+def test_the_worktrees_of_a_bare_repository_are_one_project(tmp_path: Path, bare: str, folder: str) -> None:
+    git(make_repository(tmp_path / "first"), "clone", "-q", "--bare", ".", str(tmp_path / bare))
+    git(tmp_path / bare, "remote", "set-url", "origin", "git@github.com:acme/atlas.git")
+    trees = [tmp_path / "atlas" / name for name in ("main", "fix")]
+    for tree in trees:
+        git(tmp_path / bare, "worktree", "add", "-q", "-b", f"on-{tree.name}", str(tree))
+    for project in map(project_of, trees):
+        assert project
+        assert (project.folder, project.remote) == (str(tmp_path / folder), "github.com/acme/atlas")
+        assert set(map(str, trees)) < set(project.names)
+
+
+@pytest.mark.parametrize("place", ["lib", "worktrees/lib"])
+def test_a_submodule_is_a_project_of_its_own(tmp_path: Path, place: str) -> None:
+    main, library = make_repository(tmp_path / "atlas"), make_repository(tmp_path / "library")
+    git(main, "-c", "protocol.file.allow=always", "submodule", "add", "-q", str(library), place)
+    project = project_of(main / place)
+    assert project and project.folder == str(main / place)
+
+
+def test_the_home_directory_and_its_parents_are_no_project() -> None:
+    assert project_of(Path.home()) is None
+    assert project_of(Path("/")) is None
