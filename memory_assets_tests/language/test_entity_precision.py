@@ -1,5 +1,6 @@
 import importlib.util
 from pathlib import Path
+from unicodedata import normalize
 
 import pytest
 
@@ -75,6 +76,12 @@ def test_a_name_stands_beside_what_bears_it(analyzer):
 def test_a_name_may_begin_with_any_letter(analyzer):
     found = analyzer.analyze("We met in Århus, Denmark. The Ørsted repository moved.").entities
     assert {(each.text, each.type) for each in found} == {("Århus", "LOC"), ("Denmark", "LOC"), ("Ørsted", "PROJECT")}
+
+
+def test_decomposed_letters_and_soft_hyphens_change_no_name(analyzer):
+    text = "Zoë Müller wrote docs/übersicht.md in Köln."
+    written = (normalize("NFD", text), text.replace("ll", "l\u00adl").replace("sicht", "\u00adsicht"))
+    assert [analyzer.analyze(each) for each in written] == [analyzer.analyze(text)] * 2
 
 
 def test_a_listed_name_that_is_spelt_like_a_file_is_that_name(analyzer):
