@@ -98,6 +98,14 @@ def test_a_version_makes_no_other_name(analyzer):
     assert [each.text for each in analyzer.analyze("We moved to Spring Boot 3.").entities] == ["Spring Boot"]
 
 
+def test_a_season_of_a_year_is_no_tool_with_a_version(analyzer):
+    found = [
+        analyzer.analyze(f"We moved {when}.").entities
+        for when in ("in spring 2025", "in Spring of 2025", "with the Spring/Summer 2025 catalogue", "to Spring 6")
+    ]
+    assert [[each.text for each in entities] for entities in found] == [[], [], [], ["Spring"]]
+
+
 @pytest.mark.parametrize(
     "text", ["Everyone likes cake.", "Nobody stole the bike.", "Users hate the dialog.", "Grandma sleeps late."]
 )
