@@ -11,6 +11,8 @@ from datetime import UTC, datetime, timedelta, tzinfo
 
 from dateutil.relativedelta import MO, relativedelta, weekday
 
+from memory_assets.language.words import function_words
+
 EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
 """Start of open intervals such as "before March"."""
 
@@ -63,7 +65,10 @@ _AMOUNT = rf"(?:{_ABBREVIATED}|{_COUNT}\s+{_UNIT})"
 _LENGTH = rf"(?:{_AMOUNT}(?:(?:\s*,)?\s*(?:and\s+)?{_AMOUNT})*)"
 """A duration: "two weeks", "90 seconds", "2 hrs", "1h30m", "7d"."""
 _MEASURE = r"(?:[€$£°]|(?:euro?|usd|dollar|bit|byte|rpm|px|ft|mah|[ckm]?m|[kmgt]i?b|[km]?g|m?l|[km]?wh?|[kmg]?hz)\b)"
-_YEAR = rf"(?:(?:19[789]|20\d)\d\b(?!\s+\w+s\b)(?!\s*{_MEASURE})(?![%:.]\d|-\d))"
+_YEAR = rf"(?:(?:19[789]|20\d)\d\b(?!\s*{_MEASURE})(?![%:.]\d|-\d))"
+_NO_PLURAL = "|".join(sorted(word for word in function_words("en") if word.isalpha() and word.endswith("s")))
+_YEAR_ALONE = rf"(?:{_YEAR}(?!\s+(?!(?:{_NO_PLURAL})\b)(?-i:[a-z])\w*s\b))"
+"""No count of things, as in "2000 tests"; but "2024 as" and "2024 Thomas" begin with a year."""
 _DAY_OF_MONTH = r"(?:(?:[12]\d|3[01]|0?[1-9])(?:st|nd|rd|th)?\b(?![:%/-]|\.\d))"
 _LONG = "january|february|april|june|july|august|september|october|november|december"
 _SHORT = "jan|feb|mar|apr|jun|jul|aug|sept|sep|oct|nov|dec"
@@ -91,7 +96,7 @@ _RELATIVE = (
 _AGO = rf"{_LENGTH}\s+ago\b"
 _STRONG = rf"(?:{_DATE}|{_AGO}|{_DAY_WORD}|{_RELATIVE}|(?:the\s+)?(?:{'|'.join(_SEASONS)})\s+(?:of\s+)?{_YEAR})"
 """A time without further context."""
-_PERIOD = rf"(?:{_STRONG}|(?:the\s+)?{_SEASON}|{_MONTH}|{_WEEKDAY}|q[1-4]\b|{_YEAR})"
+_PERIOD = rf"(?:{_STRONG}|(?:the\s+)?{_SEASON}|{_MONTH}|{_WEEKDAY}|q[1-4]\b|{_YEAR_ALONE})"
 """A time after a word such as "since"."""
 _PART = (
     r"(?:(?P<part>early|mid|late"
@@ -107,9 +112,9 @@ _PATTERNS = tuple(
         rf"(?:(?:in|within|during|over|for)\s+)?(?:the\s+)?(?:(?:last|past|previous)\s+(?P<length>{_LENGTH})"
         rf"|(?:past|last(?=\s+(?:minute|hour|day)\b))\s+(?P<unit>{_UNIT}))(?!\s+(?:ago|of)\b)",
         rf"(?:(?:in|on|during|from|of|for|around)\s+)?{_PART}?(?P<period>{_STRONG})",
-        rf"(?:in|during|throughout)\s+{_PART}?(?P<period>{_ANY_MONTH}|q[1-4]\b|(?:the\s+)?{_SEASON}|{_YEAR})",
-        rf"(?:around|(?:from|of|for){_NO_PERSON})\s+{_PART}?(?P<period>{_MONTH}|q[1-4]\b|{_YEAR})",
-        rf"{_PART}(?P<period>{_MONTH}|{_YEAR})",
+        rf"(?:in|during|throughout)\s+{_PART}?(?P<period>{_ANY_MONTH}|q[1-4]\b|(?:the\s+)?{_SEASON}|{_YEAR_ALONE})",
+        rf"(?:around|(?:from|of|for){_NO_PERSON})\s+{_PART}?(?P<period>{_MONTH}|q[1-4]\b|{_YEAR_ALONE})",
+        rf"{_PART}(?P<period>{_MONTH}|{_YEAR_ALONE})",
         rf"(?:on|from)\s+(?P<period>{_WEEKDAY})",
         r"(?<!\bnext )(?<!\bby )(?P<period>(?-i:Monday|Tuesday|Wednesday|Thursday|Friday|Saturday|Sunday))(?=\s*(?:[.?!,;]|$))",
     )

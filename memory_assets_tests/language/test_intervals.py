@@ -87,6 +87,13 @@ def wall(text: str) -> datetime:
         ("until the end of March", "1970-01-01T01:00", "2026-04-01"),
         ("in the last week of September", "2026-09-21", "2026-10-01"),
         ("on the first Monday of June", "2026-06-01", "2026-06-11"),
+        ("on 18 November 2024 as Mira was ill", "2024-11-18", "2024-11-19"),
+        ("on 12 May 2023 when Thomas moved", "2023-05-12", "2023-05-13"),
+        ("on 12 May 2023 Thomas moved", "2023-05-12", "2023-05-13"),
+        ("in Q3 2025 sales dropped", "2025-07-01", "2025-10-01"),
+        ("in spring 2025 sales dropped", "2025-03-01", "2025-06-01"),
+        ("in 2024 Thomas moved", "2024-01-01", "2025-01-01"),
+        ("in 2024 as Mira was ill", "2024-01-01", "2025-01-01"),
     ],
 )
 def test_a_time_expression_is_an_interval_on_the_persons_calendar(text: str, start: str, end: str):
