@@ -81,9 +81,10 @@ _WEEKDAY = rf"(?:{'|'.join(_WEEKDAYS)})\b"
 _SEASON = r"(?:(?-i:spring|fall)|summer|autumn|winter)\b"
 
 _DATE = (
-    rf"(?:\d{{4}}-\d\d-\d\d(?!\d)|\d{{4}}-(?:0[1-9]|1[0-2])(?![\d-])|\d{{1,2}}\.\d{{1,2}}\.\d{{4}}(?![\d.])"
+    rf"(?:(?:{_WEEKDAY},?\s+(?:the\s+)?)?"
+    r"(?:\d{4}-\d\d-\d\d(?!\d)|\d{4}-(?:0[1-9]|1[0-2])(?![\d-])|\d{1,2}\.\d{1,2}\.\d{4}(?![\d.])"
     rf"|{_MONTH}\s+{_DAY_OF_MONTH}(?:,?\s+{_YEAR})?|{_DAY_OF_MONTH}\s+(?:of\s+)?{_MONTH}(?:,?\s+{_YEAR})?"
-    rf"|{_ANY_MONTH},?\s+{_YEAR}|q[1-4](?:\s+|\s*/\s*){_YEAR})"
+    rf"|{_ANY_MONTH},?\s+{_YEAR}|q[1-4](?:\s+|\s*/\s*){_YEAR}))"
 )
 _DAY_WORD = (
     r"(?:(?:the\s+)?day\s+before\s+yesterday|(?:yesterday|this|last)\s+(?:morning|afternoon|evening|night)|yesterday|today"
@@ -93,8 +94,12 @@ _RELATIVE = (
     rf"(?:the\s+)?(?:(?:last|previous|this|current)\s+(?:week(?:end)?\b|month\b|quarter\b|year\b|{_SEASON}|{_WEEKDAY}|{_MONTH})"
     rf"|(?:last|previous)\s+{_ANY_MONTH})(?!\s+of\b)"
 )
+_DAY_OF_WEEK = rf"{_WEEKDAY},?\s+(?:of\s+)?(?:last|previous|this|current)\s+week\b"
 _AGO = rf"{_LENGTH}\s+ago\b"
-_STRONG = rf"(?:{_DATE}|{_AGO}|{_DAY_WORD}|{_RELATIVE}|(?:the\s+)?(?:{'|'.join(_SEASONS)})\s+(?:of\s+)?{_YEAR})"
+_STRONG = (
+    rf"(?:{_DATE}|{_DAY_OF_WEEK}|{_AGO}|{_DAY_WORD}|{_RELATIVE}"
+    rf"|(?:the\s+)?(?:{'|'.join(_SEASONS)})\s+(?:of\s+)?{_YEAR})"
+)
 """A time without further context."""
 _PERIOD = rf"(?:{_STRONG}|(?:the\s+)?{_SEASON}|{_MONTH}|{_WEEKDAY}|q[1-4]\b|{_YEAR_ALONE})"
 """A time after a word such as "since"."""
@@ -255,6 +260,12 @@ def _wall_period(words: list[str], clock: _Clock) -> tuple[datetime, datetime] |
             return _part_of_day(today if day == "this" else today - _DAY, part)
         case [*_, "ago"]:
             return _long_ago(" ".join(words), clock)
+        case [name, *_, which, "week"] if name.rstrip(",") in _WEEKDAYS:
+            week, _ = _named("week", clock, ended=which in {"last", "previous"}) or (today, today)
+            day = week + _WEEKDAYS.index(name.rstrip(",")) * _DAY
+            return day, day + _DAY
+        case [name, _, *_] if name.rstrip(",") in _WEEKDAYS:
+            return _dated(" ".join(words[1:]), clock)
         case [("last" | "previous" | "this" | "current") as which, name]:
             return _named(name, clock, ended=which in {"last", "previous"})
         case [name] if name in _SEASONS or name in _WEEKDAYS or name in _QUARTERS:
