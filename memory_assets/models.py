@@ -101,6 +101,10 @@ class RelationType(StrEnum):
         return cls.__members__.get(str(value).upper())
 
 
+REPLACING = (RelationType.EVOLVED_INTO, RelationType.INVALIDATED_BY)
+"""Types of relations from an outdated memory to the current one."""
+
+
 @dataclass(frozen=True, slots=True)
 class Entity:
     """A name in a memory, as written, and its type, such as PERSON, ORG, LOC, PRODUCT, PROJECT or FILE."""

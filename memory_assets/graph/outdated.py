@@ -15,7 +15,7 @@ from memory_assets.graph.rules import LIKELIEST
 from memory_assets.language.statements import happened
 from memory_assets.language.times import Instant, day_in
 from memory_assets.language.words import LINE_BREAK
-from memory_assets.models import Memory, State, is_time_guessed
+from memory_assets.models import REPLACING, Memory, State, is_time_guessed
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -52,7 +52,7 @@ class Outdated(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    sentence: str
+    sentence: str = Field(description="The sentence; empty for the whole memory, if only a stated relation replaces it.")
     replaced_by: int = Field(description="The memory with the other sentence.")
     on: Instant | None = Field(
         description="When the other sentence was said, or since when it holds according to itself; null if that is guessed."
@@ -88,19 +88,42 @@ def contains_sentence(text: str, sentence: str) -> bool:
 def read_changes(connection: "DuckDBPyConnection") -> list[StatementChange]:
     """Return the replaced, perhaps replaced or contradicted statements of active memories, the latest change last.
 
-    Pairs of memories that a person decided are left out. `connection` leads to the catalog.
+    Of pairs of memories that a person decided, only the older one's replacement by the newer one is returned, if it was stated; its texts
+    are empty if no statement of them is known to be replaced. `connection` leads to the catalog.
     """
-    if not connection.execute("FROM graph_changes SELECT 1 LIMIT 1").fetchone():
+    if not connection.execute(
+        "FROM graph_changes SELECT 1 UNION ALL FROM graph_edges SELECT 1 WHERE origin = 'stated' LIMIT 1"
+    ).fetchone():
         return []  # in DuckLake the query below takes a third of the time of opening a tenant
+    replacing = ", ".join(f"'{each}'" for each in REPLACING)
     rows = connection.execute(f"""
-        WITH likeliest AS (FROM graph_changes {LIKELIEST}),
-        decided AS (SELECT source_id AS one, target_id AS two FROM graph_edges WHERE origin = 'stated')
-        SELECT old_id, old_text, new_id, new_text, said_at,
-               CASE type WHEN 'RELATES_TO' THEN 'perhaps replaced' WHEN 'CONTRADICTS' THEN 'contradicted' ELSE 'replaced' END,
-               probability
-        FROM likeliest JOIN graph_memories a ON a.id = old_id JOIN graph_memories b ON b.id = new_id
+        WITH decided AS (
+            SELECT source_id AS one, target_id AS two, bool_or(type IN ({replacing})) AS replaces
+            FROM graph_edges WHERE origin = 'stated' GROUP BY ALL
+        ),
+        confirmed AS (SELECT one AS old_id, two AS new_id FROM decided WHERE replaces),
+        likeliest AS (FROM graph_changes {LIKELIEST}),
+        found AS (
+            SELECT old_id, old_place, old_text, new_id, new_place, new_text, said_at, probability,
+                   CASE WHEN type = 'RELATES_TO' AND probability < {_LIKELY} THEN 'perhaps replaced' ELSE 'replaced' END AS verdict
+            FROM likeliest SEMI JOIN confirmed USING (old_id, new_id)
+            UNION ALL
+            SELECT old_id, old_place, old_text, new_id, new_place, new_text, said_at, probability,
+                   CASE type WHEN 'RELATES_TO' THEN 'perhaps replaced' WHEN 'CONTRADICTS' THEN 'contradicted' ELSE 'replaced' END
+            FROM likeliest
+            WHERE NOT EXISTS (FROM decided WHERE (one = old_id AND two = new_id) OR (one = new_id AND two = old_id))
+        ),
+        shown AS (
+            FROM found
+            UNION ALL BY NAME
+            SELECT old_id, 0 AS old_place, '' AS old_text, new_id, 0 AS new_place, '' AS new_text, created_at AS said_at,
+                   1.0 AS probability, 'replaced' AS verdict
+            FROM confirmed JOIN graph_memories m ON m.id = new_id
+            ANTI JOIN (FROM found WHERE verdict = 'replaced') f ON f.old_id = confirmed.old_id AND f.new_id = confirmed.new_id
+        )
+        SELECT old_id, old_text, new_id, new_text, said_at, verdict, probability
+        FROM shown JOIN graph_memories a ON a.id = old_id JOIN graph_memories b ON b.id = new_id
         WHERE a.state = 'active' AND b.state = 'active'
-          AND NOT EXISTS (FROM decided WHERE (one = old_id AND two = new_id) OR (one = new_id AND two = old_id))
         ORDER BY new_id, new_place, old_id, old_place
     """)
     changes = (StatementChange(*row) for row in rows.fetchall())
@@ -189,7 +212,8 @@ def find_outdated(
                 last = later
             if last and last.new_id != number:
                 on = _unless_guessed(last.on, now[last.new_id])
-                outdated.append(Outdated(sentence=sentence, replaced_by=last.new_id, on=on, by_sentence=last.new_text))
+                by_sentence = last.new_text or shortened(texts[last.new_id], _SHOWN_CHARS)
+                outdated.append(Outdated(sentence=sentence, replaced_by=last.new_id, on=on, by_sentence=by_sentence))
         listed = {each.sentence for each in outdated}
         for sentence, each in {each.old_text: each for each in doubted.get(number, ())}.items():
             other = now.get(each.new_id)

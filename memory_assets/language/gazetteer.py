@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from memory_assets.errors import InvalidInputError
+from memory_assets.language.english import pattern
 from memory_assets.language.entity_types import EntityType, Mention
 from memory_assets.language.words import CAPITALS
 
@@ -110,7 +111,7 @@ class Gazetteer:
                 entry = spellings.get(written)
                 if entry is None or start < after_last or len(written) != length or not _stands_alone(text, start, end):
                     continue
-                if entry.unless and entry.unless.search(text):
+                if (entry.unless and entry.unless.search(text)) or pattern("names.season_of_year").match(text, start):
                     continue
                 opens = False
                 if entry.certainty in {Certainty.CAPITALISED, Certainty.CUED} and not self._has_cue(text, start, end, entry):
@@ -215,9 +216,9 @@ def _read_table(gazetteer: Gazetteer, cue_words: CueWords, table: dict[str, Any]
         if key in levels:
             for name in _strings(value, f"{where} {key}"):
                 blockers = _strings(unless.get(name, []), f"{where} unless.{name}")
-                pattern = re.compile(_alternatives(blockers), re.IGNORECASE) if blockers else None
+                blocker = re.compile(_alternatives(blockers), re.IGNORECASE) if blockers else None
                 for spelling in (name, *_strings(aliases.get(name, []), f"{where} aliases.{name}")):
-                    _add(gazetteer, Entry(spelling, name, kind, levels[key], pattern))
+                    _add(gazetteer, Entry(spelling, name, kind, levels[key], blocker))
         elif key not in {*_CUE_KEYS, "aliases", "unless"}:
             known = ", ".join([*levels, *_CUE_KEYS, "aliases", "unless"])
             raise InvalidInputError(f"{where} has the unknown key {key!r}: use one of {known}.")

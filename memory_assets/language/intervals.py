@@ -11,12 +11,15 @@ from datetime import UTC, datetime, timedelta, tzinfo
 
 from dateutil.relativedelta import MO, relativedelta, weekday
 
+from memory_assets.language.words import function_words
+
 EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
 """Start of open intervals such as "before March"."""
 
 _DAY = timedelta(days=1)
 _WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _SEASONS = {"spring": 3, "summer": 6, "autumn": 9, "fall": 9, "winter": 12}
+_ORDINALS = {"first": 1, "second": 2, "third": 3, "fourth": 4, "last": 4}
 _QUARTERS = {"q1": 1, "q2": 4, "q3": 7, "q4": 10}
 _PARTS_OF_DAY = {"morning": (5, 12), "afternoon": (12, 18), "evening": (18, 24), "night": (18, 30)}
 """Start and end in hours from the day's midnight."""
@@ -35,6 +38,9 @@ _UNIT_FORMS = {
     "year": ("y", "yr", "yrs", "year", "years"),
 }
 _UNITS = {form: unit for unit, forms in _UNIT_FORMS.items() for form in forms}
+_HALF_UNITS = {
+    "year": "6 months", "month": "2 weeks", "week": "84 hours", "day": "12 hours", "hour": "30 minutes", "minute": "30 seconds",
+}  # fmt: skip
 _EXACT = {"second": timedelta(seconds=1), "minute": timedelta(minutes=1), "hour": timedelta(hours=1)}
 """Units of fixed length; longer ones follow the calendar."""
 _CALENDAR = {
@@ -59,12 +65,17 @@ _UNIT = (
 _ANY_UNIT = "|".join(sorted(_UNITS, key=len, reverse=True))
 _SHORT_UNIT = "|".join(sorted((form for form, unit in _UNITS.items() if unit in {*_EXACT, "day"}), key=len, reverse=True))
 _ABBREVIATED = rf"(?:\d{{1,3}}\s?(?:{_ANY_UNIT})|\d{{4}}\s?(?:{_SHORT_UNIT}))(?![a-z])"
-_AMOUNT = rf"(?:{_ABBREVIATED}|{_COUNT}\s+{_UNIT})"
+_HALF = rf"half\s+(?:an?\s+)?(?:{'|'.join(_HALF_UNITS)})\b"
+_AMOUNT = rf"(?:{_ABBREVIATED}|{_COUNT}\s+{_UNIT}|(?<!\band a ){_HALF})"
 _LENGTH = rf"(?:{_AMOUNT}(?:(?:\s*,)?\s*(?:and\s+)?{_AMOUNT})*)"
 """A duration: "two weeks", "90 seconds", "2 hrs", "1h30m", "7d"."""
 _MEASURE = r"(?:[€$£°]|(?:euro?|usd|dollar|bit|byte|rpm|px|ft|mah|[ckm]?m|[kmgt]i?b|[km]?g|m?l|[km]?wh?|[kmg]?hz)\b)"
-_YEAR = rf"(?:(?:19[789]|20\d)\d\b(?!\s+\w+s\b)(?!\s*{_MEASURE})(?![%:.]\d|-\d))"
-_DAY_OF_MONTH = r"(?:(?:[12]\d|3[01]|0?[1-9])(?:st|nd|rd|th)?\b(?![:%/-]|\.\d))"
+_YEAR = rf"(?:(?:19[789]|20\d)\d\b(?!\s*{_MEASURE})(?![%:.]\d|-\d))"
+_NO_PLURAL = "|".join(sorted(word for word in function_words("en") if word.isalpha() and word.endswith("s")))
+_YEAR_ALONE = rf"(?:{_YEAR}(?!\s+(?!(?:{_NO_PLURAL})\b)(?-i:[a-z])\w*s\b))"
+"""No count of things, as in "2000 tests"; but "2024 as" and "2024 Thomas" begin with a year."""
+_DAY_NUMBER = r"(?:[12]\d|3[01]|0?[1-9])(?:st|nd|rd|th)?\b"
+_DAY_OF_MONTH = rf"(?:{_DAY_NUMBER}(?![:%/-]|\.\d))"
 _LONG = "january|february|april|june|july|august|september|october|november|december"
 _SHORT = "jan|feb|mar|apr|jun|jul|aug|sept|sep|oct|nov|dec"
 _ANY_MONTH = rf"(?:(?:{_LONG}|march|may|{_SHORT})\b\.?)"
@@ -76,9 +87,10 @@ _WEEKDAY = rf"(?:{'|'.join(_WEEKDAYS)})\b"
 _SEASON = r"(?:(?-i:spring|fall)|summer|autumn|winter)\b"
 
 _DATE = (
-    rf"(?:\d{{4}}-\d\d-\d\d(?!\d)|\d{{4}}-(?:0[1-9]|1[0-2])(?![\d-])|\d{{1,2}}\.\d{{1,2}}\.\d{{4}}(?![\d.])"
+    rf"(?:(?:{_WEEKDAY},?\s+(?:the\s+)?)?"
+    r"(?:\d{4}-\d\d-\d\d(?!\d)|\d{4}-(?:0[1-9]|1[0-2])(?![\d-])|\d{1,2}\.\d{1,2}\.\d{4}(?![\d.])"
     rf"|{_MONTH}\s+{_DAY_OF_MONTH}(?:,?\s+{_YEAR})?|{_DAY_OF_MONTH}\s+(?:of\s+)?{_MONTH}(?:,?\s+{_YEAR})?"
-    rf"|{_ANY_MONTH},?\s+{_YEAR}|q[1-4](?:\s+|\s*/\s*){_YEAR})"
+    rf"|{_ANY_MONTH},?\s+{_YEAR}|q[1-4](?:\s+|\s*/\s*){_YEAR}))"
 )
 _DAY_WORD = (
     r"(?:(?:the\s+)?day\s+before\s+yesterday|(?:yesterday|this|last)\s+(?:morning|afternoon|evening|night)|yesterday|today"
@@ -88,32 +100,47 @@ _RELATIVE = (
     rf"(?:the\s+)?(?:(?:last|previous|this|current)\s+(?:week(?:end)?\b|month\b|quarter\b|year\b|{_SEASON}|{_WEEKDAY}|{_MONTH})"
     rf"|(?:last|previous)\s+{_ANY_MONTH})(?!\s+of\b)"
 )
-_AGO = rf"{_LENGTH}\s+ago\b"
-_STRONG = rf"(?:{_DATE}|{_AGO}|{_DAY_WORD}|{_RELATIVE}|(?:the\s+)?(?:{'|'.join(_SEASONS)})\s+(?:of\s+)?{_YEAR})"
+_DAY_OF_WEEK = rf"{_WEEKDAY},?\s+(?:of\s+)?(?:last|previous|this|current)\s+week\b"
+_QUARTER_OF = rf"(?:the\s+)?(?:{'|'.join(_ORDINALS)})\s+quarter\s+of\s+(?:{_YEAR}|(?:last|this)\s+year\b)"
+_AGO = rf"(?<!\d,){_LENGTH}\s+ago\b"
+_STRONG = (
+    rf"(?:{_DATE}|{_DAY_OF_WEEK}|{_QUARTER_OF}|{_AGO}|{_DAY_WORD}|{_RELATIVE}"
+    rf"|(?:the\s+)?(?:{'|'.join(_SEASONS)})\s+(?:of\s+)?{_YEAR})"
+)
 """A time without further context."""
-_PERIOD = rf"(?:{_STRONG}|(?:the\s+)?{_SEASON}|{_MONTH}|{_WEEKDAY}|q[1-4]\b|{_YEAR})"
+_PERIOD = rf"(?:{_STRONG}|(?:the\s+)?{_SEASON}|{_MONTH}|{_WEEKDAY}|q[1-4]\b|{_YEAR_ALONE})"
 """A time after a word such as "since"."""
 _PART = (
     r"(?:(?P<part>early|mid|late"
-    rf"|(?:the\s+)?(?:start|beginning|middle|end|(?:first|last)\s+(?:weekend|{'|'.join([*_CALENDAR, *_WEEKDAYS])}))\s+of)"
+    rf"|(?:the\s+)?(?:start|beginning|middle|end|(?:first|last)\s+(?:weekend|{'|'.join([*_BEGINNINGS, *_WEEKDAYS])}))\s+of)"
     r"[\s-]+(?:in\s+)?)"
 )
+
+_DAYS = (
+    rf"(?:the\s+)?(?P<first_day>{_DAY_NUMBER})(?:\s*[-–]\s*|\s+(?:and|to|until|till|through)\s+)(?:the\s+)?"
+    rf"(?P<last_day>{_DAY_OF_MONTH})"
+)
+_BEFORE_DAYS = r"(?:between\s+|(?:(?:from|in|on|during|of|for)\s+)?(?!(?:[a-z]+\.?\s+)?(?:the\s+)?\d+[a-z]*\s+and\b))"
+"""Before days of one month; without "between", "3 and 7" is no range."""
 
 _PATTERNS = tuple(
     re.compile(rf"(?<![\w@#/.-]){pattern}(?![\w@]|-\w|'(?!s\b))", re.IGNORECASE)
     for pattern in (
         rf"(?:between|from)\s+(?P<first>{_PERIOD})\s+(?:and|to|until|till|through)\s+(?P<second>{_PERIOD}|now\b)",
+        rf"{_BEFORE_DAYS}{_DAYS}\s+(?:of\s+)?(?P<month>{_MONTH})(?:,?\s+(?P<year>{_YEAR}))?",
+        rf"{_BEFORE_DAYS}(?P<month>{_MONTH})\s+{_DAYS}(?:,?\s+(?P<year>{_YEAR}))?",
         rf"(?P<bound>since|until|till|up\s+to|(?:before|prior\s+to|after){_NO_PERSON})\s+{_PART}?(?P<period>{_PERIOD}|{_ANY_MONTH})",
         rf"(?:(?:in|within|during|over|for)\s+)?(?:the\s+)?(?:(?:last|past|previous)\s+(?P<length>{_LENGTH})"
         rf"|(?:past|last(?=\s+(?:minute|hour|day)\b))\s+(?P<unit>{_UNIT}))(?!\s+(?:ago|of)\b)",
         rf"(?:(?:in|on|during|from|of|for|around)\s+)?{_PART}?(?P<period>{_STRONG})",
-        rf"(?:in|during|throughout)\s+{_PART}?(?P<period>{_ANY_MONTH}|q[1-4]\b|(?:the\s+)?{_SEASON}|{_YEAR})",
-        rf"(?:around|(?:from|of|for){_NO_PERSON})\s+{_PART}?(?P<period>{_MONTH}|q[1-4]\b|{_YEAR})",
-        rf"{_PART}(?P<period>{_MONTH}|{_YEAR})",
+        rf"(?:in|during|throughout)\s+{_PART}?(?P<period>{_ANY_MONTH}|q[1-4]\b|(?:the\s+)?{_SEASON}|{_YEAR_ALONE})",
+        rf"(?:around|(?:from|of|for){_NO_PERSON})\s+{_PART}?(?P<period>{_MONTH}|q[1-4]\b|{_YEAR_ALONE})",
+        rf"{_PART}(?P<period>{_MONTH}|{_YEAR_ALONE})",
         rf"(?:on|from)\s+(?P<period>{_WEEKDAY})",
         r"(?<!\bnext )(?<!\bby )(?P<period>(?-i:Monday|Tuesday|Wednesday|Thursday|Friday|Saturday|Sunday))(?=\s*(?:[.?!,;]|$))",
     )
 )
+_HALVES = re.compile(_HALF, re.IGNORECASE)
 _ONLY_A_LENGTH = re.compile(rf"\s*{_LENGTH}\s*", re.IGNORECASE)
 _AMOUNTS = re.compile(rf"(?P<count>\d{{1,4}}(?=\s*[a-z])|{_COUNT}(?=\s))\s*(?P<unit>[a-z]+)", re.IGNORECASE)
 
@@ -170,6 +197,11 @@ def _bounds(groups: dict[str, str | None], clock: _Clock) -> tuple[datetime, dat
         ends = _period(second, clock)
         begins = ends and _period(first, _Clock(ends[0], clock.zone))  # the latest Friday before that Monday
         return (begins[0], ends[1]) if begins and ends else None
+    if first_day := groups.get("first_day"):
+        last_day = groups["last_day"] or ""
+        last = _period(f"{last_day} {groups['month']} {groups['year'] or ''}", clock)
+        days = _number(last_day) - _number(first_day)
+        return (clock.utc(last[0].astimezone(clock.zone).replace(tzinfo=None) - days * _DAY), last[1]) if last else None
     period = _period(groups["period"] or "", clock)
     if period is None:
         return None
@@ -199,8 +231,13 @@ def _part(period: tuple[datetime, datetime], part: str | None) -> tuple[datetime
             return end - third, end
 
 
+def _number(day: str) -> int:
+    return int(day.lower().rstrip("stndrh"))
+
+
 def _amounts(length: str) -> list[tuple[int, int, str]]:
     found: list[tuple[int, int, str]] = []
+    length = _HALVES.sub(lambda half: _HALF_UNITS[half[0].lower().split()[-1]], length)
     for amount in _AMOUNTS.finditer(length):
         count, unit = amount["count"].lower(), _UNITS.get(amount["unit"].lower())
         if unit:
@@ -250,6 +287,15 @@ def _wall_period(words: list[str], clock: _Clock) -> tuple[datetime, datetime] |
             return _part_of_day(today if day == "this" else today - _DAY, part)
         case [*_, "ago"]:
             return _long_ago(" ".join(words), clock)
+        case [name, *_, which, "week"] if name.rstrip(",") in _WEEKDAYS:
+            week, _ = _named("week", clock, ended=which in {"last", "previous"}) or (today, today)
+            day = week + _WEEKDAYS.index(name.rstrip(",")) * _DAY
+            return day, day + _DAY
+        case [name, _, *_] if name.rstrip(",") in _WEEKDAYS:
+            return _dated(" ".join(words[1:]), clock)
+        case [ordinal, "quarter", "of", *year] if ordinal in _ORDINALS:
+            begins = (_wall_period(year, clock) or (today, today))[0] + (_ORDINALS[ordinal] - 1) * _CALENDAR["quarter"]
+            return begins, begins + _CALENDAR["quarter"]
         case [("last" | "previous" | "this" | "current") as which, name]:
             return _named(name, clock, ended=which in {"last", "previous"})
         case [name] if name in _SEASONS or name in _WEEKDAYS or name in _QUARTERS:

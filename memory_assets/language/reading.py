@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 from itertools import groupby
+from unicodedata import normalize
 
 from memory_assets.language.entity_types import ADDRESSES, Mention
 from memory_assets.language.languages import ENGLISH, recognise
@@ -31,6 +32,7 @@ _MASKED = "\ue001"
 _LONGEST_WORD = 100
 _LONGEST_NAME = 500
 _FEW_PIECES = 60
+_SOFT_HYPHEN = "\u00ad"
 _BLANKS = re.compile(r"[^\S\n]+")
 _REPEATED = re.compile(r"([^\w\s]|_)\1{3,}")
 _SYMBOLS = re.compile(r"((?:[^\w\s]|_){12})(?:[^\w\s]|_)+")
@@ -107,8 +109,9 @@ class Reading:
 
 
 def read(text: str) -> Reading:
-    """Remove the markup of a text, in linear time."""
-    plain = _CURLY_APOSTROPHE.sub("'", _BLANKS.sub(" ", replace_marks(text.replace(_MARK, " "), _MASKED)))
+    """Remove the markup of a text, compose its letters and drop its soft hyphens, in linear time."""
+    text = normalize("NFC", text.replace(_SOFT_HYPHEN, "")).replace(_MARK, " ")
+    plain = _CURLY_APOSTROPHE.sub("'", _BLANKS.sub(" ", replace_marks(text, _MASKED)))
     plain = _SYMBOLS.sub(r"\1 ", _REPEATED.sub(r"\1\1\1", plain))
     plain = _SPACED_SYMBOLS.sub(r"\1", _COMMENT.sub(" ", plain))
     asides: list[str] = []

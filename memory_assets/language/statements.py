@@ -5,7 +5,7 @@ The relation of two texts is judged elsewhere (`memory_assets.language.judge`, `
 
 import re
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from difflib import SequenceMatcher
 from functools import cache, lru_cache
 from itertools import pairwise
@@ -31,6 +31,9 @@ _ISO_DATE = re.compile(r"\b(\d{4})-(\d\d)-(\d\d)\b")
 _DOTTED_DATE = re.compile(r"\b(\d{1,2})\.\s?(\d{1,2})\.(?:\s?(\d{4}))?(?!\d)")
 _ORDINAL = re.compile(r"(?<=\d)(?:st|nd|rd|th)\b", re.IGNORECASE)
 _LAST_DAY = 31
+_DAY = timedelta(days=1)
+"""It may have begun where the text was written, but not yet in UTC."""
+_HALF_YEAR = timedelta(days=183)
 _GERMAN_EVENT = {"wurde", "wurden", "hatte", "hatten"}
 _GERMAN_PERFECT = re.compile(r"\b(?:hat|haben|habe|ist|sind|bin)\b.*\b\w*ge\w{2,}(?:t|en)[.!]?$", re.IGNORECASE)
 _NO_PAST = {"is", "are", "be", "been", "am", "a", "an", "the", "to"}
@@ -78,23 +81,29 @@ def read_statement(text: str) -> Statement:
 
 def dated(text: str, written: datetime) -> datetime | None:
     """Return the day since which a statement says it holds: "since 10 August", "(2026-08-10)"; None if it names none."""
-    return _day(pattern("replacements.dated").search(text), written)
+    found = pattern("replacements.dated").search(text)
+    return _day(found, written, is_past=bool(found and found["past"]))
 
 
 def happened(text: str, written: datetime) -> datetime:
     """Return the day of a statement's event ("On 14 June the database moved"), or `written` if it names none."""
-    return dated(text, written) or _day(pattern("replacements.happened").search(text), written) or written
+    found = pattern("replacements.happened").search(text)
+    return dated(text, written) or _day(found, written, is_past=is_event(text)) or written
 
 
-def _day(found: re.Match[str] | None, written: datetime) -> datetime | None:
-    """Return the matched day unless it is after `written`; a day without a year is the last such day."""
+def _day(found: re.Match[str] | None, written: datetime, *, is_past: bool) -> datetime | None:
+    """Return the matched day unless it is after `written`.
+
+    A day without a year is the last such day; if it need not be past, also a coming one within half a year.
+    """
     values = read_statement(_ORDINAL.sub("", found["date"])).values if found else frozenset()
     months = [int(value.partition(" ")[2]) for value in values if value.startswith("month ")]
     numbers = sorted(int(value) for value in values if value.isdecimal())
     years, days = [each for each in numbers if each > _LAST_DAY], [each for each in numbers if each <= _LAST_DAY]
     try:
         day = datetime(years[0] if years else written.year, months[0], days[0] if days else 1, tzinfo=UTC)
-        day = day if years or day <= written else day.replace(year=day.year - 1)
+        is_near = day <= written + (_DAY if is_past else _HALF_YEAR)
+        day = day if years or is_near else day.replace(year=day.year - 1)
     except (IndexError, ValueError):
         return None
     return day if day <= written else None

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from memory_assets.errors import ConflictError
 from memory_assets.language.guard import guard_text
-from memory_assets.models import Memory, RelationType, State
+from memory_assets.models import REPLACING, Memory, RelationType, State
 from memory_assets.operations.answers import Answer, LocalTime, View
 from memory_assets.operations.arguments import find_memory
 from memory_assets.operations.changes import commit_changes, last_change, record_change
@@ -63,10 +63,31 @@ def relate(
     first, second = find_memory(tenant, source, seen), find_memory(tenant, target, seen_target)
     stated = StatedRelation(first.id, second.id, relation, confidence, note, stated_by)
     stated.check()
+    if stated.type in REPLACING:
+        _refuse_circle(tenant, stated)
     if _record_relation(tenant, stated):
         tenant.relations.state(stated)
         tenant.relations.upkeep.after_commit()
     return Relation.model_validate(stated)
+
+
+def _refuse_circle(tenant: Tenant, stated: StatedRelation) -> None:
+    """Raise ConflictError if stated relations say that the source replaces the target."""
+    ahead, seen = [stated.target_id], set[int]()
+    while ahead:
+        seen.add(number := ahead.pop())
+        for row in tenant.relations.of(number).to_pylist():
+            if row["source_id"] != number or row["type"] not in REPLACING or row["target_id"] in seen:
+                continue
+            if row["target_id"] == stated.source_id:
+                ends = tenant.memories.get([number, stated.source_id])
+                last = [each.id for each in ends if last_change(each)[0] == "relate" and last_change(each)[1]["id"] == row["id"]]
+                remedy = f"take that back with `memory undo {last[0]}`, or leave it" if last else "leave it"
+                raise ConflictError(
+                    f"The memory {stated.source_id} already replaces {stated.target_id}, as was stated"
+                    f" ({number} {row['type']} {stated.source_id}): {remedy}."
+                )
+            ahead.append(row["target_id"])
 
 
 def _record_relation(tenant: Tenant, stated: StatedRelation) -> bool:

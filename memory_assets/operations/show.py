@@ -232,7 +232,8 @@ class ShownMemory(MemoryView):
         fields["metadata"] = [f"{key}={value}" for key, value in self.metadata.items()]
         fields |= {"created": self.age(local), "updated": local.age(self.updated_at)}
         shown = self._shorten_content(max_tokens)
-        outdated = [f'"{shortened(each.sentence, 60)}" {each.line(local.zone)}' for each in self.outdated if each.is_in(shown)]
+        quoted = [(each, f'"{shortened(each.sentence, 60)}" ' if each.sentence else "") for each in self.outdated]
+        outdated = [f"{sentence}{each.line(local.zone)}" for each, sentence in quoted if each.is_in(shown)]
         lines = [f"{self.title or self.kind} · id {self.id}", "", shown, *outdated, ""]
         for name, value in fields.items():
             shown = ", ".join(map(str, value)) if isinstance(value, list) else value

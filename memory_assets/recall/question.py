@@ -3,7 +3,7 @@
 import re
 from collections.abc import Container
 from dataclasses import dataclass
-from datetime import datetime, tzinfo
+from datetime import UTC, datetime, tzinfo
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -30,6 +30,8 @@ class Question:
     """Whether it asks for an action or advice ("draft a letter", "how do I ..."), so that preferences apply."""
     to_listener: bool
     """Whether it asks what the assistant said ("what did you recommend to me"), not about the user ("where did I park")."""
+    zone: tzinfo = UTC
+    """The zone in which the interval is shown."""
 
     @cached_property
     def terms(self) -> tuple[str, ...]:
@@ -142,4 +144,5 @@ def understand(text: str, now: datetime, zone: tzinfo) -> Question:
         interval=interval,
         is_request=bool(pattern("question.request").search(text)) and not pattern("question.of_the_past").search(text),
         to_listener=bool(pattern("question.to_listener").search(impolite)) or persons == [False, True],
+        zone=zone,
     )

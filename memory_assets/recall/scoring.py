@@ -25,7 +25,7 @@ The ninth takes milliseconds, so it is computed only for the best by the other e
 """
 
 from dataclasses import dataclass, field, fields
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import numpy as np
 
@@ -125,7 +125,8 @@ def score(question: Question, found: Candidates, view: View, weights: Weights, n
         near = np.where(known, closeness(created, start, end), 0.0)
         if (near >= 1.0).any():
             parts.append(("temporal", weights.temporal, near, near * (0.5 + 0.5 * match)))
-            notes["temporal"] = f"{question.interval.start:%Y-%m-%d} to {question.interval.end:%Y-%m-%d}"
+            days = question.interval.start, question.interval.end - timedelta(microseconds=1)
+            notes["temporal"] = " to ".join(f"{moment.astimezone(question.zone):%Y-%m-%d}" for moment in days)
     tagged = _tag_shares(question, found, view)
     if tagged.any():
         parts.append(("tag", weights.tag, tagged, tagged * match))

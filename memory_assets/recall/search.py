@@ -19,7 +19,7 @@ from memory_assets.language.embedders.calibration import scale_of
 from memory_assets.language.embedders.protocol import EmbedderError
 from memory_assets.language.secrets import mask
 from memory_assets.language.words import is_unspaced, stems
-from memory_assets.models import Memory, SecretPolicy, State
+from memory_assets.models import REPLACING, Memory, SecretPolicy, State
 from memory_assets.recall.bridges import DEPTH, Bridge, find_bridges
 from memory_assets.recall.candidates import PREFERENCE_RANKS, Candidates, gather
 from memory_assets.recall.likelihood import Fit, beside_the_best, finds_something, likelihoods
@@ -38,8 +38,6 @@ _log = logging.getLogger(__name__)
 
 _STRONG = 20
 """Best of each index whose neighbours in their sessions also become candidates."""
-_SUCCESSOR_TYPES = ("EVOLVED_INTO", "INVALIDATED_BY")
-"""Types of edges from an outdated memory to the current one."""
 _FITTING = 0.5
 """A memory that perhaps replaces another is ranked before it if its own score is at least this share of the other's."""
 _BESIDE = 0.2
@@ -321,7 +319,7 @@ def _successors(view: View, ids: Ids, *, perhaps: bool = False) -> tuple[Rows, I
     places, rows = edges.outgoing(ids)
     if not len(rows):
         return places, rows
-    wanted = ("RELATES_TO",) if perhaps else _SUCCESSOR_TYPES
+    wanted = ("RELATES_TO",) if perhaps else REPLACING
     kept = np.isin(edges.columns["type"][rows], [code for code, name in enumerate(graph.types.names) if name in wanted])
     if perhaps:
         kept &= np.isin(

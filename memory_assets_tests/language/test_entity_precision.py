@@ -1,5 +1,6 @@
 import importlib.util
 from pathlib import Path
+from unicodedata import normalize
 
 import pytest
 
@@ -77,6 +78,12 @@ def test_a_name_may_begin_with_any_letter(analyzer):
     assert {(each.text, each.type) for each in found} == {("Århus", "LOC"), ("Denmark", "LOC"), ("Ørsted", "PROJECT")}
 
 
+def test_decomposed_letters_and_soft_hyphens_change_no_name(analyzer):
+    text = "Zoë Müller wrote docs/übersicht.md in Köln."
+    written = (normalize("NFD", text), text.replace("ll", "l\u00adl").replace("sicht", "\u00adsicht"))
+    assert [analyzer.analyze(each) for each in written] == [analyzer.analyze(text)] * 2
+
+
 def test_a_listed_name_that_is_spelt_like_a_file_is_that_name(analyzer):
     found = analyzer.analyze("Node.js runs app.js. Der Server läuft nun nur mit Vue.js und poetry.lock.").entities
     assert {(each.text, each.type) for each in found} == {
@@ -89,6 +96,14 @@ def test_a_listed_name_that_is_spelt_like_a_file_is_that_name(analyzer):
 
 def test_a_version_makes_no_other_name(analyzer):
     assert [each.text for each in analyzer.analyze("We moved to Spring Boot 3.").entities] == ["Spring Boot"]
+
+
+def test_a_season_of_a_year_is_no_tool_with_a_version(analyzer):
+    found = [
+        analyzer.analyze(f"We moved {when}.").entities
+        for when in ("in spring 2025", "in Spring of 2025", "with the Spring/Summer 2025 catalogue", "to Spring 6")
+    ]
+    assert [[each.text for each in entities] for entities in found] == [[], [], [], ["Spring"]]
 
 
 @pytest.mark.parametrize(

@@ -86,6 +86,13 @@ _WRITTEN = datetime(2026, 11, 26, tzinfo=UTC)
         ("Die Demo findet jetzt am 14. Juni 2026 statt.", "2026-11-26"),
         ("Since 1 January 2027 the import runs on alder.", "2026-11-26"),
         ("The import now runs on alder.", "2026-11-26"),
+        ("As of 1 December the nursery costs 310 euros a month.", "2026-11-26"),
+        ("Stand 1. Dezember kostet der Hort 120 Euro.", "2026-11-26"),
+        ("Ab 1. Dezember kostet der Hort 120 Euro.", "2026-11-26"),
+        ("On 1 December the office will be renamed.", "2026-11-26"),
+        ("As of 1 August the nursery costs 310 euros a month.", "2026-08-01"),
+        ("Since 27 November the nursery costs 310 euros a month.", "2026-11-26"),
+        ("Since 3 December the nursery costs 310 euros a month.", "2025-12-03"),
     ],
 )
 def test_a_change_happened_on_the_day_that_its_sentence_names(text: str, day: str):

@@ -97,6 +97,18 @@ def test_an_undo_takes_back_tags_and_nothing_else(tenant: Tenant, old: int) -> N
     assert (tenant.memories.get([old])[0].tags, state(tenant, old)) == (before, State.ACTIVE)
 
 
+def test_no_memory_replaces_what_replaces_it(tenant: Tenant, old: int) -> None:
+    second, third = stored(tenant, "Oona owns the billing export."), stored(tenant, "Nina owns the billing export.")
+    relate(tenant, old, RelationType.EVOLVED_INTO, second, stated_by="cli")
+    relate(tenant, second, RelationType.INVALIDATED_BY, third, stated_by="cli")
+    for source, last in ((second, old), (third, second)):
+        with pytest.raises(ConflictError, match=f"memory undo {last}"):
+            relate(tenant, source, RelationType.EVOLVED_INTO, old, stated_by="cli")
+    relate(tenant, third, RelationType.RELATES_TO, old, stated_by="cli")
+    undo(tenant, second)
+    assert relate(tenant, third, RelationType.EVOLVED_INTO, old, stated_by="cli").target_id == old
+
+
 def test_an_undo_takes_back_what_was_stated_and_the_graph_follows(tenant: Tenant, old: int) -> None:
     other = stored(tenant, "The garage has a new door.")
 

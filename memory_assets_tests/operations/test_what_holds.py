@@ -16,7 +16,7 @@ from memory_assets.learn.brief import read_brief
 from memory_assets.learn.briefing import renew_brief
 from memory_assets.mcp.protocol import Server
 from memory_assets.mcp.tools import Session
-from memory_assets.models import NewMemory, Source
+from memory_assets.models import NewMemory, RelationType, Source
 from memory_assets.operations.answers import LocalTime
 from memory_assets.operations.conflicts import conflicts, decide_both_hold
 from memory_assets.operations.prompt import recall_for_prompt
@@ -217,6 +217,40 @@ def test_whoever_decides_that_both_hold_unmarks_the_sentence_and_undo_marks_it_a
     operations.undo.undo(ledger, old.id)
     ledger = _refreshed(ledger)
     assert operations.show.show(ledger, old.id).outdated
+
+
+@pytest.mark.parametrize("kind", [RelationType.EVOLVED_INTO, RelationType.INVALIDATED_BY])
+def test_who_confirms_a_replacement_keeps_its_mark(ledger, kind):
+    old, newer, local = _named(ledger, "ledger-runbook"), _named(ledger, "hosts-of-autumn"), LocalTime(UTC)
+    marked = operations.show.show(ledger, old.id).outdated
+    operations.relate.relate(ledger, old.id, kind, newer.id, stated_by="test")
+    ledger = _refreshed(ledger)
+    assert operations.show.show(ledger, old.id).outdated == marked
+    assert operations.show.recent(ledger).text(local).count(f"replaced by {newer.id}") == 1
+    told = operations.context.context(ledger, [_QUESTION], form="markdown").document
+    assert f"replaced by id {str(newer.id)[:6]}" in told
+    assert "perhaps" not in told
+
+
+def test_a_memory_is_marked_as_a_whole_if_only_a_stated_relation_replaces_it(tenant):
+    now, local = datetime(2026, 9, 2, tzinfo=UTC), LocalTime(UTC)
+    old, newer = (
+        operations.store.store(tenant, NewMemory(text, Source.CLI, created_at=now)).id
+        for text in ("Mira waters the plants. She has a key.", "A robot looks after all greenery.")
+    )
+    operations.relate.relate(tenant, old, RelationType.EVOLVED_INTO, newer, stated_by="test")
+    tenant = _refreshed(tenant)
+    (outdated,) = operations.show.show(tenant, old).outdated
+    assert (outdated.sentence, outdated.replaced_by, outdated.on) == ("", newer, now)
+    assert operations.show.show(tenant, newer).outdated == ()
+    mark = f"replaced by {newer} on 2026-09-02: A robot looks after all greenery."
+    for text in (operations.show.show(tenant, old).text(local), operations.show.recent(tenant).text(local)):
+        assert text.count(mark) == 1, text
+    told = operations.context.context(tenant, ["who waters the plants"], form="markdown").document
+    assert "replaced by id" in told
+    assert "perhaps" not in told
+    operations.undo.undo(tenant, old)
+    assert operations.show.show(_refreshed(tenant), old).outdated == ()
 
 
 def test_of_three_values_the_oldest_names_the_newest_and_the_second_one_if_that_is_forgotten(tenant, write_silo):

@@ -161,6 +161,15 @@ def test_the_time_that_a_question_names_decides_between_equals(tenant: Tenant, r
     assert component(search(tenant, "kayak trip", now=NOW)[0], "temporal") is None
 
 
+def test_the_time_that_a_question_names_is_explained_in_the_readers_zone(tenant: Tenant, remember):
+    remember("The kayak trip", created_at=datetime(2026, 4, 10, tzinfo=UTC))
+    in_tokyo = Tenant(tenant.settings.model_copy(update={"timezone": "Asia/Tokyo"}), tenant.name)
+    in_tokyo.__dict__["embedder"] = tenant.embedder
+    part = component(search(in_tokyo, "kayak trip last month", now=datetime(2026, 5, 20, tzinfo=UTC))[0], "temporal")
+    assert part is not None
+    assert part.reason == "2026-04-01 to 2026-04-30"
+
+
 def test_a_tag_lifts_but_does_not_gate(tenant: Tenant, remember):
     remember("The kayak leaks")
     remember("The kayak leaks", tags=("repair",))

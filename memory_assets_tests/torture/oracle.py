@@ -174,6 +174,8 @@ class Model:
                 self._undo(ids[0])
             case "relate":
                 stated = (ids[0], operation.text, ids[1])
+                if operation.text == "EVOLVED_INTO" and ids[0] in self._evolved_into(ids[1]):
+                    raise RefusedError
                 if stated not in self.relations:
                     for number in ids:
                         if self.rows[number].state != SUPERSEDED:
@@ -210,6 +212,15 @@ class Model:
                 raise RefusedError
             followed.add(place)
             place = self.rows[place].superseded_by
+
+    def _evolved_into(self, number: int) -> set[int]:
+        """Return a memory and all that it evolved into."""
+        found: set[int] = set()
+        ahead = {number}
+        while ahead:
+            found |= ahead
+            ahead = {new for old, kind, new in self.relations if kind == "EVOLVED_INTO" and old in ahead} - found
+        return found
 
     def _undo(self, number: int) -> None:
         row, (did, before) = self.rows[number], self._last(number)
