@@ -195,16 +195,17 @@ def _read_kept_files(state: TenantState, folder: Path) -> dict[str, bytes]:
 
 
 def _settings_file(settings: Settings) -> bytes:
-    """Return the settings file without its secrets; empty if there is none."""
+    """Return the settings file without its secrets and the places of this machine's data; empty if there is none."""
     try:
         held = settings_in_file(read_settings_file())
     except (OSError, ValueError):
         return b""
-    secret = {name for name, field in type(settings).model_fields.items() if "SecretStr" in str(field.annotation)}
+    left_out = {name for name, field in type(settings).model_fields.items() if "SecretStr" in str(field.annotation)}
+    left_out |= {"data_dir", "vectors_uri", "catalog_uri"}
     lines = [
-        f"{given.name} = {json.dumps(given.value)}"
+        f"{given.name} = {json.dumps(given.value, ensure_ascii=False)}"
         for field, given in held.items()
-        if field not in secret and not ("@" in str(given.value) and "://" in str(given.value))
+        if field not in left_out and not ("@" in str(given.value) and "://" in str(given.value))
     ]
     return ("\n".join(lines) + "\n").encode() if lines else b""
 

@@ -367,6 +367,22 @@ def test_the_commands_move_a_memory_to_another_machine(used: Tenant, tmp_path: P
     assert config.read_text() == held
 
 
+def test_restored_settings_are_toml_and_leave_the_data_where_the_new_machine_keeps_it(
+    used: Tenant, repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    config = tmp_path / "memory.toml"
+    monkeypatch.setenv("MEMORY_CONFIG", str(config))
+    held = 'tana_workspace = "Zuhause 🏡"\n'
+    places = "".join(f'{name} = "/old/machine"\n' for name in ("data_dir", "MEMORY_VECTORS_URI", "catalog_uri"))
+    config.write_text(places + held, encoding="utf-8")
+    snapshot = take_backup(used, repository)
+    config.unlink()
+    new = Tenant(load_settings(data_dir=tmp_path / "new"))
+    restore_backup(repository, snapshot, new, with_settings=True)
+    assert config.read_text(encoding="utf-8") == held
+    assert rows(Tenant(load_settings(data_dir=tmp_path / "new"))) == rows(used)
+
+
 def test_a_backup_as_of_a_time_is_the_newest_before_it(tenant: Tenant, repository: Repository):
     add(tenant, 1)
     first = take_backup(tenant, repository)
