@@ -104,8 +104,7 @@ def restore_backup(
 def _refuse_filled(tenant: Tenant) -> None:
     if held := len(tenant.memories) + len(tenant.relations) * tenant.location.is_folder:
         raise ConflictError(
-            f"The tenant {tenant.name!r} holds {held} memories and relations already; "
-            "restore into a new one with --tenant NAME, or delete this one first."
+            f"The tenant {tenant.name!r} holds {held} memories and relations already; restore into a new one with --tenant NAME."
         )
 
 

@@ -265,7 +265,9 @@ def test_a_damaged_manifest_is_named_and_older_backups_are_restored_if_asked_for
 
 def test_a_tenant_with_memories_is_not_overwritten(used: Tenant, repository: Repository):
     snapshot = take_backup(used, repository)
-    with pytest.raises(ConflictError, match="--tenant"):
+    with pytest.raises(
+        ConflictError, match=r"restore into a new one with --tenant NAME\.$"
+    ):  # deleting it would bring erased texts back
         restore_backup(repository, snapshot, used)
     empty = Tenant(used.settings, "empty")
     create_tenant(empty)
