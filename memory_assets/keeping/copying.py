@@ -13,9 +13,10 @@ from datetime import UTC, datetime, tzinfo
 from importlib.metadata import version
 from pathlib import Path
 
-from memory_assets.errors import ConflictError, DamagedError, StoreError
+from memory_assets.errors import ConflictError, DamagedError, InvalidInputError, StoreError
 from memory_assets.keeping.packs import copy_table, to_bytes
 from memory_assets.keeping.repository import Repository, Snapshot, Stored, TableCopy
+from memory_assets.language.times import display_zone
 from memory_assets.settings import Settings, read_settings_file, settings_in_file
 from memory_assets.stores.catalog import read_kept
 from memory_assets.stores.layout import kept_entries, read_entry
@@ -30,6 +31,8 @@ CATALOG = "catalog/"
 """Prefix of a backup's files that hold catalog tables which no run can rebuild."""
 MAPPING = "outside/pai-mapping.json"
 SETTINGS = "outside/memory.toml"
+PLACES = "backups.json"
+"""Value with the places to which the tenant was backed up."""
 _ATTEMPTS = 5
 _PERIODS = ("%Y-%m-%d", "%G-W%V", "%Y-%m")
 """Time formats that identify a day, a week, a month."""
@@ -75,6 +78,24 @@ class Writer:
                 self.added_bytes += stored.stored
             self.objects[name] = stored
         return name
+
+
+def back_up(tenant: Tenant, repository: Repository) -> tuple[Snapshot, list[Snapshot]]:
+    """Record the place, take a backup, and remove the backups that retention does not keep; return it and the removed ones."""
+    settings, place = tenant.settings, repository.target
+    if "://" not in place and Path(place).resolve().is_relative_to(settings.data_dir.resolve()):
+        raise InvalidInputError(f"{place} is in the data folder, which is lost as a whole; name a folder elsewhere.")
+    tenant.must_exist()
+    tenant.state.update(PLACES, lambda content: json.dumps(sorted({*parse_places(content), place})).encode())
+    snapshot = take_backup(tenant, repository)
+    return snapshot, prune(repository, tenant.name, settings.backup_keep, display_zone(settings))
+
+
+def parse_places(content: bytes | None) -> list[str]:
+    """Return the recorded places of backups; none if the record is damaged, so that it stops no backup."""
+    with suppress(ValueError, TypeError):
+        return list(map(str, json.loads(content or b"[]")))
+    return []
 
 
 def take_backup(tenant: Tenant, repository: Repository) -> Snapshot:

@@ -416,6 +416,10 @@ def test_a_tenant_made_again_leaves_the_last_backup_of_the_deleted_one(used: Ten
 def test_a_place_within_the_data_folder_or_none_is_refused(used: Tenant, settings: Settings):
     with pytest.raises(InvalidInputError, match="elsewhere"):
         backup(used, str(settings.data_dir / "backups"))
+    link = settings.data_dir.with_name("link")
+    link.symlink_to(settings.data_dir)
+    with pytest.raises(InvalidInputError, match="elsewhere"):
+        backup(used, str(link / "backups"))
     with pytest.raises(InvalidInputError, match="MEMORY_BACKUP_TO"):
         backup(used)
 
