@@ -32,7 +32,7 @@ CATALOG = "catalog/"
 MAPPING = "outside/pai-mapping.json"
 SETTINGS = "outside/memory.toml"
 PLACES = "backups.json"
-"""Value with the places to which the tenant was backed up."""
+"""Value with the places of the tenant's backups, each with the tenant that was backed up."""
 _ATTEMPTS = 5
 _PERIODS = ("%Y-%m-%d", "%G-W%V", "%Y-%m")
 """Time formats that identify a day, a week, a month."""
@@ -86,15 +86,24 @@ def back_up(tenant: Tenant, repository: Repository) -> tuple[Snapshot, list[Snap
     if "://" not in place and Path(place).resolve().is_relative_to(settings.data_dir.resolve()):
         raise InvalidInputError(f"{place} is in the data folder, which is lost as a whole; name a folder elsewhere.")
     tenant.must_exist()
-    tenant.state.update(PLACES, lambda content: json.dumps(sorted({*parse_places(content), place})).encode())
+    record_place(tenant.state, place, tenant.name)
     snapshot = take_backup(tenant, repository)
     return snapshot, prune(repository, tenant.name, settings.backup_keep, display_zone(settings))
 
 
-def parse_places(content: bytes | None) -> list[str]:
-    """Return the recorded places of backups; none if the record is damaged, so that it stops no backup."""
+def record_place(state: TenantState, place: str, source: str) -> None:
+    """Record a place with backups of the tenant `source`, from which the recorded places without a tenant's name come, too."""
+    state.update(PLACES, lambda content: json.dumps(sorted({*parse_places(content, source), (place, source)})).encode())
+
+
+def parse_places(content: bytes | None, source: str) -> list[tuple[str, str]]:
+    """Return each recorded place with the tenant whose backups it holds, by default `source`.
+
+    A damaged record holds none, so that it stops no backup.
+    """
     with suppress(ValueError, TypeError):
-        return list(map(str, json.loads(content or b"[]")))
+        recorded = [[each, source] if isinstance(each, str) else each for each in json.loads(content or b"[]")]
+        return [(str(place), str(tenant)) for place, tenant in recorded]
     return []
 
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from memory_assets.display import counted
 from memory_assets.errors import ConflictError, DamagedError, MemoryAssetsError, StoreError, first_line
-from memory_assets.keeping.copying import CATALOG, MAPPING, SETTINGS
+from memory_assets.keeping.copying import CATALOG, MAPPING, SETTINGS, record_place
 from memory_assets.keeping.packs import INDEX, from_bytes, index_of, rows_of
 from memory_assets.keeping.repository import Repository, Snapshot, TableCopy
 from memory_assets.settings import config_file
@@ -168,6 +168,7 @@ class _Restore:
                 write_entry(self._state, self._staging, path, content)
                 self._done.files += 1
         self._keep_files()
+        record_place(self._state, self._repository.target, self._snapshot.tenant)
 
     def _keep_files(self) -> None:
         folder = self._tenant.folder

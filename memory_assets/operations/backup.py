@@ -116,9 +116,15 @@ def open_repository(settings: Settings, place: str | None) -> Repository:
     return Repository.of(settings, place)
 
 
+def sources_of(tenant: Tenant) -> list[tuple[str, str]]:
+    """Return all places of backups of this tenant, and the settings' place, each with the tenant that was backed up there."""
+    recorded, here = parse_places(tenant.state.get(PLACES), tenant.name), tenant.settings.backup_to
+    return list(dict.fromkeys([*recorded, *([(here, tenant.name)] if here else [])]))
+
+
 def places_of(tenant: Tenant) -> list[str]:
-    """Return all places to which this tenant was ever backed up from here, and the settings' place."""
-    return list(dict.fromkeys([*parse_places(tenant.state.get(PLACES)), *filter(None, [tenant.settings.backup_to])]))
+    """Return all places to which this tenant was ever backed up, or from which it was restored, and the settings' place."""
+    return list(dict.fromkeys(place for place, _ in sources_of(tenant)))
 
 
 def view_backup(snapshot: Snapshot) -> BackupView:
