@@ -15,6 +15,8 @@ SESSION_START_TOKENS = 800
 _TENANT = re.compile(r"[a-z][a-z0-9_-]{0,62}")
 _NOBODY = "-"
 """Stands for an invalid name: no tenant can be called this."""
+_NOWHERE = Path(os.devnull)
+"""Stands for a data folder in the home of a user who does not exist: below it nothing can be read or written."""
 NUDGE_FROM = 5
 """A session's start mentions un-ingested memories from this number on."""
 
@@ -48,9 +50,9 @@ class HookSettings:
 def read_hook_settings(tenant: str | None = None) -> HookSettings:
     """Return the settings of `tenant` (default: the tenant that the settings name). No malformed setting raises."""
     found = _RawSettings()
-    data_dir, named = found.text("data_dir", ""), tenant or found.text("tenant", "main")
+    named = tenant or found.text("tenant", "main")
     return HookSettings(
-        data_dir=Path(data_dir).expanduser().absolute() if data_dir else default_data_dir(),
+        data_dir=found.data_dir(),
         tenant=named if _TENANT.fullmatch(named) else _NOBODY,
         session_start=found.text("session_start", "on"),
         session_start_tokens=found.number("session_start_tokens", SESSION_START_TOKENS),
@@ -64,6 +66,7 @@ class _RawSettings:
     def __init__(self) -> None:
         self._environment = {name.upper(): value for name, value in os.environ.items()}
         file = config_file()
+        self._folder = file.parent
         try:
             content = tomllib.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
         except (OSError, ValueError):
@@ -76,15 +79,29 @@ class _RawSettings:
     def number(self, field: str, default: int) -> int:
         return next((int(str(value)) for value in self._values(field) if str(value).isdecimal()), default)
 
+    def data_dir(self) -> Path:
+        value = self.text("data_dir", "")
+        path = absolute_path(value, "" if value == self._environment.get("MEMORY_DATA_DIR") else self._folder)
+        return _NOWHERE if path.startswith("~") else Path(path) if path else default_data_dir()
+
     def _values(self, field: str) -> tuple[Any, ...]:
         variable = f"MEMORY_{field.upper()}"
         return self._environment.get(variable), self._file.get(variable), self._file.get(field.upper())
 
 
+def absolute_path(value: str, folder: Path | str = "") -> str:
+    """Return the absolute path that a setting names; a relative one begins at `folder`, by default the working folder.
+
+    A URI, an empty value and a path in the home of a user who does not exist (`~nobody/x`) stay as they are.
+    """
+    path = os.path.expanduser(value)  # noqa: PTH111 - Path raises if the user does not exist
+    return path if not path or "://" in path or path.startswith(("ducklake:", "~")) else str(Path(folder, path).absolute())
+
+
 def config_file() -> Path:
     """Return the settings file's path: `MEMORY_CONFIG`, or `memory.toml` in the user's configuration folder."""
     if named := os.environ.get("MEMORY_CONFIG"):
-        return Path(named).expanduser()
+        return Path(os.path.expanduser(named))  # noqa: PTH111 - Path raises if the user does not exist
     import platformdirs
 
     return Path(platformdirs.user_config_dir("memory_assets", appauthor=False)) / "memory.toml"

@@ -18,12 +18,26 @@ from pydantic import AliasChoices, BeforeValidator, Field, SecretStr, Validation
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
 from memory_assets.errors import SettingsError
-from memory_assets.hook_settings import NUDGE_FROM, SESSION_START_TOKENS, config_file, default_data_dir
+from memory_assets.hook_settings import NUDGE_FROM, SESSION_START_TOKENS, absolute_path, config_file, default_data_dir
 from memory_assets.models import TENANT_PATTERN, SecretPolicy
 
 _log = logging.getLogger(__name__)
 _ENVIRONMENT = "the environment"
 _known_zones = cache(available_timezones)  # it opens hundreds of files
+_PATHS = (
+    "data_dir",
+    "vectors_uri",
+    "catalog_uri",
+    "claude_projects_dir",
+    "pai_seed",
+    "pai_config",
+    "pai_mapping",
+    "pai_relationships_dir",
+    "pai_learning_dir",
+    "backup_to",
+    "backup_identity",
+)
+"""Settings that name a file or folder. A relative path in the settings file begins at the file's folder."""
 Fraction = Annotated[float, Field(ge=0.0, le=1.0)]
 Weight = Annotated[float, Field(ge=0.0)]
 
@@ -226,23 +240,6 @@ class Settings(BaseSettings):
         """Read arguments and the environment only: looking for dotenv and secret files would double the time."""
         return init_settings, env_settings
 
-    @field_validator(
-        "data_dir",
-        "claude_projects_dir",
-        "pai_seed",
-        "pai_config",
-        "pai_mapping",
-        "pai_relationships_dir",
-        "pai_learning_dir",
-        "backup_identity",
-    )
-    @classmethod
-    def _expand_path(cls, path: Path | None) -> Path | None:
-        try:
-            return path and path.expanduser().absolute()
-        except RuntimeError as error:
-            raise ValueError("names the home of a user who does not exist; write the whole path") from error
-
     @field_validator("data_dir", mode="before")
     @classmethod
     def _check_folder(cls, path: object) -> object:
@@ -251,6 +248,15 @@ class Settings(BaseSettings):
         if Path(str(path)).exists() and not Path(str(path)).is_dir():
             raise ValueError("is no folder; name one")
         return path
+
+    @field_validator(*_PATHS, mode="before")
+    @classmethod
+    def _expand_path(cls, path: object) -> object:
+        if not isinstance(path, str | Path):
+            return path
+        if (expanded := absolute_path(str(path))).startswith("~"):
+            raise ValueError("names the home of a user who does not exist; write the whole path")
+        return expanded
 
     @field_validator("data_dir")
     @classmethod
@@ -319,6 +325,8 @@ def load_settings(**overrides: Any) -> Settings:
         content = read_settings_file()
         in_file = settings_in_file(content)
         beside = {name: each.value for name, each in in_file.items() if _find_origin(name, in_file)[1] != _ENVIRONMENT}
+        paths = {name: beside[name] for name in _PATHS if isinstance(beside.get(name), str)}
+        beside |= {name: absolute_path(path, config_file().parent) for name, path in paths.items()}
         settings = Settings(**(beside | given))
         for sentence in unknown_names(content):
             _warn_once(sentence)

@@ -11,6 +11,7 @@ from memory_assets.doctor import examine
 from memory_assets.errors import SettingsError
 from memory_assets.settings import Settings, load_settings, origins
 from memory_assets.tenants import Tenant
+from memory_assets_tests.keeping.test_backup import add
 
 
 @pytest.mark.parametrize("variable", ["PORT", "MEMORY_PORT", "EMBEDDING_TIMEOUT", "MEMORY_RATE_LIMIT", "memory_rate_limit"])
@@ -64,6 +65,41 @@ def test_the_user_of_a_database_may_be_in_its_uri() -> None:
     load_settings(
         state_uri="postgresql://memory@host/memory", catalog_uri="ducklake:postgres:postgresql://memory@host:5432/memory"
     )
+
+
+def test_memories_below_a_root_in_the_users_home_are_found_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MEMORY_VECTORS_URI", "~/vectors")
+    monkeypatch.setenv("MEMORY_CATALOG_URI", "~/catalogs")
+    add(Tenant(load_settings()), 2)
+    again = Tenant(load_settings())
+    assert len(again.memories) == 2
+    assert again.location.path == Path.home() / "vectors/main/vectors"
+    assert again.settings.tenant_catalog_uri("main") == str(Path.home() / "catalogs/main/catalog.duckdb")
+
+
+@pytest.mark.parametrize("name", ["data_dir", "vectors_uri", "catalog_uri", "backup_to", "pai_seed"])
+def test_a_relative_path_begins_at_the_settings_file_or_at_the_working_folder_of_the_environment(
+    file: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.chdir(Path.home())
+    monkeypatch.delenv(f"MEMORY_{name.upper()}", raising=False)
+    file.write_text(f'{name} = "below"\n')
+    assert str(getattr(load_settings(), name)) == str(file.with_name("below"))
+    monkeypatch.setenv(f"MEMORY_{name.upper()}", "below")
+    assert str(getattr(load_settings(), name)) == str(Path.home() / "below")
+    monkeypatch.setenv(f"MEMORY_{name.upper()}", "~nobody-at-all/below")
+    with pytest.raises(SettingsError, match="names the home of a user who does not exist; write the whole path"):
+        load_settings()
+
+
+@pytest.mark.parametrize("uri", ["s3://memories/team", "ducklake:postgres:host=db.example", ""])
+def test_a_uri_stays_as_it_is(uri: str) -> None:
+    assert load_settings(vectors_uri=uri).vectors_uri == uri
+
+
+def test_a_settings_file_in_the_home_of_nobody_is_none(monkeypatch: pytest.MonkeyPatch, settings: Settings) -> None:
+    monkeypatch.setenv("MEMORY_CONFIG", "~nobody-at-all/memory.toml")
+    assert load_settings() == settings
 
 
 @pytest.mark.parametrize("letter", ["?", "\n", "\t", "\x7f"])

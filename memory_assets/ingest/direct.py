@@ -123,7 +123,8 @@ def import_memories(
     unchanged memory is not written. A changed one is updated, but keeps its state, its protection and the user's tags, and its creation
     time unless the line states one. A memory that changes while its chunk is written is skipped. Memories of one session with the same
     time, or none, are stored a microsecond apart, to keep their order; a line with an id keeps its stated time. The ids `exported` are of
-    memories that `memory export` wrote, which get no automatic tags. Memories with ids in `kept` are not updated.
+    memories that `memory export` wrote, which get no automatic tags; a text that the export only masked is kept. Memories with ids in
+    `kept` are not updated.
     """
     given = _validate_and_guard(tenant, given, MAX_IMPORTED_LENGTH)
     existing = tenant.memories.scan(("id", "revision"))
@@ -155,7 +156,8 @@ def _write_lines(
     analysed = [memory for memory in old.values() if memory.id not in exported]
     found = tenant.analyzer.analyze_batch([memory.content for memory in analysed])
     automatic = {memory.id: features.tags for memory, features in zip(analysed, found, strict=True)}
-    drafts = [_merge_kept_fields(each, old[each.id], automatic.get(each.id, ())) if each.id in old else each for each in given]
+    unmasked = (_restore_masked(each, old[each.id]) if each.id in old and each.id in exported else each for each in given)
+    drafts = [_merge_kept_fields(each, old[each.id], automatic.get(each.id, ())) if each.id in old else each for each in unmasked]
     changed = [
         place
         for place, draft in enumerate(drafts)
@@ -177,6 +179,13 @@ def _write_lines(
 
 def _to_new_memory(memory: Memory) -> NewMemory:
     return NewMemory(**{field.name: getattr(memory, field.name) for field in fields(NewMemory)})
+
+
+def _restore_masked(line: NewMemory, old: Memory) -> NewMemory:
+    """Return a line of another machine's export with the fields of `old` that the machine only masked."""
+    masked = without_secrets(old)
+    names = [field.name for field in fields(NewMemory)]
+    return replace(line, **{name: getattr(old, name) for name in names if getattr(masked, name) == getattr(line, name)})
 
 
 def _merge_kept_fields(line: NewMemory, old: Memory, automatic: Collection[str]) -> NewMemory:

@@ -13,9 +13,10 @@ from datetime import UTC, datetime, tzinfo
 from importlib.metadata import version
 from pathlib import Path
 
-from memory_assets.errors import ConflictError, DamagedError, StoreError
+from memory_assets.errors import ConflictError, DamagedError, InvalidInputError, StoreError
 from memory_assets.keeping.packs import copy_table, to_bytes
 from memory_assets.keeping.repository import Repository, Snapshot, Stored, TableCopy
+from memory_assets.language.times import display_zone
 from memory_assets.settings import Settings, read_settings_file, settings_in_file
 from memory_assets.stores.catalog import read_kept
 from memory_assets.stores.layout import kept_entries, read_entry
@@ -30,6 +31,8 @@ CATALOG = "catalog/"
 """Prefix of a backup's files that hold catalog tables which no run can rebuild."""
 MAPPING = "outside/pai-mapping.json"
 SETTINGS = "outside/memory.toml"
+PLACES = "backups.json"
+"""Value with the places of the tenant's backups, each with the tenant that was backed up."""
 _ATTEMPTS = 5
 _PERIODS = ("%Y-%m-%d", "%G-W%V", "%Y-%m")
 """Time formats that identify a day, a week, a month."""
@@ -75,6 +78,33 @@ class Writer:
                 self.added_bytes += stored.stored
             self.objects[name] = stored
         return name
+
+
+def back_up(tenant: Tenant, repository: Repository) -> tuple[Snapshot, list[Snapshot]]:
+    """Record the place, take a backup, and remove the backups that retention does not keep; return it and the removed ones."""
+    settings, place = tenant.settings, repository.target
+    if "://" not in place and Path(place).resolve().is_relative_to(settings.data_dir.resolve()):
+        raise InvalidInputError(f"{place} is in the data folder, which is lost as a whole; name a folder elsewhere.")
+    tenant.must_exist()
+    record_place(tenant.state, place, tenant.name)
+    snapshot = take_backup(tenant, repository)
+    return snapshot, prune(repository, tenant.name, settings.backup_keep, display_zone(settings))
+
+
+def record_place(state: TenantState, place: str, source: str) -> None:
+    """Record a place with backups of the tenant `source`, from which the recorded places without a tenant's name come, too."""
+    state.update(PLACES, lambda content: json.dumps(sorted({*parse_places(content, source), (place, source)})).encode())
+
+
+def parse_places(content: bytes | None, source: str) -> list[tuple[str, str]]:
+    """Return each recorded place with the tenant whose backups it holds, by default `source`.
+
+    A damaged record holds none, so that it stops no backup.
+    """
+    with suppress(ValueError, TypeError):
+        recorded = [[each, source] if isinstance(each, str) else each for each in json.loads(content or b"[]")]
+        return [(str(place), str(tenant)) for place, tenant in recorded]
+    return []
 
 
 def take_backup(tenant: Tenant, repository: Repository) -> Snapshot:
@@ -195,16 +225,17 @@ def _read_kept_files(state: TenantState, folder: Path) -> dict[str, bytes]:
 
 
 def _settings_file(settings: Settings) -> bytes:
-    """Return the settings file without its secrets; empty if there is none."""
+    """Return the settings file without its secrets and the places of this machine's data; empty if there is none."""
     try:
         held = settings_in_file(read_settings_file())
     except (OSError, ValueError):
         return b""
-    secret = {name for name, field in type(settings).model_fields.items() if "SecretStr" in str(field.annotation)}
+    left_out = {name for name, field in type(settings).model_fields.items() if "SecretStr" in str(field.annotation)}
+    left_out |= {"data_dir", "vectors_uri", "catalog_uri"}
     lines = [
-        f"{given.name} = {json.dumps(given.value)}"
+        f"{given.name} = {json.dumps(given.value, ensure_ascii=False)}"
         for field, given in held.items()
-        if field not in secret and not ("@" in str(given.value) and "://" in str(given.value))
+        if field not in left_out and not ("@" in str(given.value) and "://" in str(given.value))
     ]
     return ("\n".join(lines) + "\n").encode() if lines else b""
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from memory_assets.display import counted
 from memory_assets.errors import ConflictError, DamagedError, MemoryAssetsError, StoreError, first_line
-from memory_assets.keeping.copying import CATALOG, MAPPING, SETTINGS
+from memory_assets.keeping.copying import CATALOG, MAPPING, SETTINGS, record_place
 from memory_assets.keeping.packs import INDEX, from_bytes, index_of, rows_of
 from memory_assets.keeping.repository import Repository, Snapshot, TableCopy
 from memory_assets.settings import config_file
@@ -104,8 +104,7 @@ def restore_backup(
 def _refuse_filled(tenant: Tenant) -> None:
     if held := len(tenant.memories) + len(tenant.relations) * tenant.location.is_folder:
         raise ConflictError(
-            f"The tenant {tenant.name!r} holds {held} memories and relations already; "
-            "restore into a new one with --tenant NAME, or delete this one first."
+            f"The tenant {tenant.name!r} holds {held} memories and relations already; restore into a new one with --tenant NAME."
         )
 
 
@@ -169,6 +168,7 @@ class _Restore:
                 write_entry(self._state, self._staging, path, content)
                 self._done.files += 1
         self._keep_files()
+        record_place(self._state, self._repository.target, self._snapshot.tenant)
 
     def _keep_files(self) -> None:
         folder = self._tenant.folder

@@ -1,7 +1,5 @@
 """Back up a tenant, list, verify and prune its backups, and restore one."""
 
-import json
-from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from shlex import quote
@@ -11,14 +9,13 @@ from pydantic import Field
 from memory_assets.display import counted
 from memory_assets.errors import InvalidInputError, NotFoundError
 from memory_assets.keeping import restoring
-from memory_assets.keeping.copying import prune, take_backup
+from memory_assets.keeping.copying import PLACES, back_up, parse_places
 from memory_assets.keeping.repository import Repository, Snapshot
 from memory_assets.keeping.restoring import find_damage
 from memory_assets.operations.answers import Answer, Instant, LocalTime, View
 from memory_assets.settings import Settings
 from memory_assets.tenants import Tenant
 
-_PLACES = "backups.json"
 _UNITS = ("B", "kB", "MB", "GB", "TB")
 
 
@@ -90,12 +87,7 @@ def backup(tenant: Tenant, place: str | None = None) -> BackedUp:
         StoreError: A store or the repository cannot be read or written; earlier backups stay whole.
     """
     repository = open_repository(tenant.settings, place)
-    if Path(repository.target).is_relative_to(tenant.settings.data_dir):
-        raise InvalidInputError(f"{repository.target} is in the data folder, which is lost as a whole; name a folder elsewhere.")
-    tenant.must_exist()
-    tenant.state.update(_PLACES, lambda content: json.dumps(sorted({*_parse_places(content), repository.target})).encode())
-    snapshot = take_backup(tenant, repository)
-    gone = prune(repository, tenant.name, tenant.settings.backup_keep, LocalTime.of(tenant.settings).zone)
+    snapshot, gone = back_up(tenant, repository)
     return BackedUp(
         place=repository.target, backup=view_backup(snapshot), removed=[each.taken_at for each in gone], notes=snapshot.notes
     )
@@ -124,15 +116,15 @@ def open_repository(settings: Settings, place: str | None) -> Repository:
     return Repository.of(settings, place)
 
 
+def sources_of(tenant: Tenant) -> list[tuple[str, str]]:
+    """Return all places of backups of this tenant, and the settings' place, each with the tenant that was backed up there."""
+    recorded, here = parse_places(tenant.state.get(PLACES), tenant.name), tenant.settings.backup_to
+    return list(dict.fromkeys([*recorded, *([(here, tenant.name)] if here else [])]))
+
+
 def places_of(tenant: Tenant) -> list[str]:
-    """Return all places to which this tenant was ever backed up from here, and the settings' place."""
-    return list(dict.fromkeys([*_parse_places(tenant.state.get(_PLACES)), *filter(None, [tenant.settings.backup_to])]))
-
-
-def _parse_places(content: bytes | None) -> list[str]:
-    with suppress(ValueError, TypeError):  # a damaged list must not stop the next backup
-        return list(map(str, json.loads(content or b"[]")))
-    return []
+    """Return all places to which this tenant was ever backed up, or from which it was restored, and the settings' place."""
+    return list(dict.fromkeys(place for place, _ in sources_of(tenant)))
 
 
 def view_backup(snapshot: Snapshot) -> BackupView:

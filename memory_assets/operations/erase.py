@@ -15,7 +15,7 @@ from memory_assets.language.validation import is_blank
 from memory_assets.models import Memory, Source, State
 from memory_assets.operations.answers import Answer, Instant, LocalTime, View, describe_remains, name_of
 from memory_assets.operations.arguments import digits_of, find_memory
-from memory_assets.operations.backup import open_repository, places_of
+from memory_assets.operations.backup import open_repository, sources_of
 from memory_assets.operations.fields import Moment, Query, Reference
 from memory_assets.stores.filters import Filters
 from memory_assets.stores.lance import quoted
@@ -174,12 +174,12 @@ def _preview(tenant: Tenant, memories: list[Memory], *, done: bool) -> Erased:
 
 def _find_backups(tenant: Tenant, ids: list[int]) -> list[str]:
     found: list[str] = []
-    for place in places_of(tenant):
+    for place, source in sources_of(tenant):
         try:
-            found += [
-                f"{place}/snapshots/{name}"
-                for name in erasing.backups_holding(open_repository(tenant.settings, place), tenant.name, ids)
-            ]
+            repository = open_repository(tenant.settings, place)
+            if source not in repository.tenants():
+                found.append(f"{place}, perhaps: it cannot be found")
+            found += [f"{place}/snapshots/{name}" for name in erasing.backups_holding(repository, source, ids)]
         except MemoryAssetsError as error:
             found.append(f"{place}, perhaps: {error}")
     return found

@@ -18,6 +18,8 @@ _LONGEST_NAME_BYTES = 200
 _IMPOSSIBLE_PATH = frozenset({errno.ENOENT, errno.EEXIST, errno.ENOTDIR, errno.ENAMETOOLONG})
 """Errors that mean that no file can exist at a path, whatever the permissions or the free space."""
 _ADVICE = {
+    errno.EFBIG: "raise `ulimit -f`, or use a disk that takes larger files",
+    errno.EIO: "check the disk",
     errno.EROFS: "it can only be read, so mount it for writing",
     errno.EACCES: "give yourself write access to it",
     errno.EPERM: "give yourself write access to it",

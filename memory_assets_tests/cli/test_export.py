@@ -2,6 +2,8 @@
 
 import json
 import os
+import subprocess
+import sys
 import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
@@ -105,3 +107,14 @@ def test_where_no_file_can_be_an_export_says_so_in_a_sentence(tenant: Tenant, tm
     with pytest.raises(InvalidInputError, match="name another one"):
         CliRunner().invoke(command, [str(tmp_path / place)], catch_exceptions=False)
     assert sorted(each.name for each in tmp_path.iterdir() if each.name != "home") == ["file"]
+
+
+def test_an_export_above_the_limit_of_a_file_says_so_in_a_sentence_and_leaves_the_old_one(tenant: Tenant, tmp_path: Path) -> None:
+    fill(tenant, 100)
+    file = tmp_path / "all.jsonl"
+    file.write_text("old")
+    limited = f"ulimit -f 4; exec {sys.executable} -m memory_assets.cli export {file}"
+    ended = subprocess.run(["bash", "-c", limited], capture_output=True, text=True, check=False)
+    assert (ended.returncode, len(ended.stderr.splitlines())) == (1, 1), ended.stderr
+    assert "raise `ulimit -f`" in ended.stderr
+    assert file.read_text() == "old"

@@ -11,6 +11,8 @@ from memory_assets.defs.build import build_defs
 from memory_assets.defs.partitions import PARTITION_SET
 from memory_assets.defs.resources import MemoryResource
 from memory_assets.keeping.repository import Repository
+from memory_assets.operations.backup import places_of
+from memory_assets.settings import load_settings
 from memory_assets.tenants import Tenant
 from memory_assets_tests.defs.conftest import metadata, run
 from memory_assets_tests.keeping.test_backup import add
@@ -41,6 +43,12 @@ def test_a_backup_is_taken_and_tried_out(
     (check,) = run(instance, "check_backup").get_asset_check_evaluations()
     assert not check.passed
     assert hurt in (check.description or "")
+
+    monkeypatch.delenv("MEMORY_BACKUP_TO")
+    assert places_of(Tenant(load_settings())) == [str(place)]
+    monkeypatch.setenv("MEMORY_BACKUP_TO", str(tenant.settings.data_dir / "backups"))
+    assert not run(instance, "back_up").success
+    assert not (tenant.settings.data_dir / "backups").exists()
 
 
 @pytest.mark.parametrize("name", SCHEDULES)

@@ -265,7 +265,9 @@ def test_a_damaged_manifest_is_named_and_older_backups_are_restored_if_asked_for
 
 def test_a_tenant_with_memories_is_not_overwritten(used: Tenant, repository: Repository):
     snapshot = take_backup(used, repository)
-    with pytest.raises(ConflictError, match="--tenant"):
+    with pytest.raises(
+        ConflictError, match=r"restore into a new one with --tenant NAME\.$"
+    ):  # deleting it would bring erased texts back
         restore_backup(repository, snapshot, used)
     empty = Tenant(used.settings, "empty")
     create_tenant(empty)
@@ -367,6 +369,22 @@ def test_the_commands_move_a_memory_to_another_machine(used: Tenant, tmp_path: P
     assert config.read_text() == held
 
 
+def test_restored_settings_are_toml_and_leave_the_data_where_the_new_machine_keeps_it(
+    used: Tenant, repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    config = tmp_path / "memory.toml"
+    monkeypatch.setenv("MEMORY_CONFIG", str(config))
+    held = 'tana_workspace = "Zuhause 🏡"\n'
+    places = "".join(f'{name} = "/old/machine"\n' for name in ("data_dir", "MEMORY_VECTORS_URI", "catalog_uri"))
+    config.write_text(places + held, encoding="utf-8")
+    snapshot = take_backup(used, repository)
+    config.unlink()
+    new = Tenant(load_settings(data_dir=tmp_path / "new"))
+    restore_backup(repository, snapshot, new, with_settings=True)
+    assert config.read_text(encoding="utf-8") == held
+    assert rows(Tenant(load_settings(data_dir=tmp_path / "new"))) == rows(used)
+
+
 def test_a_backup_as_of_a_time_is_the_newest_before_it(tenant: Tenant, repository: Repository):
     add(tenant, 1)
     first = take_backup(tenant, repository)
@@ -398,6 +416,10 @@ def test_a_tenant_made_again_leaves_the_last_backup_of_the_deleted_one(used: Ten
 def test_a_place_within_the_data_folder_or_none_is_refused(used: Tenant, settings: Settings):
     with pytest.raises(InvalidInputError, match="elsewhere"):
         backup(used, str(settings.data_dir / "backups"))
+    link = settings.data_dir.with_name("link")
+    link.symlink_to(settings.data_dir)
+    with pytest.raises(InvalidInputError, match="elsewhere"):
+        backup(used, str(link / "backups"))
     with pytest.raises(InvalidInputError, match="MEMORY_BACKUP_TO"):
         backup(used)
 

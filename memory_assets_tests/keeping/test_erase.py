@@ -36,6 +36,7 @@ from memory_assets.learn.journal import Journal, Placed, Plan
 from memory_assets.learn.noted import Noted, note, read_noted
 from memory_assets.learn.session_start import is_quiet, set_quiet
 from memory_assets.models import NewMemory, RelationType, Source
+from memory_assets.operations.backup import backup
 from memory_assets.operations.changes import edit, forget
 from memory_assets.operations.erase import allow_again, erase
 from memory_assets.operations.exchange import Imported, export_lines, import_lines
@@ -388,6 +389,27 @@ def test_backups_that_hold_it_are_named_and_restoring_them_leaves_it_out(tenant:
     assert holding(tenant, text) == []
     with pytest.raises(ProcessingError, match="was erased"):
         remember(other, text)
+
+
+def test_a_backup_that_cannot_be_found_is_named(tenant: Tenant, tmp_path: Path):
+    number = remember(tenant, "Frank sails.")
+    stick = tmp_path / "stick"
+    backup(tenant, str(stick))
+    stick.rename(tmp_path / "unplugged")
+    assert erase(tenant, [number]).backups == [f"{stick}, perhaps: it cannot be found"]
+
+
+def test_the_backup_that_a_tenant_was_restored_from_is_named(tenant: Tenant, tmp_path: Path):
+    number = remember(tenant, "Frank sails.")
+    backup(tenant, str(tmp_path / "stick"))
+    (tmp_path / "stick").rename(tmp_path / "plugged in elsewhere")
+    repository = Repository(str(tmp_path / "plugged in elsewhere"))
+    new = Tenant(tenant.settings, "new")
+    restore_backup(repository, repository.require("main"), new)
+    assert erase(new, [number]).backups == [
+        f"{repository.target}/snapshots/{repository.require('main').name}",
+        f"{tmp_path}/stick, perhaps: it cannot be found",
+    ]
 
 
 _STEPS = frozenset({"os.rename", "os.remove", "os.unlink", "os.rmdir"})

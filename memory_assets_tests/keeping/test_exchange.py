@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from memory_assets.cli.main import cli
 from memory_assets.learn.brief import read_brief
 from memory_assets.learn.briefing import renew_brief
-from memory_assets.models import Kind, NewMemory, RelationType, Source, State
+from memory_assets.models import Kind, NewMemory, RelationType, SecretPolicy, Source, State
 from memory_assets.operations.changes import edit, forget, restore, supersede, tag
 from memory_assets.operations.conflicts import decide_both_hold
 from memory_assets.operations.context import context
@@ -185,6 +185,22 @@ def test_tags_that_were_removed_do_not_come_back_with_an_export(tenant: Tenant):
     assert exported(other) == exported(tenant)
     (kept,) = other.memories.get([number])
     assert not {"lagos", "lago", "boiler"} & set(kept.tags)
+
+
+def test_a_text_that_another_machine_masked_stays_whole_where_it_came_from(tenant: Tenant):
+    here = Tenant(tenant.settings.model_copy(update={"secrets": SecretPolicy.ALLOW}))
+    said = "The password of the router is tr0ub4dor&3x."
+    number = store(here, NewMemory(said, Source.CLI, title="Router with password: tr0ub4dor&3x")).id
+    there = moved(tenant)
+    assert "tr0ub4dor" not in str(there.memories.get([number]))
+    tag(there, number, add=["urgent"])
+    assert taken_in(here, lines_of(there)) == (0, 1, 0)
+    (kept,) = here.memories.get([number])
+    assert (kept.content, kept.title) == (said, "Router with password: tr0ub4dor&3x")
+    assert "urgent" in kept.tags
+    edited = [line.replace("router", "modem") for line in lines_of(there)]
+    assert taken_in(here, edited) == (0, 1, 0)
+    assert here.memories.get([number])[0].content == "The password of the modem is [secret: password]."
 
 
 def test_two_machines_bring_each_other_what_they_forgot_and_replaced(tenant: Tenant):

@@ -351,9 +351,13 @@ def test_the_brief_follows_what_is_stored_edited_and_forgotten(tenant: Tenant, s
 
 
 @pytest.mark.parametrize("place", ["default", "environment", "file", "names of the environment in the file"])
-def test_a_hook_reads_the_settings_that_every_command_reads(place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("data_dir", ["~/elsewhere", "elsewhere"])
+def test_a_hook_reads_the_settings_that_every_command_reads(
+    place: str, data_dir: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(Path.home())
     given = {
-        "data_dir": "~/elsewhere",
+        "data_dir": data_dir,
         "tenant": "ada",
         "session_start": "off",
         "session_start_tokens": 500,
@@ -374,6 +378,22 @@ def test_a_hook_reads_the_settings_that_every_command_reads(place: str, tmp_path
     settings, hook_settings = load_settings(), read_hook_settings()
     assert {name: getattr(hook_settings, name) for name in given} == {name: getattr(settings, name) for name in given}
     assert hook_settings.folder == settings.tenant_dir()
+
+
+def test_a_data_folder_in_the_home_of_nobody_is_read_and_written_by_no_hook(
+    atlas: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MEMORY_DATA_DIR", "~nobody-at-all/memory")
+    monkeypatch.chdir(atlas)
+    assert hook(cwd=str(atlas)) == ""
+    transcript = tmp_path / "transcript.jsonl"
+    transcript.write_text(json.dumps({"type": "user", "message": {"role": "user", "content": "Remember: lint before a commit."}}))
+    before = sorted(tmp_path.rglob("*"))
+    given = json.dumps(
+        {"session_id": "s1", "hook_event_name": "PreCompact", "transcript_path": str(transcript), "cwd": str(atlas)}
+    )
+    assert CliRunner().invoke(cli, ["session-end"], input=given).exit_code == 0
+    assert sorted(tmp_path.rglob("*")) == before
 
 
 def test_the_hook_and_the_status_line_import_nothing_heavy(settings: Settings, tmp_path: Path) -> None:

@@ -28,16 +28,13 @@ _NO_PLACE = "Nothing is backed up: no place is set; set MEMORY_BACKUP_TO."
 )
 def backup(context: dg.AssetExecutionContext, memory: MemoryResource) -> dict[str, Any]:
     """A copy of all data of a tenant that cannot be derived, in MEMORY_BACKUP_TO. A run writes only changes."""
-    from memory_assets.keeping.copying import prune, take_backup
-    from memory_assets.language.times import display_zone
+    from memory_assets.keeping.copying import back_up
 
     tenant = memory.open_for(context)
-    settings, repository = tenant.settings, _repository(tenant)
+    repository = _repository(tenant)
     if repository is None:
         return {"note": _NO_PLACE}
-    taken = take_backup(tenant, repository)
-    zone = display_zone(settings)
-    gone = prune(repository, tenant.name, settings.backup_keep, zone)
+    taken, gone = back_up(tenant, repository)
     rows = {name: copy.rows for name, copy in taken.tables.items()}
     return {
         "dagster/partition_row_count": rows.get("memories", 0),
