@@ -45,7 +45,7 @@ _SCHEMA_LOCK = 6_271_301
 _NEW = "INSERT INTO memory_tenants (name, store) VALUES (%(tenant)s, %(number)s) ON CONFLICT DO NOTHING"
 _STORE_ID = "coalesce(%(store)s, (SELECT store FROM memory_tenants WHERE name = %(tenant)s))"
 _GET = f"""
-    SELECT v.content || coalesce((
+    SELECT substr(v.content, %(start)s + 1) || coalesce((
         SELECT string_agg(r.content, '' ORDER BY r.start) FROM memory_records r
         WHERE r.store = v.store AND r.name = v.name AND r.start >= %(start)s
     ), '') FROM memory_values v WHERE v.store = {_STORE_ID} AND v.name = %(name)s
@@ -60,6 +60,7 @@ _REPLACE = """
     INSERT INTO memory_values VALUES (%(store)s, %(name)s, length(%(content)s::bytea), %(content)s)
     ON CONFLICT (store, name) DO UPDATE SET size = excluded.size, content = excluded.content
 """
+_DROP_RECORDS = "DELETE FROM memory_records WHERE store = %(store)s AND name = %(name)s"
 _REPLACE_EXPECTED = """
     UPDATE memory_values SET size = length(%(content)s::bytea), content = %(content)s
     WHERE store = %(store)s AND name = %(name)s AND content = %(expected)s
@@ -95,11 +96,14 @@ class Database:
                 f"PostgreSQL failed ({first_line(error)}); check {self._setting} and PGPASSWORD, and run the command again."
             ) from error
 
-    def execute(self, statement: str, **given: object) -> list[tuple[Any, ...]]:
-        """Execute a statement in its own transaction; return its rows."""
+    def execute(self, statement: str, *others: str, **given: object) -> list[tuple[Any, ...]]:
+        """Execute statements in one transaction; return the rows of the first."""
         with self.connection() as connection:
             cursor = connection.execute(statement, given)  # pyright: ignore[reportArgumentType, reportCallIssue]
-            return cursor.fetchall() if cursor.description else [()] * cursor.rowcount
+            rows = cursor.fetchall() if cursor.description else [()] * cursor.rowcount
+            for each in others:
+                connection.execute(each, given)  # pyright: ignore[reportArgumentType, reportCallIssue]
+            return rows
 
     @contextmanager
     def locked(self, name: str, what: str, patience: float) -> "Iterator[Connection[Any]]":
@@ -151,16 +155,16 @@ class PostgresState(TenantState):
         self._database = database
         self.tenant = tenant
 
-    def _execute(self, statement: str, **given: object) -> list[tuple[Any, ...]]:
-        return self._database.execute(statement, tenant=self.tenant, **{"store": self.store_id, **given})
+    def _execute(self, *statements: str, **given: object) -> list[tuple[Any, ...]]:
+        return self._database.execute(*statements, tenant=self.tenant, **{"store": self.store_id, **given})
 
-    def _write(self, statement: str, **given: object) -> int:
+    def _write(self, *statements: str, **given: object) -> int:
         from psycopg.errors import ForeignKeyViolation
 
         if self.store_id is None:
             self.claim()
         try:
-            return len(self._execute(statement, **given))
+            return len(self._execute(*statements, **given))
         except ForeignKeyViolation:
             raise self.deleted() from None
 
@@ -175,7 +179,7 @@ class PostgresState(TenantState):
             removed = len(self._execute(statement, name=name, expected=expected if isinstance(expected, bytes) else b""))
             return bool(removed) or not isinstance(expected, bytes)
         if expected is ...:
-            return bool(self._write(_REPLACE, name=name, content=content))
+            return bool(self._write(_REPLACE, _DROP_RECORDS, name=name, content=content))
         if expected is None:
             insert = _REPLACE.partition("ON CONFLICT")[0] + "ON CONFLICT DO NOTHING"
             return bool(self._write(insert, name=name, content=content))

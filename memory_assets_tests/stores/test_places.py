@@ -354,6 +354,14 @@ def test_records_of_many_writers_never_mix(states: TenantStates) -> None:
     assert state.get("access/1.log", 20) == log[20:]
 
 
+def test_a_log_that_was_replaced_is_read_from_where_the_last_reading_ended(states: TenantStates) -> None:
+    state = states.open("ann")
+    state.append("access/1.log", b"lost\n")
+    state.put("access/1.log", b"restored\n")
+    state.append("access/1.log", b"new\n")
+    assert [state.get("access/1.log", start) for start in (0, 4, 9, 13)] == [b"restored\nnew\n", b"ored\nnew\n", b"new\n", b""]
+
+
 def test_a_state_of_a_deleted_tenant_takes_nothing(states: TenantStates) -> None:
     state = states.open("ann")
     state.claim()
