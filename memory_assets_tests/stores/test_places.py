@@ -430,9 +430,7 @@ def test_tables_that_a_wrong_key_does_not_open_are_told_with_their_settings(else
     assert mends == {"check MEMORY_VECTORS_URI and MEMORY_STORAGE_*, and whether the S3 service answers."}
 
 
-def test_a_commit_that_postgresql_does_not_count_is_told_as_stored(
-    elsewhere: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_commit_that_postgresql_does_not_count_is_told_as_stored(elsewhere: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     tenant = Tenant(elsewhere)
     store(tenant, NewMemory("Mira owns the export.", Source.CLI))
     fail_to_count(monkeypatch, after=1)
@@ -501,6 +499,36 @@ def test_a_catalog_out_of_reach_is_not_called_damaged_and_a_damaged_one_keeps_wh
     tenant.catalog.set_aside()
     with tenant.catalog.read() as connection:
         assert connection.execute("SELECT id FROM memory_first_seen").fetchall() == [(7,)]
+
+
+def test_who_reads_a_catalog_while_it_is_recreated_finds_all_its_tables(elsewhere: Settings) -> None:
+    tenant = Tenant(elsewhere)
+    with tenant.catalog.write() as connection:
+        connection.execute("INSERT INTO memory_first_seen VALUES (7, now())")
+    done, found = threading.Event(), set[Any]()
+
+    def read() -> None:
+        catalog = Tenant(elsewhere).catalog
+        while not done.is_set():
+            try:
+                with catalog.read() as connection:
+                    found.update(
+                        connection.execute("SELECT id FROM memory_first_seen, (SELECT count(*) FROM graph_builds)").fetchall()
+                    )
+            except Exception as error:  # noqa: BLE001
+                found.add(type(error))
+
+    readers = [threading.Thread(target=read) for _ in range(3)]
+    for each in readers:
+        each.start()
+    for _ in range(3):
+        tenant.catalog.recreate()
+    done.set()
+    for each in readers:
+        each.join(60)
+    assert (7,) in found
+    assert found <= {(7,), StoreError}
+    assert tenant.catalog.find_damage() == ""
 
 
 def test_the_doctor_names_a_database_that_does_not_answer_beside_its_other_findings(settings: Settings) -> None:
