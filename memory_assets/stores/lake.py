@@ -344,10 +344,15 @@ class LakeCatalog(Catalog):
             try:
                 yield lake, cursor
             except duckdb.Error as error:
-                if isinstance(error, duckdb.IOException | duckdb.HTTPException | duckdb.TransactionException):
+                is_outage = isinstance(error, duckdb.IOException | duckdb.HTTPException | duckdb.TransactionException)
+                is_damage = not is_draft and _is_damage(error)
+                if is_outage and not is_damage:
                     raise self._explain_error(error) from error
                 if not is_draft and self._find_schema() != schema:
                     raise StoreError(f"{self.where} was replaced meanwhile; run the command again.") from error
+                if is_damage:
+                    advice = "run `memory doctor --mend`, then `memory run`, which derives it anew."
+                    raise DamagedError(f"{self.where} is damaged ({first_line(error)}); {advice}") from error
                 raise
             finally:
                 with suppress(duckdb.Error):
@@ -382,6 +387,12 @@ class LakeCatalog(Catalog):
         for name in ("aws_access_key_id", "aws_secret_access_key"):
             what = what.replace(self._options.get(name) or "\0", "***")
         return StoreError(f"{self.where} cannot be used ({what}); check PostgreSQL and the object storage.")
+
+
+def _is_damage(error: Exception) -> bool:
+    """Return whether a file of the catalog is missing or damaged."""
+    said = str(error)
+    return getattr(error, "status_code", None) == 404 or "No such file" in said or "No magic bytes" in said
 
 
 def _secret(options: Mapping[str, str]) -> str:

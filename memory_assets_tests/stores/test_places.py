@@ -15,8 +15,8 @@ import pytest
 from pyarrow import fs
 from pydantic import SecretStr
 
-from memory_assets.doctor import _run_check, _tables, examine
-from memory_assets.errors import ConflictError, MemoryAssetsError, StoreError
+from memory_assets.doctor import _catalog, _run_check, _tables, examine
+from memory_assets.errors import ConflictError, DamagedError, MemoryAssetsError, StoreError
 from memory_assets.graph.clusters import find_clusters
 from memory_assets.graph.decided_names import read_spellings
 from memory_assets.graph.edges import refresh_graph
@@ -499,6 +499,24 @@ def test_a_catalog_out_of_reach_is_not_called_damaged_and_a_damaged_one_keeps_wh
     tenant.catalog.set_aside()
     with tenant.catalog.read() as connection:
         assert connection.execute("SELECT id FROM memory_first_seen").fetchall() == [(7,)]
+
+
+def test_a_catalog_whose_files_are_lost_is_set_aside_by_the_doctor(elsewhere: Settings) -> None:
+    tenant = Tenant(elsewhere)
+    with tenant.catalog.write() as connection:
+        connection.execute("INSERT INTO memory_access VALUES (7, now(), 3)")
+        connection.execute("INSERT INTO memory_first_seen FROM (SELECT unnest(range(100)), now())")
+        connection.execute("INSERT INTO graph_builds FROM (SELECT unnest(range(100)), 2, 3)")
+    for lost in objects(elsewhere, "main"):
+        object_storage(elsewhere).delete_file(lost)
+    with pytest.raises(DamagedError, match="doctor --mend"), tenant.catalog.read() as connection:
+        connection.execute("FROM graph_builds")
+    (found,) = _run_check(_catalog, tenant)
+    assert found.repair
+    found.repair()
+    assert tenant.catalog.find_damage() == ""
+    with tenant.catalog.read() as connection:
+        assert connection.execute("SELECT accesses FROM memory_access").fetchall() == [(3,)]
 
 
 def test_who_reads_a_catalog_while_it_is_recreated_finds_all_its_tables(elsewhere: Settings) -> None:
