@@ -269,3 +269,10 @@ class PostgresStates(TenantStates):
     def stamps(self) -> dict[str, str] | None:
         found = self._database.execute("SELECT name, store, commits FROM memory_tenants")
         return {name: f"{store}.{commits}" for name, store, commits in found}
+
+    def value_stamps(self, name: str, tenants: Iterable[str]) -> dict[str, str]:
+        statement = """
+            SELECT t.name, concat_ws('.', t.store, v.xmin) FROM memory_tenants t
+            LEFT JOIN memory_values v ON v.store = t.store AND v.name = %(name)s WHERE t.name = ANY(%(tenants)s)
+        """
+        return dict(self._database.execute(statement, name=name, tenants=list(tenants)))

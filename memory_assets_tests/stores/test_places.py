@@ -1,5 +1,6 @@
 """The same history of operations gives the same answers on a folder with DuckDB and on S3 with DuckLake and PostgreSQL."""
 
+import asyncio
 import itertools
 import json
 import random
@@ -15,6 +16,8 @@ import pytest
 from pyarrow import fs
 from pydantic import SecretStr
 
+from memory_assets.api.middleware import Metrics
+from memory_assets.api.pool import _DELETION_CHECK_SECONDS, TenantPool
 from memory_assets.doctor import _catalog, _run_check, _tables, examine
 from memory_assets.errors import ConflictError, DamagedError, MemoryAssetsError, StoreError
 from memory_assets.graph.clusters import find_clusters
@@ -26,6 +29,7 @@ from memory_assets.ingest import direct
 from memory_assets.ingest.stamps import RunFingerprint, table_stamps
 from memory_assets.invariants import INVARIANTS
 from memory_assets.keeping.copying import take_backup
+from memory_assets.keeping.erasing import files_holding
 from memory_assets.keeping.repository import Repository
 from memory_assets.keeping.restoring import restore_backup
 from memory_assets.models import NewMemory, RelationType, Source
@@ -380,6 +384,34 @@ def test_a_link_opens_once(states: TenantStates) -> None:
     state = states.open("ann")
     token = create_link(state)
     assert [use_link(state, each) for each in (token, token, "another")] == [True, False, False]
+
+
+def test_what_one_machine_erased_is_in_no_copy_of_another(elsewhere: Settings, tmp_path: Path) -> None:
+    tenant = Tenant(elsewhere.model_copy(update={"data_dir": tmp_path / "other"}))
+    store(tenant, NewMemory("Mira owns the export.", Source.CLI, id=2**52 + 1))
+    store(tenant, NewMemory("Tomasz owns the boiler.", Source.CLI))
+
+    def holding(word: str) -> bool:
+        return bool(files_holding(elsewhere.data_dir, [word]))
+
+    async def serve() -> None:
+        pools = [TenantPool(elsewhere.model_copy(update={"resident_bytes": 1 << 30, "workers": 2}), Metrics()) for _ in range(2)]
+        opened = [await pool.get("main") for pool in pools]
+        upkeep = [asyncio.create_task(pool.keep_up()) for pool in pools]
+        await opened[0].search(opened[0].tenant.memories.maintain_resident)
+        await asyncio.sleep(_DELETION_CHECK_SECONDS + 1)
+        assert holding("Mira")
+        await asyncio.to_thread(erase.erase, tenant, [2**52 + 1], confirm=True)
+        await asyncio.sleep(_DELETION_CHECK_SECONDS + 1)
+        assert not holding("Mira")
+        await opened[1].search(opened[1].tenant.memories.maintain_resident)
+        await asyncio.sleep(_DELETION_CHECK_SECONDS + 1)
+        assert holding("Tomasz")
+        assert not holding("Mira")
+        for pool, each in zip(pools, upkeep, strict=True):
+            await pool.close(each)
+
+    asyncio.run(serve())
 
 
 def test_no_request_lists_the_bucket(elsewhere: Settings, servers: tuple[ObjectStorage, PostgreSQL]) -> None:
