@@ -28,8 +28,8 @@ from memory_assets.graph.relevance import decay_cycle
 from memory_assets.ingest import direct
 from memory_assets.ingest.stamps import RunFingerprint, table_stamps
 from memory_assets.invariants import INVARIANTS
+from memory_assets.keeping import erasing
 from memory_assets.keeping.copying import take_backup
-from memory_assets.keeping.erasing import files_holding
 from memory_assets.keeping.repository import Repository
 from memory_assets.keeping.restoring import restore_backup
 from memory_assets.models import NewMemory, RelationType, Source
@@ -386,13 +386,22 @@ def test_a_link_opens_once(states: TenantStates) -> None:
     assert [use_link(state, each) for each in (token, token, "another")] == [True, False, False]
 
 
+def test_an_erasure_says_which_other_tenants_elsewhere_hold_the_text(elsewhere: Settings) -> None:
+    for number, name in enumerate(("ann", "ben", "eve")):
+        text = "Tomasz owns the boiler." if name == "eve" else "Mira owns the export."
+        store(Tenant(elsewhere, name), NewMemory(text, Source.CLI, id=2**52 + number))
+    for machine, said in ((True, [("ben", [2**52 + 1])]), (False, [])):
+        remains = erasing.find_remains(Tenant(elsewhere, "ann"), ["Mira owns the export."], of_machine=machine)
+        assert [(other.name, other.ids) for other in remains.others] == said
+
+
 def test_what_one_machine_erased_is_in_no_copy_of_another(elsewhere: Settings, tmp_path: Path) -> None:
     tenant = Tenant(elsewhere.model_copy(update={"data_dir": tmp_path / "other"}))
     store(tenant, NewMemory("Mira owns the export.", Source.CLI, id=2**52 + 1))
     store(tenant, NewMemory("Tomasz owns the boiler.", Source.CLI))
 
     def holding(word: str) -> bool:
-        return bool(files_holding(elsewhere.data_dir, [word]))
+        return bool(erasing.files_holding(elsewhere.data_dir, [word]))
 
     async def serve() -> None:
         pools = [TenantPool(elsewhere.model_copy(update={"resident_bytes": 1 << 30, "workers": 2}), Metrics()) for _ in range(2)]
