@@ -7,8 +7,9 @@ fail: nothing of a deleted tenant comes back, and nothing reaches a new tenant o
 import os
 import secrets
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import cache
+from time import monotonic
 from types import EllipsisType
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 _MOST_CONNECTIONS = 16
 """Connections of one process."""
 _CONNECT_SECONDS = 10
+_RECONNECT_SECONDS = 1.0
+"""Interval of attempts to connect while PostgreSQL is away; the pool's own pauses would double."""
 _LATE_COMMITS = "1 hour"
 """Time after a tenant's deletion during which late commits to its store may arrive."""
 _SCHEMA = """
@@ -87,7 +90,16 @@ class Database:
                 f"{self._setting} needs psycopg; install memory_assets with `pip install '.[cluster]'`."
             ) from error
         try:
-            with _pool(self._uri, self._patience, os.getpid()).connection() as connection:
+            pool = _pool(self._uri, self._patience, os.getpid())
+            deadline = monotonic() + pool.timeout
+            with ExitStack() as opened:
+                connection = None
+                while connection is None:
+                    try:
+                        connection = opened.enter_context(pool.connection(_RECONNECT_SECONDS))
+                    except PoolTimeout:
+                        if monotonic() >= deadline:
+                            raise PoolTimeout(f"no connection within {pool.timeout:g} s") from None
                 yield connection
         except (psycopg.Error, PoolTimeout) as error:
             if isinstance(error, psycopg.errors.ForeignKeyViolation):
@@ -139,6 +151,7 @@ def _pool(uri: str, patience: float, _process: int) -> "ConnectionPool[Connectio
         min_size=0,
         max_size=_MOST_CONNECTIONS,
         timeout=max(patience, 1.0),
+        reconnect_timeout=_RECONNECT_SECONDS,
         max_idle=60.0,
         num_workers=1,
         check=ConnectionPool.check_connection,

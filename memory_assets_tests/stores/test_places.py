@@ -6,6 +6,7 @@ import json
 import random
 import re
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
@@ -522,6 +523,23 @@ def test_a_catalog_is_read_again_after_postgresql_was_away(
     database.start()
     with tenant.catalog.read() as connection:
         assert connection.execute("SELECT id FROM memory_first_seen").fetchall() == [(7,)]
+
+
+def test_who_waits_for_postgresql_is_answered_as_soon_as_it_is_back(
+    elsewhere: Settings, servers: tuple[ObjectStorage, PostgreSQL]
+) -> None:
+    _, database = servers
+    state = Tenant(elsewhere).state
+    state.claim()
+    answers: list[float] = []
+    waiting = threading.Thread(target=lambda: answers.append((state.read_id(), time.monotonic())[1]))
+    database.kill()
+    waiting.start()
+    time.sleep(8)
+    database.start()
+    back = time.monotonic()
+    waiting.join(60)
+    assert answers[0] - back < 4
 
 
 def test_a_catalog_out_of_reach_is_not_called_damaged_and_a_damaged_one_keeps_what_no_run_derives(elsewhere: Settings) -> None:
