@@ -31,9 +31,10 @@ from memory_assets.settings import Settings
 from memory_assets.stores.group_commit import MAX_BATCH
 from memory_assets.stores.layout import CACHE
 from memory_assets.stores.locks import locked
-from memory_assets.stores.resident.copies import remove_copies
+from memory_assets.stores.resident.copies import keep_copies, remove_copies
 from memory_assets.stores.resident.memories import Allowance
-from memory_assets.tenants import Tenant
+from memory_assets.stores.tombstones import FILE
+from memory_assets.tenants import Tenant, open_states
 
 _log = logging.getLogger(__name__)
 Result = TypeVar("Result")
@@ -246,6 +247,24 @@ class TenantPool:
             if self.settings.state_uri:
                 await asyncio.to_thread(remove_copies, opened.tenant.folder / CACHE)
 
+    async def _follow_others(self) -> None:
+        """Do what deletions and erasures of other processes require. While the database is away, nothing."""
+        try:
+            await self._close_deleted()
+            if self.settings.state_uri:
+                await asyncio.to_thread(self._remove_outdated_copies)
+        except StoreError as error:
+            _log.warning("deletions of others are looked for later: %s", safe_message(error))
+
+    def _remove_outdated_copies(self, *names: str) -> None:
+        """Remove copies, of these tenants or of all, that were made before another machine erased something of the tenant."""
+        found = names or [folder.parent.name for folder in self.settings.data_dir.glob(f"*/{CACHE}")]
+        stamps = open_states(self.settings).value_stamps(FILE, found)
+        if stamps is None:
+            return
+        for name in found:
+            keep_copies(self.settings.tenant_dir(name) / CACHE, stamps.get(name, ""))
+
     def _prepare(self, tenant: Tenant) -> None:
         if not tenant.exists:
             raise NotFoundError(f"There is no tenant {tenant.name!r}.")
@@ -253,18 +272,19 @@ class TenantPool:
         tenant.relations.prepare()
         _ = tenant.analyzer, tenant.embedder
         tenant.memories.keep_resident(self._resident, tenant.folder / CACHE)
+        self._remove_outdated_copies(tenant.name)
 
     async def keep_up(self) -> None:
         """Tend open tenants one after the other and close deleted ones, until cancelled. Without requests only deletion is checked."""
         while True:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self.served.wait(), _DELETION_CHECK_SECONDS if self._open else None)
-            await self._close_deleted()
+            await self._follow_others()
             if not self.served.is_set():
                 continue
             self.served.clear()
             await asyncio.sleep(_UPKEEP_SECONDS)
-            await self._close_deleted()
+            await self._follow_others()
             for opened in [each for each in self._open.values() if each.is_upkeep_due]:
                 (outcome,) = await asyncio.gather(_in_thread(self._upkeep, opened.do_upkeep), return_exceptions=True)
                 if isinstance(outcome, Exception):

@@ -351,11 +351,13 @@ def find_remains(tenant: Tenant, texts: Collection[str], *, of_machine: bool) ->
             theirs.setdefault(owner, []).append(path)
         else:
             found.strays.append(path)
-    for owner, files in theirs.items():
-        if owner in (tenant.name, "dagster"):
-            found.needed.extend(files)
-        else:
-            found.others.append(OtherTenant(owner, _ids_saying(Tenant(tenant.settings, owner), texts), files))
+    for owner in [each for each in theirs if each in (tenant.name, "dagster")]:
+        found.needed.extend(theirs.pop(owner))
+    is_shared = of_machine and texts and not tenant.location.is_folder  # then no file shows who else holds the text
+    for owner in sorted({*theirs, *(names - {tenant.name} if is_shared else ())}):
+        ids, files = _ids_saying(Tenant(tenant.settings, owner), texts), theirs.get(owner, [])
+        if ids or files:
+            found.others.append(OtherTenant(owner, ids, files))
     return found
 
 

@@ -190,8 +190,8 @@ class Catalog:
                 names = "SELECT table_name FROM duckdb_tables() WHERE database_name = current_database()"
                 for (name,) in connection.execute(names).fetchall():
                     connection.execute(f'SELECT max(hash(t)) FROM "{name}" t').fetchall()
-        except (_DamageError, duckdb.Error) as error:
-            return first_line(error)
+        except (_DamageError, DamagedError, duckdb.Error) as error:
+            return first_line(error.__cause__ or error)
         return ""
 
     def recreate(self) -> None:

@@ -1,7 +1,8 @@
 """A tenant's catalog in DuckLake: a schema of a PostgreSQL database, and files in object storage or a folder.
 
 As with a file, one process at a time writes: it holds a lock in PostgreSQL, which ends with the process. A catalog belongs to a store by
-its random id, so data of a deleted tenant never becomes part of another catalog.
+its random id, so data of a deleted tenant never becomes part of another catalog. A new catalog is made as a draft, and replaces the old
+one when its schema gets the next number.
 """
 
 import itertools
@@ -17,7 +18,7 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-from memory_assets.errors import SettingsError, StoreError, first_line
+from memory_assets.errors import DamagedError, SettingsError, StoreError, first_line
 from memory_assets.stores.catalog import Catalog, Stamp, put_kept, read_kept
 from memory_assets.stores.engine import CONFIG, NOT_FOR_ARROW
 from memory_assets.stores.location import Location
@@ -41,6 +42,8 @@ _MOST_ATTACHED = 16
 """Most catalogs that a process keeps attached; each has connections to PostgreSQL."""
 _PLANNER_OPTIONS = "-c enable_seqscan=off -c jit=off"
 """Planner options: DuckDB looks up its tables in PostgreSQL's own, which have a hundred thousand rows for a thousand tenants."""
+_DRAFT = "_draft"
+"""Suffix of a schema that is being made."""
 _SNAPSHOTS_PER_MERGE = 64
 """Number of snapshots after which small files are merged and expired files removed."""
 _SNAPSHOT_LIFETIME = "1 hour"
@@ -176,44 +179,58 @@ class LakeCatalog(Catalog):
 
     @property
     def _schema(self) -> str:
+        """The first schema of the catalog, whose name is part of the names of all."""
         return f"catalog_{self._store_id}"
+
+    def _find_schemas(self) -> list[str]:
+        """Return the catalog's schema, last, and those that a kill left: an unfinished one, and earlier ones."""
+        found = self._database.execute(
+            "SELECT nspname FROM pg_namespace WHERE starts_with(nspname::text, %(name)s)", name=self._schema
+        )
+        return sorted((name for (name,) in found), key=lambda name: (not name.endswith(_DRAFT), len(name), name))
+
+    def _find_schema(self) -> str | None:
+        """Return the catalog's schema; None if there is no catalog."""
+        found = [name for name in (self._find_schemas() if self._store_id else ()) if not name.endswith(_DRAFT)]
+        return found[-1] if found else None
 
     @property
     def _store_id(self) -> str | None:
         return self._deleted or self._state.look()
 
-    @property
-    def _files(self) -> Location:
-        return Location(f"{self._data.rstrip('/')}/{self._tenant}/catalog-{self._store_id}", self._options)
+    def _files(self, schema: str) -> Location:
+        folder = schema.removesuffix(_DRAFT).replace("_", "-")
+        return Location(f"{self._data.rstrip('/')}/{self._tenant}/{folder}", self._options)
 
     @property
     def exists(self) -> bool:
-        if self._store_id is None:
-            return False
-        ((found,),) = self._database.execute("SELECT to_regclass(%(name)s) IS NOT NULL", name=f"{self._schema}.ducklake_snapshot")
-        return found
+        return self._find_schema() is not None
 
     @property
     def stamp(self) -> Stamp:
-        if not self.exists:
+        schema = self._find_schema()
+        if schema is None:
             return ()
-        ((snapshot,),) = self._database.execute(f'SELECT max(snapshot_id) FROM "{self._schema}".ducklake_snapshot')
-        return ((snapshot, 0, 0),)
+        ((snapshot, identity),) = self._database.execute(
+            f'SELECT max(snapshot_id), to_regnamespace(%(schema)s)::oid FROM "{schema}".ducklake_snapshot', schema=schema
+        )
+        return ((snapshot, identity, 0),)
 
     @contextmanager
     def read(self) -> "Iterator[DuckDBPyConnection]":
-        if not self.exists:
+        schema = self._find_schema()
+        if schema is None:
             with ExitStack() as opened:
                 yield self._engine.open_empty(opened, create_tables)
             return
-        with self._transaction() as (lake, connection):
-            lake.is_migrated = lake.is_migrated or not waiting_migrations(connection, self.where)
+        with self._transaction(schema) as (lake, connection):
+            lake.is_migrated = lake.is_migrated or waiting_migrations(connection, self.where) == ()
             if lake.is_migrated:
                 yield connection  # all reads see one snapshot
                 return
         with self.write():
             pass
-        with self._transaction() as (_, connection):
+        with self._transaction(self._find_schema() or schema) as (_, connection):
             yield connection
 
     @contextmanager
@@ -222,7 +239,7 @@ class LakeCatalog(Catalog):
         with self._database.locked(self._schema, self.where, self.lock_timeout) as database:
             self._state.claim()
             if not self.exists:
-                self._create()
+                self._create({})
             with self._tracking_writes(), self._cursor() as connection:
                 migrate_catalog(connection, self.where)
                 connection.begin()
@@ -231,12 +248,29 @@ class LakeCatalog(Catalog):
                 self._merge_files(connection)
             database.execute("SELECT 1")
 
-    def _create(self) -> None:
-        """Create the tables with inlining off; otherwise DuckLake adds a PostgreSQL table of inlined rows for each."""
-        with self._transaction(f"{self._attach_options()}, DATA_INLINING_ROW_LIMIT 0") as (_, connection):
+    def _create(self, kept: "Mapping[str, pa.Table]") -> None:
+        """Create a catalog that holds `kept`, and then remove the one that it replaces. A kill leaves either."""
+        found, present = self._find_schemas(), self._find_schema()
+        number = 1 + int(present.removeprefix(self._schema).lstrip("_") or 0) if present else 0
+        schema = f"{self._schema}_{number}" if number else self._schema
+        draft = f"{schema}{_DRAFT}"
+        if draft in found:
+            self._remove_schema(found.pop(found.index(draft)))
+        # With inlining on, DuckLake would add a PostgreSQL table of inlined rows for each table.
+        with self._transaction(draft, "DATA_INLINING_ROW_LIMIT 0") as (_, connection):
             create_tables(connection)
             connection.commit()
-        self._lakes.detach(self._schema)
+        self._lakes.detach(draft)
+        with self._transaction(draft) as (_, connection):
+            connection.commit()
+            migrate_catalog(connection, self.where)
+            connection.begin()
+            put_kept(connection, kept)
+            connection.commit()
+        self._lakes.detach(draft)
+        self._database.execute(f'ALTER SCHEMA "{draft}" RENAME TO "{schema}"')
+        for name in found:
+            self._remove_schema(name)
 
     def _merge_files(self, connection: "DuckDBPyConnection") -> None:
         """Merge small files and remove expired ones, every `_SNAPSHOTS_PER_MERGE` snapshots."""
@@ -260,23 +294,21 @@ class LakeCatalog(Catalog):
         with self._database.locked(self._schema, self.where, self.lock_timeout):
             kept: dict[str, pa.Table] = {}
             for name in UNDERIVED:
-                with suppress(duckdb.Error), self._cursor() as connection:  # a damaged table is lost already
+                with suppress(duckdb.Error, DamagedError), self._cursor() as connection:  # a damaged table is lost already
                     kept |= read_kept(connection, name)
-            self.reset()
-            self._create()
-            with self._cursor() as connection:
-                migrate_catalog(connection, self.where)
-                connection.begin()
-                put_kept(connection, kept)
-                connection.commit()
+            self._create(kept)
 
     def set_aside(self) -> None:
         self.recreate()
 
     def reset(self) -> None:
-        self._files.remove()  # the object storage may be away: then nothing is removed
-        self._lakes.detach(self._schema)
-        self._database.execute(f'DROP SCHEMA IF EXISTS "{self._schema}" CASCADE')
+        for schema in self._find_schemas():
+            self._remove_schema(schema)
+
+    def _remove_schema(self, schema: str) -> None:
+        self._files(schema).remove()  # the object storage may be away: then nothing is removed
+        self._lakes.detach(schema)
+        self._database.execute(f'DROP SCHEMA IF EXISTS "{schema}" CASCADE')
 
     def remove(self) -> None:
         if self._store_id is not None:
@@ -285,54 +317,82 @@ class LakeCatalog(Catalog):
 
     @contextmanager
     def _cursor(self) -> "Iterator[DuckDBPyConnection]":
-        with self._transaction() as (_, connection):
+        with self._transaction(self._find_schema() or self._schema) as (_, connection):
             connection.commit()
             yield connection
 
     @contextmanager
-    def _transaction(self, options: str = "") -> "Iterator[tuple[_Attached, DuckDBPyConnection]]":
-        """Open a connection in a transaction that ends with the block. Attaches again if PostgreSQL restarted."""
-        import duckdb
-        from psycopg.conninfo import make_conninfo
+    def _transaction(
+        self, schema: str, options: str = "CREATE_IF_NOT_EXISTS false"
+    ) -> "Iterator[tuple[_Attached, DuckDBPyConnection]]":
+        """Open a connection in a transaction that ends with the block. Attaches again if PostgreSQL restarted or the catalog was replaced.
 
-        schema, options = self._schema, options or self._attach_options()
-        uri = make_conninfo(self._uri.removeprefix(PREFIX), options=_PLANNER_OPTIONS)
+        StoreError if the catalog is replaced during the block.
+        """
+        import duckdb
+
+        is_draft = schema.endswith(_DRAFT)
         with ExitStack() as stack:
             try:
-                lake = stack.enter_context(self._lakes.attached(schema, uri, options))
                 try:
-                    cursor = self._lakes.begin(lake)
+                    lake, cursor = self._open(stack, schema, options)
                 except duckdb.Error:
-                    self._lakes.detach(schema, lake)
-                    lake = stack.enter_context(self._lakes.attached(schema, uri, options))
-                    cursor = self._lakes.begin(lake)
+                    schema = schema if is_draft else self._find_schema() or schema
+                    lake, cursor = self._open(stack, schema, options)
             except duckdb.Error as error:
                 raise self._explain_error(error) from error
             try:
                 yield lake, cursor
-            except (duckdb.IOException, duckdb.HTTPException, duckdb.TransactionException) as error:
-                raise self._explain_error(error) from error
+            except duckdb.Error as error:
+                is_outage = isinstance(error, duckdb.IOException | duckdb.HTTPException | duckdb.TransactionException)
+                is_damage = not is_draft and _is_damage(error)
+                if is_outage and not is_damage:
+                    raise self._explain_error(error) from error
+                if not is_draft and self._find_schema() != schema:
+                    raise StoreError(f"{self.where} was replaced meanwhile; run the command again.") from error
+                if is_damage:
+                    advice = "run `memory doctor --mend`, then `memory run`, which derives it anew."
+                    raise DamagedError(f"{self.where} is damaged ({first_line(error)}); {advice}") from error
+                raise
             finally:
                 with suppress(duckdb.Error):
                     cursor.close()
 
+    def _open(self, stack: ExitStack, schema: str, options: str) -> "tuple[_Attached, DuckDBPyConnection]":
+        import duckdb
+        from psycopg.conninfo import make_conninfo
+
+        uri = make_conninfo(self._uri.removeprefix(PREFIX), options=_PLANNER_OPTIONS)
+        lake = stack.enter_context(self._lakes.attached(schema, uri, f"{self._attach_options(schema)}, {options}"))
+        try:
+            return lake, self._lakes.begin(lake)
+        except duckdb.Error:
+            self._lakes.detach(schema, lake)
+            raise
+
     @property
     def _lakes(self) -> _Lakes:
-        return _lakes("" if self._files.is_folder else _secret(self._options), os.getpid())
+        return _lakes("" if self._files(self._schema).is_folder else _secret(self._options), os.getpid())
 
-    def _attach_options(self) -> str:
+    def _attach_options(self, schema: str) -> str:
         """Return the options of ATTACH. They restrict DuckDB to one PostgreSQL schema; there is one for each tenant."""
-        files, schema = self._files, _quoted(self._schema)
+        files, name = self._files(schema), _quoted(schema)
         if files.is_folder:
             files.path.mkdir(parents=True, exist_ok=True, mode=0o700)
         files_at = _quoted(f"{files.base}/")
-        return f"DATA_PATH {files_at}, METADATA_SCHEMA {schema}, METADATA_PARAMETERS MAP {{'SCHEMA': {schema}}}"
+        return f"DATA_PATH {files_at}, METADATA_SCHEMA {name}, METADATA_PARAMETERS MAP {{'SCHEMA': {name}}}"
 
     def _explain_error(self, error: Exception) -> StoreError:
         what = first_line(error)
         for name in ("aws_access_key_id", "aws_secret_access_key"):
             what = what.replace(self._options.get(name) or "\0", "***")
         return StoreError(f"{self.where} cannot be used ({what}); check PostgreSQL and the object storage.")
+
+
+def _is_damage(error: Exception) -> bool:
+    """Return whether a file of the catalog is missing or damaged."""
+    said = str(error)
+    return getattr(error, "status_code", None) == 404 or "No such file" in said or "No magic bytes" in said
 
 
 def _secret(options: Mapping[str, str]) -> str:

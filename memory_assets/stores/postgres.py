@@ -7,8 +7,9 @@ fail: nothing of a deleted tenant comes back, and nothing reaches a new tenant o
 import os
 import secrets
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import cache
+from time import monotonic
 from types import EllipsisType
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 _MOST_CONNECTIONS = 16
 """Connections of one process."""
 _CONNECT_SECONDS = 10
+_RECONNECT_SECONDS = 1.0
+"""Interval of attempts to connect while PostgreSQL is away; the pool's own pauses would double."""
 _LATE_COMMITS = "1 hour"
 """Time after a tenant's deletion during which late commits to its store may arrive."""
 _SCHEMA = """
@@ -45,7 +48,7 @@ _SCHEMA_LOCK = 6_271_301
 _NEW = "INSERT INTO memory_tenants (name, store) VALUES (%(tenant)s, %(number)s) ON CONFLICT DO NOTHING"
 _STORE_ID = "coalesce(%(store)s, (SELECT store FROM memory_tenants WHERE name = %(tenant)s))"
 _GET = f"""
-    SELECT v.content || coalesce((
+    SELECT substr(v.content, %(start)s + 1) || coalesce((
         SELECT string_agg(r.content, '' ORDER BY r.start) FROM memory_records r
         WHERE r.store = v.store AND r.name = v.name AND r.start >= %(start)s
     ), '') FROM memory_values v WHERE v.store = {_STORE_ID} AND v.name = %(name)s
@@ -60,6 +63,7 @@ _REPLACE = """
     INSERT INTO memory_values VALUES (%(store)s, %(name)s, length(%(content)s::bytea), %(content)s)
     ON CONFLICT (store, name) DO UPDATE SET size = excluded.size, content = excluded.content
 """
+_DROP_RECORDS = "DELETE FROM memory_records WHERE store = %(store)s AND name = %(name)s"
 _REPLACE_EXPECTED = """
     UPDATE memory_values SET size = length(%(content)s::bytea), content = %(content)s
     WHERE store = %(store)s AND name = %(name)s AND content = %(expected)s
@@ -86,7 +90,16 @@ class Database:
                 f"{self._setting} needs psycopg; install memory_assets with `pip install '.[cluster]'`."
             ) from error
         try:
-            with _pool(self._uri, self._patience, os.getpid()).connection() as connection:
+            pool = _pool(self._uri, self._patience, os.getpid())
+            deadline = monotonic() + pool.timeout
+            with ExitStack() as opened:
+                connection = None
+                while connection is None:
+                    try:
+                        connection = opened.enter_context(pool.connection(_RECONNECT_SECONDS))
+                    except PoolTimeout:
+                        if monotonic() >= deadline:
+                            raise PoolTimeout(f"no connection within {pool.timeout:g} s") from None
                 yield connection
         except (psycopg.Error, PoolTimeout) as error:
             if isinstance(error, psycopg.errors.ForeignKeyViolation):
@@ -95,11 +108,14 @@ class Database:
                 f"PostgreSQL failed ({first_line(error)}); check {self._setting} and PGPASSWORD, and run the command again."
             ) from error
 
-    def execute(self, statement: str, **given: object) -> list[tuple[Any, ...]]:
-        """Execute a statement in its own transaction; return its rows."""
+    def execute(self, statement: str, *others: str, **given: object) -> list[tuple[Any, ...]]:
+        """Execute statements in one transaction; return the rows of the first."""
         with self.connection() as connection:
             cursor = connection.execute(statement, given)  # pyright: ignore[reportArgumentType, reportCallIssue]
-            return cursor.fetchall() if cursor.description else [()] * cursor.rowcount
+            rows = cursor.fetchall() if cursor.description else [()] * cursor.rowcount
+            for each in others:
+                connection.execute(each, given)  # pyright: ignore[reportArgumentType, reportCallIssue]
+            return rows
 
     @contextmanager
     def locked(self, name: str, what: str, patience: float) -> "Iterator[Connection[Any]]":
@@ -135,6 +151,7 @@ def _pool(uri: str, patience: float, _process: int) -> "ConnectionPool[Connectio
         min_size=0,
         max_size=_MOST_CONNECTIONS,
         timeout=max(patience, 1.0),
+        reconnect_timeout=_RECONNECT_SECONDS,
         max_idle=60.0,
         num_workers=1,
         check=ConnectionPool.check_connection,
@@ -151,16 +168,16 @@ class PostgresState(TenantState):
         self._database = database
         self.tenant = tenant
 
-    def _execute(self, statement: str, **given: object) -> list[tuple[Any, ...]]:
-        return self._database.execute(statement, tenant=self.tenant, **{"store": self.store_id, **given})
+    def _execute(self, *statements: str, **given: object) -> list[tuple[Any, ...]]:
+        return self._database.execute(*statements, tenant=self.tenant, **{"store": self.store_id, **given})
 
-    def _write(self, statement: str, **given: object) -> int:
+    def _write(self, *statements: str, **given: object) -> int:
         from psycopg.errors import ForeignKeyViolation
 
         if self.store_id is None:
             self.claim()
         try:
-            return len(self._execute(statement, **given))
+            return len(self._execute(*statements, **given))
         except ForeignKeyViolation:
             raise self.deleted() from None
 
@@ -175,7 +192,7 @@ class PostgresState(TenantState):
             removed = len(self._execute(statement, name=name, expected=expected if isinstance(expected, bytes) else b""))
             return bool(removed) or not isinstance(expected, bytes)
         if expected is ...:
-            return bool(self._write(_REPLACE, name=name, content=content))
+            return bool(self._write(_REPLACE, _DROP_RECORDS, name=name, content=content))
         if expected is None:
             insert = _REPLACE.partition("ON CONFLICT")[0] + "ON CONFLICT DO NOTHING"
             return bool(self._write(insert, name=name, content=content))
@@ -265,3 +282,10 @@ class PostgresStates(TenantStates):
     def stamps(self) -> dict[str, str] | None:
         found = self._database.execute("SELECT name, store, commits FROM memory_tenants")
         return {name: f"{store}.{commits}" for name, store, commits in found}
+
+    def value_stamps(self, name: str, tenants: Iterable[str]) -> dict[str, str]:
+        statement = """
+            SELECT t.name, concat_ws('.', t.store, v.xmin) FROM memory_tenants t
+            LEFT JOIN memory_values v ON v.store = t.store AND v.name = %(name)s WHERE t.name = ANY(%(tenants)s)
+        """
+        return dict(self._database.execute(statement, name=name, tenants=list(tenants)))

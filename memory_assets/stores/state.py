@@ -310,6 +310,10 @@ class TenantStates(ABC):
         """Return tenant -> a string that every commit to its tables changes; None if commits are not counted."""
         return None
 
+    def value_stamps(self, name: str, tenants: Iterable[str]) -> dict[str, str] | None:  # noqa: ARG002
+        """Return tenant, if it exists -> a string that every write of a value changes; None if no other machine writes it."""
+        return None
+
 
 class FileStates(TenantStates):
     """One folder in the data folder for each tenant."""

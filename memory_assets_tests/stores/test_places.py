@@ -1,10 +1,12 @@
 """The same history of operations gives the same answers on a folder with DuckDB and on S3 with DuckLake and PostgreSQL."""
 
+import asyncio
 import itertools
 import json
 import random
 import re
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
@@ -15,8 +17,10 @@ import pytest
 from pyarrow import fs
 from pydantic import SecretStr
 
-from memory_assets.doctor import _run_check, _tables, examine
-from memory_assets.errors import ConflictError, MemoryAssetsError, StoreError
+from memory_assets.api.middleware import Metrics
+from memory_assets.api.pool import _DELETION_CHECK_SECONDS, TenantPool
+from memory_assets.doctor import _catalog, _run_check, _tables, examine
+from memory_assets.errors import ConflictError, DamagedError, MemoryAssetsError, StoreError
 from memory_assets.graph.clusters import find_clusters
 from memory_assets.graph.decided_names import read_spellings
 from memory_assets.graph.edges import refresh_graph
@@ -25,6 +29,7 @@ from memory_assets.graph.relevance import decay_cycle
 from memory_assets.ingest import direct
 from memory_assets.ingest.stamps import RunFingerprint, table_stamps
 from memory_assets.invariants import INVARIANTS
+from memory_assets.keeping import erasing
 from memory_assets.keeping.copying import take_backup
 from memory_assets.keeping.repository import Repository
 from memory_assets.keeping.restoring import restore_backup
@@ -354,6 +359,14 @@ def test_records_of_many_writers_never_mix(states: TenantStates) -> None:
     assert state.get("access/1.log", 20) == log[20:]
 
 
+def test_a_log_that_was_replaced_is_read_from_where_the_last_reading_ended(states: TenantStates) -> None:
+    state = states.open("ann")
+    state.append("access/1.log", b"lost\n")
+    state.put("access/1.log", b"restored\n")
+    state.append("access/1.log", b"new\n")
+    assert [state.get("access/1.log", start) for start in (0, 4, 9, 13)] == [b"restored\nnew\n", b"ored\nnew\n", b"new\n", b""]
+
+
 def test_a_state_of_a_deleted_tenant_takes_nothing(states: TenantStates) -> None:
     state = states.open("ann")
     state.claim()
@@ -372,6 +385,43 @@ def test_a_link_opens_once(states: TenantStates) -> None:
     state = states.open("ann")
     token = create_link(state)
     assert [use_link(state, each) for each in (token, token, "another")] == [True, False, False]
+
+
+def test_an_erasure_says_which_other_tenants_elsewhere_hold_the_text(elsewhere: Settings) -> None:
+    for number, name in enumerate(("ann", "ben", "eve")):
+        text = "Tomasz owns the boiler." if name == "eve" else "Mira owns the export."
+        store(Tenant(elsewhere, name), NewMemory(text, Source.CLI, id=2**52 + number))
+    for machine, said in ((True, [("ben", [2**52 + 1])]), (False, [])):
+        remains = erasing.find_remains(Tenant(elsewhere, "ann"), ["Mira owns the export."], of_machine=machine)
+        assert [(other.name, other.ids) for other in remains.others] == said
+
+
+def test_what_one_machine_erased_is_in_no_copy_of_another(elsewhere: Settings, tmp_path: Path) -> None:
+    tenant = Tenant(elsewhere.model_copy(update={"data_dir": tmp_path / "other"}))
+    store(tenant, NewMemory("Mira owns the export.", Source.CLI, id=2**52 + 1))
+    store(tenant, NewMemory("Tomasz owns the boiler.", Source.CLI))
+
+    def holding(word: str) -> bool:
+        return bool(erasing.files_holding(elsewhere.data_dir, [word]))
+
+    async def serve() -> None:
+        pools = [TenantPool(elsewhere.model_copy(update={"resident_bytes": 1 << 30, "workers": 2}), Metrics()) for _ in range(2)]
+        opened = [await pool.get("main") for pool in pools]
+        upkeep = [asyncio.create_task(pool.keep_up()) for pool in pools]
+        await opened[0].search(opened[0].tenant.memories.maintain_resident)
+        await asyncio.sleep(_DELETION_CHECK_SECONDS + 1)
+        assert holding("Mira")
+        await asyncio.to_thread(erase.erase, tenant, [2**52 + 1], confirm=True)
+        await asyncio.sleep(_DELETION_CHECK_SECONDS + 1)
+        assert not holding("Mira")
+        await opened[1].search(opened[1].tenant.memories.maintain_resident)
+        await asyncio.sleep(_DELETION_CHECK_SECONDS + 1)
+        assert holding("Tomasz")
+        assert not holding("Mira")
+        for pool, each in zip(pools, upkeep, strict=True):
+            await pool.close(each)
+
+    asyncio.run(serve())
 
 
 def test_no_request_lists_the_bucket(elsewhere: Settings, servers: tuple[ObjectStorage, PostgreSQL]) -> None:
@@ -475,6 +525,23 @@ def test_a_catalog_is_read_again_after_postgresql_was_away(
         assert connection.execute("SELECT id FROM memory_first_seen").fetchall() == [(7,)]
 
 
+def test_who_waits_for_postgresql_is_answered_as_soon_as_it_is_back(
+    elsewhere: Settings, servers: tuple[ObjectStorage, PostgreSQL]
+) -> None:
+    _, database = servers
+    state = Tenant(elsewhere).state
+    state.claim()
+    answers: list[float] = []
+    waiting = threading.Thread(target=lambda: answers.append((state.read_id(), time.monotonic())[1]))
+    database.kill()
+    waiting.start()
+    time.sleep(8)
+    database.start()
+    back = time.monotonic()
+    waiting.join(60)
+    assert answers[0] - back < 4
+
+
 def test_a_catalog_out_of_reach_is_not_called_damaged_and_a_damaged_one_keeps_what_no_run_derives(elsewhere: Settings) -> None:
     tenant = Tenant(elsewhere)
     with tenant.catalog.write() as connection:
@@ -491,6 +558,54 @@ def test_a_catalog_out_of_reach_is_not_called_damaged_and_a_damaged_one_keeps_wh
     tenant.catalog.set_aside()
     with tenant.catalog.read() as connection:
         assert connection.execute("SELECT id FROM memory_first_seen").fetchall() == [(7,)]
+
+
+def test_a_catalog_whose_files_are_lost_is_set_aside_by_the_doctor(elsewhere: Settings) -> None:
+    tenant = Tenant(elsewhere)
+    with tenant.catalog.write() as connection:
+        connection.execute("INSERT INTO memory_access VALUES (7, now(), 3)")
+        connection.execute("INSERT INTO memory_first_seen FROM (SELECT unnest(range(100)), now())")
+        connection.execute("INSERT INTO graph_builds FROM (SELECT unnest(range(100)), 2, 3)")
+    for lost in objects(elsewhere, "main"):
+        object_storage(elsewhere).delete_file(lost)
+    with pytest.raises(DamagedError, match="doctor --mend"), tenant.catalog.read() as connection:
+        connection.execute("FROM graph_builds")
+    (found,) = _run_check(_catalog, tenant)
+    assert found.repair
+    found.repair()
+    assert tenant.catalog.find_damage() == ""
+    with tenant.catalog.read() as connection:
+        assert connection.execute("SELECT accesses FROM memory_access").fetchall() == [(3,)]
+
+
+def test_who_reads_a_catalog_while_it_is_recreated_finds_all_its_tables(elsewhere: Settings) -> None:
+    tenant = Tenant(elsewhere)
+    with tenant.catalog.write() as connection:
+        connection.execute("INSERT INTO memory_first_seen VALUES (7, now())")
+    done, found = threading.Event(), set[Any]()
+
+    def read() -> None:
+        catalog = Tenant(elsewhere).catalog
+        while not done.is_set():
+            try:
+                with catalog.read() as connection:
+                    found.update(
+                        connection.execute("SELECT id FROM memory_first_seen, (SELECT count(*) FROM graph_builds)").fetchall()
+                    )
+            except Exception as error:  # noqa: BLE001
+                found.add(type(error))
+
+    readers = [threading.Thread(target=read) for _ in range(3)]
+    for each in readers:
+        each.start()
+    for _ in range(3):
+        tenant.catalog.recreate()
+    done.set()
+    for each in readers:
+        each.join(60)
+    assert (7,) in found
+    assert found <= {(7,), StoreError}
+    assert tenant.catalog.find_damage() == ""
 
 
 def test_the_doctor_names_a_database_that_does_not_answer_beside_its_other_findings(settings: Settings) -> None:

@@ -24,6 +24,7 @@ from memory_assets.stores.resident.snapshot import Snapshot
 from memory_assets.stores.resident.words import Stem
 
 _LIST = "copy.json"
+_STAMP = "stamp"
 _DRAFT = "draft-"
 _SEGMENT = "segment-"
 _ATTEMPTS = 100
@@ -111,6 +112,18 @@ class Copies:
             found = (self._folder / _LIST).stat()
             return found.st_ino, found.st_mtime_ns
         return None
+
+
+def keep_copies(folder: Path, stamp: str) -> None:
+    """Remove all copies but those made since the tenant has this stamp, which every erasure changes; empty if it was deleted."""
+    with suppress(OSError):
+        if (folder / _STAMP).read_text() == stamp:
+            return
+    remove_copies(folder)
+    with suppress(OSError):  # writing the copies reports it
+        if stamp:
+            folder.mkdir(mode=0o700, exist_ok=True)
+            replace_file(folder / _STAMP, stamp)
 
 
 def remove_copies(folder: Path) -> None:
