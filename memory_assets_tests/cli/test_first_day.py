@@ -94,6 +94,16 @@ def test_an_empty_home_and_a_graph_that_waits_say_what_to_do_next() -> None:
     assert "memory store TEXT" not in invoke("recent").output
 
 
+def test_a_name_that_is_not_known_may_be_known_after_the_next_run() -> None:
+    invoke("store", "Zelda Fitzgerald owns the export.", "--tenant", "work", "--create")
+    for arguments in ((), ("--like", "Zelda"), ("--type", "person")):
+        listed = invoke("--tenant", "work", "names", *arguments).output
+        assert listed == "No such names are known, as of the last `memory --tenant work run`.\n"
+    for arguments in (("Zelda",), ("--merge", "Zelda", "Zelda Fitzgerald")):
+        missing = memory("--tenant", "work", "names", *arguments)
+        assert (missing.returncode, missing.stderr) == (1, "memory: No memory names 'Zelda', as of the last `memory run`.\n")
+
+
 @pytest.mark.parametrize(
     ("name", "value", "says"),
     [
