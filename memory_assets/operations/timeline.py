@@ -60,7 +60,8 @@ class Learned(Answer):
     columns: tuple[ColumnView, ...] = Field(description="The earliest first, including columns without memories.")
 
     def text(self, local: LocalTime) -> str:
-        return "\n".join(f"{each.begins}  {each.total:>6}" for each in self.columns if each.sources)
+        counts = (f"{each.begins}  {each.total:>6}" for each in self.columns if each.sources)
+        return "\n".join(counts) or "Nothing is remembered that fits."
 
 
 class HeldView(MemoryView):
