@@ -72,7 +72,7 @@ def search(
 
 @command("memory recent --since yesterday --limit 5", "max_tokens")
 @_limit_option
-@click.option("--hours", type=click.FloatRange(min=0, min_open=True), help="Only the last so many hours.")
+@click.option("--hours", type=float, help="Only the last so many hours, at most 720.")
 @_since_option
 @_until_option
 @click.option(

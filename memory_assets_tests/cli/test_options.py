@@ -82,6 +82,16 @@ def test_recent_takes_the_times_that_search_takes(settings: Settings):
         assert [memory["content"] for memory in answer["memories"]] == shown
 
 
+@pytest.mark.parametrize("changes", [[], ["--changes"]])
+def test_recent_takes_the_hours_that_the_service_takes(tenant: Tenant, changes: list[str]):
+    store(tenant, NewMemory("A new note.", Source.CLI))
+    for hours in ("nan", "inf", "-inf", "1e300", "100000000", "720.5", "0", "-1"):
+        with pytest.raises(InvalidInputError, match=r"hours is .*: give more than 0 and at most 720"):
+            CliRunner().invoke(cli, ["recent", "--hours", hours, *changes], catch_exceptions=False)
+    for hours in ("0.5", "720"):
+        assert "A new note." in CliRunner().invoke(cli, ["recent", "--hours", hours, *changes]).output
+
+
 def test_a_text_that_begins_with_dashes_is_not_printed_as_an_unknown_option(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
