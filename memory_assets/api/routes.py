@@ -258,7 +258,7 @@ _add_route(
 )
 _add_route("POST /erase", operations.erase.erase, "ids", "matching", "source", "before", "confirm", needs_body=True, work="write")
 _add_route("POST /recent", operations.show.recent, "hours", "limit", "cursor", defaults={"hours": 24})
-_add_route("POST /timeline", operations.timeline.timeline, "on", "limit", "cursor")
+_add_route("POST /timeline", operations.timeline.timeline, "on", "limit", "cursor", "timezone")
 _add_route(
     "POST /context",
     operations.context.context,

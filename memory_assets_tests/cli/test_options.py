@@ -66,6 +66,15 @@ def test_a_day_narrows_to_the_memories_that_are_shown_with_it(settings: Settings
     assert "(2026-07-14)" in said and "The crane fell." in said
 
 
+def test_the_timeline_counts_the_days_that_are_shown(tenant: Tenant):
+    store(tenant, NewMemory("The crane fell.", Source.CLI, created_at=datetime(2026, 7, 14, 2, 30, tzinfo=UTC)))
+    for zone, day in (("America/New_York", "2026-07-13"), ("UTC", "2026-07-14")):
+        here = ["--timezone", zone]
+        assert CliRunner().invoke(cli, ["timeline", *here]).output.split() == [day, "1"]
+        assert f"({day})" in CliRunner().invoke(cli, ["timeline", "--on", day, *here]).output
+    assert "Nothing" in CliRunner().invoke(cli, ["timeline", "--on", "2026-07-13", "--timezone", "UTC"]).output
+
+
 def test_a_time_that_is_not_iso_is_said_as_it_was_read(settings: Settings):
     said = CliRunner().invoke(cli, ["recent", "--since", "2026-13-01", "--timezone", "UTC"])
     assert "--since 2026-13-01 is read as 13 January 2026" in said.stderr
