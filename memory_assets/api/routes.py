@@ -142,11 +142,14 @@ def _create_body(
     return create_model(f"{operation.__name__.title()}Request", __base__=base, **taken)
 
 
+async def _refuse_query(_given: Annotated[models.Request, Query()]) -> None:
+    """Refuse a query such as `?dry_run=true`, which a route with a body would ignore."""
+
+
 def _add_route(
     route: str,
     operation: Callable[..., View],
     *fields: str,
-    body: type[BaseModel] | None = None,
     defaults: Mapping[str, object] = MappingProxyType({}),
     owns_sources: bool = False,
     name: str = "",
@@ -157,14 +160,15 @@ def _add_route(
 ) -> None:
     """Add a route such as "POST /names/{name_id}/merge" that calls `operation` with the ids in the path, the body's fields and `arguments`.
 
-    The body, or the query of a GET, has those `fields` of the operation's parameters, with other `defaults`, or is a `body`.
+    The body, or the query of a GET, has those `fields` of the operation's parameters, with other `defaults`.
     `needs_body` rejects a request without a body even if every field has a default. The id of the operation in the schema begins with
     `name`, by default the function's. `owns_sources` admits only the tenant with the silos, `work` chooses the threads, and `respond`
     makes the response from the answer and the requested form.
     """
     method, path = route.split()
     in_query = method == "GET"
-    body = _create_body(operation, fields, defaults, BaseModel if in_query else models.Request) if fields else body
+    base, dependencies = (BaseModel, ()) if in_query else (models.Request, (Depends(_refuse_query),))
+    body = _create_body(operation, fields, defaults, base) if fields or not in_query else None
 
     async def serve(opened: OpenTenant, body: BaseModel | None = None, **named: object) -> View | Response:
         asked = body.model_dump() if body else {}
@@ -182,7 +186,8 @@ def _add_route(
     vars(serve)["__signature__"] = Signature(parameters)
     answers: dict[str, Any] = _DOCUMENT if respond else {"response_model": get_type_hints(operation)["return"]}
     about = (operation.__doc__ or "").partition("\n\n")[0]
-    router.add_api_route(path, serve, methods=[method], name=name or operation.__name__, description=about, **answers)
+    answers |= {"dependencies": dependencies, "description": about}
+    router.add_api_route(path, serve, methods=[method], name=name or operation.__name__, **answers)
 
 
 @router.post("/store")
@@ -253,7 +258,7 @@ _add_route(
 )
 _add_route("POST /erase", operations.erase.erase, "ids", "matching", "source", "before", "confirm", needs_body=True, work="write")
 _add_route("POST /recent", operations.show.recent, "hours", "limit", "cursor", defaults={"hours": 24})
-_add_route("POST /timeline", operations.timeline.timeline, "on", "limit", "cursor")
+_add_route("POST /timeline", operations.timeline.timeline, "on", "limit", "cursor", "timezone")
 _add_route(
     "POST /context",
     operations.context.context,
@@ -261,12 +266,12 @@ _add_route(
     work="search",
     respond=_document,
 )
-_add_route("POST /init", operations.show.init, body=models.Request)
+_add_route("POST /init", operations.show.init)
 _add_route("GET /memories/{memory_id}", operations.show.show)
 _add_route("GET /memories/{memory_id}/relations", operations.relate.relations)
 _add_route("POST /memories/{memory_id}/forget", operations.changes.forget)
 _add_route("POST /memories/{memory_id}/restore", operations.changes.restore)
-_add_route("POST /memories/{memory_id}/undo", operations.undo.undo)
+_add_route("POST /memories/{memory_id}/undo", operations.undo.undo, "dry_run")
 _add_route("POST /memories/{memory_id}/edit", operations.changes.edit, "content", source=Source.HTTP, work="write")
 _add_route("POST /memories/{memory_id}/tags", operations.changes.tag, "add", "remove", needs_body=True)
 _add_route("POST /memories/{memory_id}/supersede", operations.changes.supersede, "new")

@@ -129,15 +129,15 @@ here_option = click.option(
 """Option whose parameter `here` is the working directory's `Project`, or None."""
 
 
-def time_option(name: str, zone: str = "", **attributes: Any) -> "Callable[[Function], Function]":
-    """Make an option for a time; stderr says how a time in another form than ISO was read. `zone` overrides `--timezone`."""
+def time_option(name: str, **attributes: Any) -> "Callable[[Function], Function]":
+    """Make an option for a time; stderr says how a time in another form than ISO was read."""
 
     def read(context: click.Context, _parameter: click.Parameter, text: str | None) -> "datetime | None":
         from datetime import datetime
 
         if text is None:
             return None
-        moment = operations.arguments.parse_time(text, name, zone or context.params.get("timezone"))
+        moment = operations.arguments.parse_time(text, name, context.params.get("timezone"))
         try:
             datetime.fromisoformat(text)
         except ValueError:

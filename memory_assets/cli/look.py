@@ -72,7 +72,7 @@ def search(
 
 @command("memory recent --since yesterday --limit 5", "max_tokens")
 @_limit_option
-@click.option("--hours", type=click.FloatRange(min=0, min_open=True), help="Only the last so many hours.")
+@click.option("--hours", type=float, help="Only the last so many hours, at most 720.")
 @_since_option
 @_until_option
 @click.option(
@@ -155,14 +155,18 @@ def names(
 
 
 @command("memory timeline --on 2026-03-01 --project billing")
-@time_option("--on", zone="UTC", metavar="DAY", help="List memories that held at the end of this day in UTC; also yesterday, 7d.")
+@time_option("--on", metavar="DAY", help="List memories that held at the end of this day; also yesterday, 7d.")
 @click.option("--limit", "-n", type=click.IntRange(1, 1000), default=20, show_default=True, help="With --on.")
 @_filter_options
 @timezone_option
 def timeline(tenant: "Tenant", on: "datetime | None", limit: int, **narrowing: Any) -> "Answer":
     """Count the memories of each day, week, month or year; with --on, list those that held on a day."""
+    from memory_assets.language.times import display_zone
+
+    timezone = click.get_current_context().params["timezone"]
+    day = on.astimezone(display_zone(tenant.settings, timezone)).date() if on else None
     narrowed = operations.arguments.Narrowing(**narrowing)
-    return operations.timeline.timeline(tenant, on=on.date() if on else None, narrowed=narrowed, limit=limit)
+    return operations.timeline.timeline(tenant, on=day, narrowed=narrowed, limit=limit, timezone=timezone)
 
 
 @command("memory session ~/work/atlas   (and `memory session --off 6557` keeps a memory out of it)")

@@ -134,10 +134,23 @@ def main() -> None:
     sys.exit(code)
 
 
+def _was_interrupted(error: BaseException | None) -> bool:
+    """Return whether Ctrl-C caused an error, such as that of a library that was interrupted while it loaded."""
+    while error and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    return error is not None
+
+
 def _run() -> int:
     output = sys.stdout
     try:
-        return cli(standalone_mode=False) or 0
+        try:
+            return cli(standalone_mode=False) or 0
+        except BaseException as error:
+            if not _was_interrupted(error):
+                raise
+            click.echo("memory: Stopped.", err=True)
+            return 130
     except click.ClickException as error:
         from memory_assets.language.secrets import mask
 
@@ -147,9 +160,7 @@ def _run() -> int:
         error.show(message)
         click.echo(visible(mask(message.getvalue())), err=True, nl=False)
         return error.exit_code
-    except click.Abort as error:
-        if isinstance(error.__cause__, KeyboardInterrupt):
-            click.echo("memory: Stopped.", err=True)
+    except click.Abort:
         return 130
     except MemoryAssetsError as error:
         is_invalid = isinstance(error, InvalidInputError) or str(error).startswith(_VALIDATION)

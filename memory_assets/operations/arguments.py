@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from memory_assets.stores.filters import Filters
 
 _ID = re.compile(r"\(?(?:memory://|id |#)?([0-9]+)[^\w\s]*")
+_ISO_DAY = re.compile(r"\d{4}-\d\d?-\d\d?")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _LATEST = (LATEST - _EPOCH) // _MICROSECOND
@@ -161,13 +162,14 @@ def parse_time(text: str | None, name: str, timezone: str | None = None) -> date
     """
     if text is None:
         return None
+    text = text.strip()
     try:
         moment = datetime.fromisoformat(re.sub(r"(?<=\d-)(?<!W\d\d-)(\d)(?=-|$|[ T])", r"0\1", text))
     except ValueError:
         from memory_assets.language.intervals import find_interval
 
-        interval = find_interval(text.strip(), datetime.now(UTC), display_zone(load_settings(), timezone))
-        if interval is None or interval.span != (0, len(text.strip())):
+        interval = find_interval(text, datetime.now(UTC), display_zone(load_settings(), timezone))
+        if _ISO_DAY.fullmatch(text) or interval is None or interval.span != (0, len(text)):
             raise InvalidInputError(
                 f"{name} {text!r} is not a time; write it like 2026-03-14, 2026-03-14T09:30+01:00, yesterday or 7d."
             ) from None

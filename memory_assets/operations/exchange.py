@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+from codecs import BOM_UTF8
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -114,9 +115,13 @@ class _Relation(BaseModel):
     created_at: AwareDatetime | None = None
 
 
+class _Line(BaseModel):
+    relations: tuple[_Relation, ...]
+
+
 _OBJECT = TypeAdapter(dict[str, Any])
 _ID = TypeAdapter(Annotated[int | str | None, Field(union_mode="left_to_right")])
-_MEMORY, _RELATIONS = TypeAdapter(NewMemory), TypeAdapter(tuple[_Relation, ...])
+_MEMORY = TypeAdapter(NewMemory)
 _ERASED = TypeAdapter(Annotated[int, Field(gt=0, lt=1 << 53)])
 _MOMENT = TypeAdapter(AwareDatetime | None)
 _RETIRED = ("id", "state", "superseded_by", "metadata", "updated_at")
@@ -201,15 +206,15 @@ def import_lines(
     exported: dict[int | None, datetime | None] = {}
     erased: set[int] = set()
     refused = 0
-    for number, line in enumerate(lines, start=1):
-        if not line.strip():
+    for number, marked in enumerate(lines, start=1):
+        if not (line := marked.removeprefix(BOM_UTF8)).strip():
             continue
         try:
             read = _OBJECT.validate_json(line)
             if "erased_at" in read and "content" not in read:
                 erased.add(_ERASED.validate_python(read.get("id")))
                 continue
-            relations = _RELATIONS.validate_python(read.get("relations") or ())
+            relations = _Line(relations=read.get("relations") or ()).relations
             given.append(memory := _parse_memory(read))
             if relations and memory.id is not None:
                 stated[memory.id] = relations
@@ -218,7 +223,7 @@ def import_lines(
         except (ValidationError, InvalidInputError) as error:
             refused += 1
             fault = str(error) if isinstance(error, InvalidInputError) else first_fault(error, "the line")
-            on_fault(f"{name} line {number}, {fault}.")
+            on_fault(f"{name} line {number}, {fault.removesuffix('.')}.")
     if refused and not skip_invalid:
         raise InvalidInputError(
             f"{refused} line(s) of {name} are invalid, so nothing was imported; mend them, or skip them "

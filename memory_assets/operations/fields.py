@@ -96,7 +96,11 @@ Cursor = Annotated[
 ]
 Day = Annotated[
     Annotated[date, Field(strict=False), BeforeValidator(_check_day)] | None,
-    Field(description="A day in UTC, such as 2026-03-01."),
+    Field(description="A day, such as 2026-03-01."),
+]
+ZoneName = Annotated[
+    Annotated[str, Field(max_length=100)] | None,
+    Field(description="Time zone of the days, such as Europe/Berlin; default: the service's."),
 ]
 ProposalIds = Annotated[Sequence[ProposalId], Field(max_length=1_000)]
 Limit = Annotated[int, Field(ge=1, le=MAX_LIMIT, description="At most so many memories."), Whole]

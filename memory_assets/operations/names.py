@@ -78,7 +78,7 @@ class Names(Answer):
     def text(self, local: LocalTime) -> str:
         return (
             "\n".join(f"{each.id}  {each.memories:>6}  {each.type:<10}  {each.name}" for each in self.names)
-            or "No names are known yet."
+            or f"No such names are known, as of the last {local.command('run')}."
         )
 
 
@@ -178,7 +178,7 @@ def find_name(tenant: Tenant, text: str) -> int:
     with tenant.catalog.interactive.read() as connection:
         row = connection.execute(_WRITTEN, [text]).fetchone()
     if row is None:
-        raise NotFoundError(f"No memory names {text!r}.")
+        raise NotFoundError(f"No memory names {text!r}, as of the last `memory run`.")
     return row[0]
 
 

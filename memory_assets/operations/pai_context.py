@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Literal, Self
 
-from pydantic import Field, model_serializer
+from pydantic import Field
 
 from memory_assets.context.quoting import name, plain
 from memory_assets.display import counted
@@ -71,13 +71,9 @@ class FreshnessView(_LearningBase):
 
 
 class FreshnessList(Answer):
-    """The learnings, the stalest first; as JSON a list."""
+    """The learnings, the stalest first."""
 
     learnings: tuple[FreshnessView, ...]
-
-    @model_serializer
-    def _listed(self) -> list[FreshnessView]:
-        return list(self.learnings)
 
     def text(self, local: LocalTime) -> str:
         if not self.learnings:

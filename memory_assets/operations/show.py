@@ -8,7 +8,7 @@ import pyarrow as pa
 from pydantic import Field
 
 from memory_assets.display import counted, shortened
-from memory_assets.errors import NotFoundError, StoreBusyError
+from memory_assets.errors import InvalidInputError, NotFoundError, StoreBusyError
 from memory_assets.graph.relevance import Factors, explain
 from memory_assets.language.times import format_local
 from memory_assets.language.tokens import truncate_tokens
@@ -29,6 +29,7 @@ _MOST_VERSIONS = 100
 _MOST_RECALLS = 20
 INIT_LIMIT = 10
 INIT_HOURS = 24
+_MAX_HOURS = 720
 
 
 class RecentMemories(Answer):
@@ -108,7 +109,7 @@ def recent(
     tenant: Tenant,
     *,
     limit: Limit = 10,
-    hours: Annotated[float | None, given_as(Annotated[float, Field(gt=0, le=720, allow_inf_nan=False)])] = None,
+    hours: Annotated[float | None, given_as(Annotated[float, Field(gt=0, le=_MAX_HOURS, allow_inf_nan=False)])] = None,
     narrowed: Narrowing | None = None,
     cursor: Cursor = None,
 ) -> RecentMemories:
@@ -117,6 +118,7 @@ def recent(
     `hours` counts back from `narrowed.until`, or from now, and leaves out guessed times; `narrowed.since` overrides it. `cursor` is the
     previous page's `next_cursor`; repeat the other arguments with it.
     """
+    _check_hours(hours)
     if not tenant.exists:
         return RecentMemories(is_empty=True)
     filters = (narrowed or Narrowing()).filters(tenant)
@@ -136,10 +138,16 @@ def recent(
     )
 
 
+def _check_hours(hours: float | None) -> None:
+    if hours is not None and not 0 < hours <= _MAX_HOURS:  # NaN, too, is out of bounds
+        raise InvalidInputError(f"hours is {hours:g}: give more than 0 and at most {_MAX_HOURS}, or a time (since).")
+
+
 def recent_changes(
     tenant: Tenant, *, limit: int = 10, hours: float | None = None, narrowed: Narrowing | None = None
 ) -> RecentChanges:
     """List the last changes of memories and the applies of `memory learn`, with the silo files that they deleted and their author."""
+    _check_hours(hours)
     filters = (narrowed or Narrowing()).filters(tenant)
     until = filters.until or datetime.now(UTC)
     since = filters.since or (until - timedelta(hours=hours) if hours else EARLIEST)

@@ -1,30 +1,38 @@
 """Count memories by day and source, and show the memories that held on a date."""
 
 from dataclasses import replace
-from datetime import UTC, date, datetime, time, timedelta
-from typing import Literal
+from datetime import date, timedelta
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
+from memory_assets.language.times import display_zone
 from memory_assets.models import Source, State
 from memory_assets.operations.answers import Answer, Instant, LocalTime, MemoryView, View
 from memory_assets.operations.arguments import Narrowing, read_cursor, write_cursor
-from memory_assets.operations.fields import Cursor, Day, Limit
-from memory_assets.sources.dating import EARLIEST, LATEST
+from memory_assets.operations.fields import Cursor, Day, Limit, ZoneName
+from memory_assets.sources.dating import LATEST
 from memory_assets.tenants import Tenant
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
 
 Unit = Literal["day", "week", "month", "year"]
 _UNITS: dict[Unit, int] = {"day": 1, "week": 7, "month": 30}
 """Days of a column, the finest unit first."""
 _MOST_COLUMNS = 60
 """Columns up to which a finer unit is chosen."""
+_DAY = """
+    if(date_trunc('day', {0} AT TIME ZONE 'UTC') = {0} AT TIME ZONE 'UTC', {0} AT TIME ZONE 'UTC', {0} AT TIME ZONE $zone)::DATE
+"""
+"""The day of a time, as `day_in` returns it."""
 _SPAN = "SELECT min(created_at), max(created_at) FROM stored"
-_LEARNED = """
-    WITH learned AS (SELECT date_trunc('{0}', created_at AT TIME ZONE 'UTC')::DATE AS begins, source FROM stored),
-    all_columns AS (SELECT unnest(generate_series(min(begins), max(begins), INTERVAL 1 {0}))::DATE AS begins FROM learned)
+_LEARNED = f"""
+    WITH learned AS (SELECT date_trunc('{{0}}', {_DAY.format("created_at")})::DATE AS begins, source FROM stored),
+    all_columns AS (SELECT unnest(generate_series(min(begins), max(begins), INTERVAL 1 {{0}}))::DATE AS begins FROM learned)
     SELECT begins, source, count(source) FROM all_columns LEFT JOIN learned USING (begins) GROUP BY ALL ORDER BY ALL
 """
-_HELD = """
+_HELD = f"""
     WITH newer AS (
         SELECT e.source_id AS id, arg_min(e.target_id, (t.created_at, t.id)) AS newer_id, min(t.created_at) AS at
         FROM graph_edges e JOIN others t ON t.id = e.target_id WHERE e.type IN ('EVOLVED_INTO', 'INVALIDATED_BY') GROUP BY ALL
@@ -37,9 +45,11 @@ _HELD = """
         FROM stored s LEFT JOIN others o ON o.id = s.superseded_by LEFT JOIN newer ON newer.id = s.id
     )
     SELECT id, created_at, ended, newer_id FROM lives
-    WHERE created_at < $1 AND (ended IS NULL OR ended >= $1) AND (created_at, id) < ($2, $3)
-    ORDER BY created_at DESC, id DESC LIMIT $4
+    WHERE {_DAY.format("created_at")} <= $day AND (ended IS NULL OR {_DAY.format("ended")} > $day)
+      AND (created_at, id) < ($before, $before_id)
+    ORDER BY created_at DESC, id DESC LIMIT $limit
 """
+_KNOWN_ZONE = "SELECT 1 FROM pg_timezone_names() WHERE name = $1"
 
 
 class ColumnView(View):
@@ -60,7 +70,8 @@ class Learned(Answer):
     columns: tuple[ColumnView, ...] = Field(description="The earliest first, including columns without memories.")
 
     def text(self, local: LocalTime) -> str:
-        return "\n".join(f"{each.begins}  {each.total:>6}" for each in self.columns if each.sources)
+        counts = (f"{each.begins}  {each.total:>6}" for each in self.columns if each.sources)
+        return "\n".join(counts) or "Nothing is remembered that fits."
 
 
 class HeldView(MemoryView):
@@ -81,16 +92,27 @@ class Held(Answer):
         return "\n".join(memory.entry(local, "- ") for memory in self.memories) or f"Nothing was remembered on {self.on}."
 
 
-def timeline(tenant: Tenant, *, on: Day = None, narrowed: Narrowing, limit: Limit = 20, cursor: Cursor = None) -> Learned | Held:
+def timeline(
+    tenant: Tenant,
+    *,
+    on: Day = None,
+    narrowed: Narrowing,
+    limit: Limit = 20,
+    cursor: Cursor = None,
+    timezone: ZoneName = None,
+) -> Learned | Held:
     """Count the memories of each day, week, month or year; with `on`, list those that held at the end of that day."""
-    return learned(tenant, narrowed) if on is None else held_on(tenant, on, narrowed, limit=limit, cursor=cursor)
+    if on is None:
+        return learned(tenant, narrowed, timezone)
+    return held_on(tenant, on, narrowed, timezone, limit=limit, cursor=cursor)
 
 
-def learned(tenant: Tenant, narrowed: Narrowing) -> Learned:
-    """Count memories by day, week, month or year in UTC, in the finest unit with at most 60 columns."""
+def learned(tenant: Tenant, narrowed: Narrowing, timezone: str | None = None) -> Learned:
+    """Count memories by day, week, month or year of a time zone, in the finest unit with at most 60 columns."""
     if not tenant.exists:
         return Learned(unit="day", columns=())
     with tenant.catalog.interactive.read() as connection:
+        zone = _find_zone(connection, tenant, timezone)
         connection.register("stored", tenant.memories.scan(("created_at", "source"), narrowed.filters(tenant).sql()))
         first, last = connection.execute(_SPAN).fetchone() or (None, None)
         if first is None:
@@ -99,27 +121,36 @@ def learned(tenant: Tenant, narrowed: Narrowing) -> Learned:
         fitting: list[Unit] = [name for name, length in _UNITS.items() if days // length < _MOST_COLUMNS]
         unit: Unit = fitting[0] if fitting else "year"
         columns: dict[date, dict[Source, int]] = {}
-        for begins, source, count in connection.execute(_LEARNED.format(unit)).fetchall():
+        for begins, source, count in connection.execute(_LEARNED.format(unit), {"zone": zone}).fetchall():
             columns.setdefault(begins, {}).update({Source(source): count} if source else {})
     return Learned(unit=unit, columns=tuple(ColumnView(begins=begins, sources=each) for begins, each in columns.items()))
 
 
-def held_on(tenant: Tenant, day: date, narrowed: Narrowing, *, limit: int = 20, cursor: str | None = None) -> Held:
-    """List the memories that held at the end of a day in UTC.
+def held_on(
+    tenant: Tenant,
+    day: date,
+    narrowed: Narrowing,
+    timezone: str | None = None,
+    *,
+    limit: int = 20,
+    cursor: str | None = None,
+) -> Held:
+    """List the memories that held at the end of a day in a time zone.
 
     A memory holds from its creation until another one supersedes it, the graph finds that another one replaced it, it is forgotten, or
     it vanishes from its source. An archived memory holds. `cursor` is the previous page's `next_cursor`.
     """
     if not tenant.exists:
         return Held(on=day, memories=(), next_cursor=None)
-    end = datetime.combine(min(max(day, EARLIEST.date()), LATEST.date()), time(), UTC) + timedelta(days=1)
     filters = replace(narrowed.filters(tenant), states=tuple(State))
-    before, ids = read_cursor(cursor) if cursor else (end, [])
+    before, ids = read_cursor(cursor) if cursor else (LATEST + timedelta(days=1), [])
+    begin = {"before": before, "before_id": max(ids, default=0)}
     with tenant.catalog.interactive.read() as connection:
+        zone = _find_zone(connection, tenant, timezone)
         columns = ("id", "state", "created_at", "updated_at", "superseded_by")
         connection.register("stored", tenant.memories.scan(columns, filters.sql()))
         connection.register("others", tenant.memories.scan(("id", "created_at")))
-        rows = connection.execute(_HELD, [end, before, max(ids, default=0), limit + 1]).fetchall()
+        rows = connection.execute(_HELD, {"zone": zone, "day": day, **begin, "limit": limit + 1}).fetchall()
     page = {row[0]: row for row in rows[:limit]}
     return Held(
         on=day,
@@ -128,3 +159,9 @@ def held_on(tenant: Tenant, day: date, narrowed: Narrowing, *, limit: int = 20, 
         ),
         next_cursor=write_cursor(rows[limit - 1][1], [rows[limit - 1][0]]) if len(rows) > limit else None,
     )
+
+
+def _find_zone(connection: "DuckDBPyConnection", tenant: Tenant, timezone: str | None) -> str:
+    """Return the zone in which days are counted; UTC if DuckDB does not know the zone's name, such as `localtime`."""
+    name = display_zone(tenant.settings, timezone).key
+    return name if connection.execute(_KNOWN_ZONE, [name]).fetchone() else "UTC"

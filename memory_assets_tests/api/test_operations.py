@@ -35,6 +35,17 @@ def test_a_memory_is_edited_tagged_superseded_and_each_is_taken_back(client: Ten
     assert client.post(f"/memories/{old}/edit", {"content": " "}).status_code == 400
 
 
+def test_an_undo_only_shows_what_it_would_change_if_that_is_asked(client: TenantClient) -> None:
+    number = client.store("Priya owns the billing export.")
+    shown = client.post(f"/memories/{number}/undo", {"dry_run": True}).json()
+    assert (shown["dry_run"], shown["count"], state(client, number)) == (True, 1, "active")
+    assert client.http.post(f"/memories/{number}/undo?dry_run=true").status_code == 400
+    assert client.post(f"/memories/{number}/forget", {"dry_run": True}).status_code == 400
+    assert state(client, number) == "active"
+    assert client.http.post(f"/memories/{number}/undo").json()["count"] == 1
+    assert state(client, number) == "forgotten"
+
+
 def test_an_export_is_taken_in_by_another_tenant_and_bad_lines_are_named(client: TenantClient) -> None:
     number = client.store("Priya owns the billing export.", tags=["money"])
     exported = client.http.get("/export")

@@ -36,6 +36,11 @@ def test_the_timeline_counts_and_says_what_held(client: TenantClient) -> None:
     assert [each["id"] for each in held["memories"]] == [number]
     assert client.post("/timeline", {"on": today, "tags": ["day"]}).json()["memories"] == []
     assert client.post("/timeline", {"on": "soon"}).status_code == 400
+    begins = [
+        client.post("/timeline", {"timezone": f"Etc/GMT{hours}"}).json()["columns"][0]["begins"] for hours in ("-14", "+12")
+    ]
+    assert begins[0] > begins[1]
+    assert client.post("/timeline", {"timezone": "Nowhere"}).status_code == 400
 
 
 def test_a_memory_is_kept_out_of_the_start_of_sessions(client: TenantClient) -> None:

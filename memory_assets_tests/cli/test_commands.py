@@ -517,6 +517,7 @@ def test_names_the_timeline_and_a_session_are_shown_and_decided_on() -> None:
     with pytest.raises(MemoryAssetsError, match="No memory names 'Nobody Known'"):
         invoke("names", "Nobody Known")
     today = invoke_json("timeline")["columns"][0]["begins"]
+    assert invoke("timeline", "--tag", "nothere").output == "Nothing is remembered that fits.\n"
     assert "Lyon" in invoke("timeline", "--on", today).output
     for day in ("2020-01-02", "2020-1-2", "20200102", "02.01.2020", "January 2 2020"):
         assert "Nothing was remembered on 2020-01-02" in invoke("timeline", "--on", day, "--timezone", "Asia/Tokyo").output

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shlex
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -94,6 +95,16 @@ def test_an_empty_home_and_a_graph_that_waits_say_what_to_do_next() -> None:
     assert "memory store TEXT" not in invoke("recent").output
 
 
+def test_a_name_that_is_not_known_may_be_known_after_the_next_run() -> None:
+    invoke("store", "Zelda Fitzgerald owns the export.", "--tenant", "work", "--create")
+    for arguments in ((), ("--like", "Zelda"), ("--type", "person")):
+        listed = invoke("--tenant", "work", "names", *arguments).output
+        assert listed == "No such names are known, as of the last `memory --tenant work run`.\n"
+    for arguments in (("Zelda",), ("--merge", "Zelda", "Zelda Fitzgerald")):
+        missing = memory("--tenant", "work", "names", *arguments)
+        assert (missing.returncode, missing.stderr) == (1, "memory: No memory names 'Zelda', as of the last `memory run`.\n")
+
+
 @pytest.mark.parametrize(
     ("name", "value", "says"),
     [
@@ -141,6 +152,24 @@ def test_whoever_has_read_enough_of_an_output_gets_no_error(command: str) -> Non
 def test_an_exit_of_a_library_is_no_success() -> None:
     code = "from memory_assets.cli import main\ndef fail(**_): raise SystemExit(3)\nmain.cli = fail\nmain.main()"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode == 3
+
+
+@pytest.mark.parametrize("loading", ["click", "duckdb"])
+def test_ctrl_c_while_the_program_loads_ends_in_no_traceback(loading: str, tmp_path: Path) -> None:
+    invoke("store", "Priya owns the export.")
+    (tmp_path / f"{loading}.py").write_text(
+        "import os, signal, sys\n"
+        "try:\n    os.kill(os.getpid(), signal.SIGINT)\n"
+        "except KeyboardInterrupt as error:\n    raise ImportError('initialization failed') from error\n"
+        f"sys.path.remove({str(tmp_path)!r})\ndel sys.modules[{loading!r}]\nimport {loading}\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *filter(None, sys.path)])}
+    done = subprocess.run([*MEMORY, "names"], env=environment, capture_output=True, text=True, check=False)
+    expected = (-signal.SIGINT, "") if loading == "click" else (130, "memory: Stopped.\n")
+    assert (done.returncode, done.stderr) == expected
+    ignoring = ["sh", "-c", 'trap "" INT; exec "$@"', "sh", *MEMORY, "names"]
+    ignored = subprocess.run(ignoring, env=environment, capture_output=True, text=True, check=False)
+    assert (ignored.returncode, ignored.stderr) == (0, "")
 
 
 def test_what_a_kill_left_beside_the_users_settings_goes_with_the_next_change(tmp_path: Path) -> None:

@@ -53,7 +53,9 @@ def test_month_and_day_may_have_one_digit_and_weeks_stay(monkeypatch: pytest.Mon
     assert parse_time("2026-W10-1", "--since") == datetime(2026, 3, 2, tzinfo=UTC)
 
 
-@pytest.mark.parametrize("text", ["soon", "yesterday and more", "", "7x", "2026-13-40"])
+@pytest.mark.parametrize(
+    "text", ["soon", "yesterday and more", "", "7x", "2026-13-40", "2026-13-01", " 2026-02-30 ", "2026-1-32"]
+)
 def test_what_is_no_time_is_refused_with_the_forms_that_are(text: str):
     with pytest.raises(InvalidInputError, match=r"--since .* is not a time; write it like 2026-03-14, .*yesterday or 7d"):
         parse_time(text, "--since")
@@ -66,9 +68,18 @@ def test_a_day_narrows_to_the_memories_that_are_shown_with_it(settings: Settings
     assert "(2026-07-14)" in said and "The crane fell." in said
 
 
+def test_the_timeline_counts_the_days_that_are_shown(tenant: Tenant):
+    store(tenant, NewMemory("The crane fell.", Source.CLI, created_at=datetime(2026, 7, 14, 2, 30, tzinfo=UTC)))
+    for zone, day in (("America/New_York", "2026-07-13"), ("UTC", "2026-07-14")):
+        here = ["--timezone", zone]
+        assert CliRunner().invoke(cli, ["timeline", *here]).output.split() == [day, "1"]
+        assert f"({day})" in CliRunner().invoke(cli, ["timeline", "--on", day, *here]).output
+    assert "Nothing" in CliRunner().invoke(cli, ["timeline", "--on", "2026-07-13", "--timezone", "UTC"]).output
+
+
 def test_a_time_that_is_not_iso_is_said_as_it_was_read(settings: Settings):
-    said = CliRunner().invoke(cli, ["recent", "--since", "2026-13-01", "--timezone", "UTC"])
-    assert "--since 2026-13-01 is read as 13 January 2026" in said.stderr
+    said = CliRunner().invoke(cli, ["recent", "--since", "13.1.2026", "--timezone", "UTC"])
+    assert "--since 13.1.2026 is read as 13 January 2026" in said.stderr
     assert not CliRunner().invoke(cli, ["recent", "--since", "2026-01-13T09:30"]).stderr
 
 
@@ -80,6 +91,16 @@ def test_recent_takes_the_times_that_search_takes(settings: Settings):
         arguments = ["recent", "--json", "--since", since, *(["--until", until] if until else [])]
         answer = json.loads(CliRunner().invoke(cli, arguments, catch_exceptions=False).stdout)
         assert [memory["content"] for memory in answer["memories"]] == shown
+
+
+@pytest.mark.parametrize("changes", [[], ["--changes"]])
+def test_recent_takes_the_hours_that_the_service_takes(tenant: Tenant, changes: list[str]):
+    store(tenant, NewMemory("A new note.", Source.CLI))
+    for hours in ("nan", "inf", "-inf", "1e300", "100000000", "720.5", "0", "-1"):
+        with pytest.raises(InvalidInputError, match=r"hours is .*: give more than 0 and at most 720"):
+            CliRunner().invoke(cli, ["recent", "--hours", hours, *changes], catch_exceptions=False)
+    for hours in ("0.5", "720"):
+        assert "A new note." in CliRunner().invoke(cli, ["recent", "--hours", hours, *changes]).output
 
 
 def test_a_text_that_begins_with_dashes_is_not_printed_as_an_unknown_option(

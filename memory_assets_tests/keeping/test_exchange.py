@@ -156,6 +156,19 @@ def test_a_time_that_stands_for_none_is_refused(tenant: Tenant, line: dict[str, 
     assert (done.added, done.refused) == (0, 1) and "is no year of a memory" in faults[0]
 
 
+def test_a_file_with_a_byte_order_mark_is_imported(tenant: Tenant):
+    assert taken_in(tenant, ['\ufeff{"content": "The dock is open."}', '{"content": "The crane fell."}']) == (2, 0, 0)
+
+
+def test_a_fault_of_a_line_names_its_field_and_is_one_sentence(tenant: Tenant):
+    faults: list[str] = []
+    wrong = [{"content": " "}, {"content": "The dock is open.", "relations": [{"target_id": 3, "type": "NOPE"}]}]
+    lines = [json.dumps(each).encode() for each in wrong]
+    import_lines(tenant, "x", lines, skip_invalid=True, on_fault=faults.append, on_progress=lambda _done, _total: None)
+    assert faults[0] == "x line 1, content is empty or blank: write at least one visible character."
+    assert faults[1].startswith("x line 2, relations.0.type: Input should be")
+
+
 @pytest.mark.parametrize("guessed", [None, 7, "created_at", ["created_at"]])
 def test_metadata_of_any_form_is_told_in_briefs_and_contexts(tenant: Tenant, guessed: object):
     line = {"content": "The early bird is an owl.", "metadata": {"guessed": guessed}}

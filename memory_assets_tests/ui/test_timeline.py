@@ -47,6 +47,19 @@ def test_what_was_replaced_or_forgotten_held_until_then(tenant: Tenant) -> None:
     assert held_on(tenant, date(2026, 1, 31), Narrowing()).memories == ()
 
 
+def test_days_are_those_of_the_readers_zone_and_a_day_without_a_time_stays(tenant: Tenant) -> None:
+    evening = remember(tenant, "The crane fell.", created_at=at("2026-02-04T02:30"))
+    dated = remember(tenant, "The dock is open.", created_at=at("2026-02-04"))
+    zones = {"UTC": {4: [evening, dated]}, "America/New_York": {3: [evening], 4: [evening, dated]}}
+    for zone, held in zones.items():
+        columns = learned(tenant, Narrowing(), zone).columns
+        assert [each.begins.day for each in columns] == list(held)
+        assert sum(each.total for each in columns) == 2
+        for day in (3, 4):
+            shown = held_on(tenant, date(2026, 2, day), Narrowing(), zone).memories
+            assert [each.id for each in shown] == held.get(day, [])
+
+
 def test_what_held_pages_by_cursor(tenant: Tenant) -> None:
     numbers = [remember(tenant, f"Alice timed round {each}.", created_at=at(f"2026-02-{each:02}")) for each in range(1, 8)]
     seen: list[int] = []

@@ -2,6 +2,7 @@
 
 from datetime import date
 from itertools import groupby
+from operator import itemgetter
 from urllib.parse import urlencode
 
 from starlette.responses import Response
@@ -31,13 +32,13 @@ def timeline(page: Page) -> Response:
         if on
         else operations.show.recent(page.tenant, limit=_LIMIT, narrowed=narrowed, cursor=cursor)
     )
-    zone = page.local.zone
+    local = page.local
     values = {"given": given, "choices": choices, "on": on, "sources": list(Source)}
     values["learned"] = None if page.is_fragment else operations.timeline.learned(page.tenant, narrowed)
-    values["day_before"] = read_cursor(cursor)[0].astimezone(zone).date() if cursor and page.is_fragment else None
-    values["days"] = [
-        (each, list(memories))
-        for each, memories in groupby(found.memories, key=lambda memory: memory.created_at.astimezone(zone).date())
-    ]
+    last = read_cursor(cursor)[0] if cursor and page.is_fragment else None
+    is_sure = last and local.day(last) == last.astimezone(local.zone).date()  # else another memory may stand below the last one
+    values["day_before"] = local.day(last) if last and is_sure else None
+    dated = sorted(((local.day(each.created_at), each) for each in found.memories), key=itemgetter(0), reverse=True)
+    values["days"] = [(each, [memory for _, memory in pairs]) for each, pairs in groupby(dated, key=itemgetter(0))]
     address = urlencode({name: value for name, value in {**given, "on": day}.items() if value})
     return page.render("timeline.html", address=address, next_cursor=found.next_cursor, **values)
