@@ -44,6 +44,8 @@ _PLANNER_OPTIONS = "-c enable_seqscan=off -c jit=off"
 """Planner options: DuckDB looks up its tables in PostgreSQL's own, which have a hundred thousand rows for a thousand tenants."""
 _DRAFT = "_draft"
 """Suffix of a schema that is being made."""
+_AFTER_SUFFIXES = "`"
+"""Sorts behind the underscore with which suffixes begin."""
 _SNAPSHOTS_PER_MERGE = 64
 """Number of snapshots after which small files are merged and expired files removed."""
 _SNAPSHOT_LIFETIME = "1 hour"
@@ -185,7 +187,9 @@ class LakeCatalog(Catalog):
     def _find_schemas(self) -> list[str]:
         """Return the catalog's schema, last, and those that a kill left: an unfinished one, and earlier ones."""
         found = self._database.execute(
-            "SELECT nspname FROM pg_namespace WHERE starts_with(nspname::text, %(name)s)", name=self._schema
+            "SELECT nspname FROM pg_namespace WHERE nspname BETWEEN %(name)s::name AND %(last)s::name",
+            name=self._schema,
+            last=f"{self._schema}{_AFTER_SUFFIXES}",
         )
         return sorted((name for (name,) in found), key=lambda name: (not name.endswith(_DRAFT), len(name), name))
 
