@@ -29,7 +29,7 @@ def commands() -> Iterator[str]:
     """Yield every command with its help and options."""
     yield (
         f"# Commands\n\n{_MADE}\n`memory COMMAND --help` prints the same. Most commands take `--tenant NAME` (whose"
-        " memory), `--json` (print one JSON object) and `--timezone ZONE` (show and read times in it); they are not repeated below.\n"
+        " memory), `--json` (print JSON) and `--timezone ZONE` (show and read times in it); they are not repeated below.\n"
     )
     for name in cli.list_commands(click.Context(cli)):
         yield from _command(f"memory {name}", cli.get_command(click.Context(cli), name))

@@ -61,7 +61,7 @@ def existing_tenant(context: click.Context, parameter: click.Parameter, name: st
 _TENANT_OPTION = click.Option(
     ["--tenant"], callback=existing_tenant, metavar="NAME", help="Tenant to use; default: MEMORY_TENANT, else main."
 )
-_JSON_OPTION = click.Option(["--json", "as_json"], is_flag=True, help="Print one JSON object.")
+_JSON_OPTION = click.Option(["--json", "as_json"], is_flag=True, help="Print JSON.")
 
 
 def command(

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_serializer
 
 from memory_assets.context.quoting import name, plain
 from memory_assets.display import counted
@@ -71,9 +71,13 @@ class FreshnessView(_LearningBase):
 
 
 class FreshnessList(Answer):
-    """The learnings, the stalest first."""
+    """The learnings, the stalest first; as JSON a list."""
 
     learnings: tuple[FreshnessView, ...]
+
+    @model_serializer
+    def _listed(self) -> list[FreshnessView]:
+        return list(self.learnings)
 
     def text(self, local: LocalTime) -> str:
         if not self.learnings:

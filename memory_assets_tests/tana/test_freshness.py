@@ -24,7 +24,7 @@ def run(*arguments: str) -> Result:
 
 
 def statuses(*arguments: str) -> dict[str, str]:
-    return {one["seedId"]: one["status"] for one in json.loads(run("freshness", "--json", *arguments).stdout)["learnings"]}
+    return {one["seedId"]: one["status"] for one in json.loads(run("freshness", "--json", *arguments).stdout)}
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def test_a_learning_is_as_fresh_as_what_it_is_linked_to(tana: StandIn, atlas: No
     assert statuses() == {"pat_atlas": "stale", "pat_alone": "stale", "ins_grace": "fresh"}
     assert statuses("--threshold", "4")["ins_grace"] == "stale"
     tana.update(atlas.id, "Atlas", "now moving")
-    found = {one["seedId"]: one for one in json.loads(run("freshness", "--json").stdout)["learnings"]}
+    found = {one["seedId"]: one for one in json.loads(run("freshness", "--json").stdout)}
     fresh = found["pat_atlas"]
     assert fresh["status"] == "fresh" and "Atlas" in fresh["because"] and fresh["daysSince"] <= 1
     assert fresh["freshAt"] == fresh["contextualFreshness"] == fresh["graphActivity"]
@@ -57,7 +57,7 @@ def test_a_learning_is_as_fresh_as_what_it_is_linked_to(tana: StandIn, atlas: No
 
 def test_work_below_a_project_and_meetings_about_it_keep_it_alive(tana: StandIn, atlas: Node) -> None:
     tana.add_node("A task", parent=tana.add_node("Plan", parent=atlas.id, edited_days_ago=150).id, edited_days_ago=10)
-    (fresh,) = [one for one in json.loads(run("freshness", "--json").stdout)["learnings"] if one["seedId"] == "pat_atlas"]
+    (fresh,) = [one for one in json.loads(run("freshness", "--json").stdout) if one["seedId"] == "pat_atlas"]
     assert fresh["status"] == "fresh" and 10 <= fresh["daysSince"] <= 14
 
 
@@ -94,7 +94,7 @@ def test_without_tana_the_last_reading_answers(tana: StandIn, atlas: Node) -> No
     tana.stop()
     said = run("freshness", "--json")
     assert said.exit_code == 0 and "last reading" in said.stderr
-    assert {one["seedId"]: one["status"] for one in json.loads(said.stdout)["learnings"]}["ins_grace"] == "fresh"
+    assert {one["seedId"]: one["status"] for one in json.loads(said.stdout)}["ins_grace"] == "fresh"
     assert run("context", "Atlas").exit_code == 0
 
 
