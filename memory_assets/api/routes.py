@@ -269,13 +269,13 @@ _add_route(
 _add_route("POST /init", operations.show.init)
 _add_route("GET /memories/{memory_id}", operations.show.show)
 _add_route("GET /memories/{memory_id}/relations", operations.relate.relations)
-_add_route("POST /memories/{memory_id}/forget", operations.changes.forget)
-_add_route("POST /memories/{memory_id}/restore", operations.changes.restore)
-_add_route("POST /memories/{memory_id}/undo", operations.undo.undo, "dry_run")
+_add_route("POST /memories/{memory_id}/forget", operations.changes.forget, work="write")
+_add_route("POST /memories/{memory_id}/restore", operations.changes.restore, work="write")
+_add_route("POST /memories/{memory_id}/undo", operations.undo.undo, "dry_run", work="write")
 _add_route("POST /memories/{memory_id}/edit", operations.changes.edit, "content", source=Source.HTTP, work="write")
-_add_route("POST /memories/{memory_id}/tags", operations.changes.tag, "add", "remove", needs_body=True)
-_add_route("POST /memories/{memory_id}/supersede", operations.changes.supersede, "new")
-_add_route("POST /memories/{memory_id}/tell", operations.session.tell_at_start, "told")
+_add_route("POST /memories/{memory_id}/tags", operations.changes.tag, "add", "remove", needs_body=True, work="write")
+_add_route("POST /memories/{memory_id}/supersede", operations.changes.supersede, "new", work="write")
+_add_route("POST /memories/{memory_id}/tell", operations.session.tell_at_start, "told", work="write")
 _add_route("GET /conflicts", operations.conflicts.conflicts, "reference")
 _add_route("GET /session", operations.session.preview, "project", name="session")
 _add_route("GET /names", operations.names.list_names, "kind", "like", "limit", "cursor", name="names")
@@ -284,6 +284,7 @@ _add_route(
     operations.relate.relate,
     *("source", "target", "relation", "confidence", "note"),
     stated_by=Source.HTTP,
+    work="write",
 )
 _add_route("GET /names/decisions", operations.names.list_decisions, name="name_decisions")
 _add_route("GET /names/{name_id}", operations.names.show_name, name="name")
@@ -328,7 +329,8 @@ async def answer_message(request: Request, opened: OpenTenant) -> Response:
     session = Session(opened.tenant, _project(request), may_name_files=False, describe_error=describe_error)
     server = Server(session, all_tools=opened.tenant.settings.mcp_tools == "all")
     tool = server.called_tool(message)
-    work = opened.read if tool is None or not tool.asks_embedder else opened.search if tool.read_only else opened.write
+    is_write = tool is not None and not tool.read_only
+    work = opened.write if is_write else opened.search if tool and tool.asks_embedder else opened.read
     answer = await work(server.answer, message)
     if answer is None:
         return Response(status_code=HTTPStatus.ACCEPTED)
