@@ -181,10 +181,9 @@ def tag(
     memory = find_memory(tenant, reference, seen)
     refuse_if_from_file(memory)
     refuse_if_superseded(tenant, memory)
-    gone = {normalise_tag(each, inflect=inflect) for each in validate_tags(remove) for inflect in (True, False)}
-    given = (guard_text(each, tenant.settings.secrets, "tag") for each in validate_tags(add))
-    tags = dict.fromkeys([*memory.tags, *map(normalise_tag, given)])
-    wanted = tuple(each for each in tags if each not in gone)
+    given = [normalise_tag(guard_text(each, tenant.settings.secrets, "tag")) for each in validate_tags(add)]
+    gone = {normalise_tag(each, inflect=inflect) for each in validate_tags(remove) for inflect in (True, False)} - {*given}
+    wanted = tuple(each for each in dict.fromkeys([*memory.tags, *given]) if each not in gone)
     if wanted != memory.tags:
         (memory,) = commit_changes(tenant, [(memory, record_change(memory, "tag", memory.tags, tags=wanted))])
     return ChangedMemory.of(memory, summary=f"{name_of(memory)} · id {memory.id}\n   {', '.join(memory.tags) or 'no tags'}")

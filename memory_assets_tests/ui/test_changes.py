@@ -65,6 +65,14 @@ def test_tags_forgetting_and_restoring(tenant: Tenant, visitor: Visitor) -> None
     assert tenant.memories.get([number])[0].state is State.ACTIVE
 
 
+def test_a_tag_in_other_capitals_stays(tenant: Tenant, visitor: Visitor) -> None:
+    number = remember(tenant, "Alice sails.")
+    visitor.post(f"/memories/{number}/tags", seen=seen(visitor, number), tags="plan, berlin")
+    had = tenant.memories.get([number])[0].tags
+    visitor.post(f"/memories/{number}/tags", seen=seen(visitor, number), tag=list(had), tags=", ".join(map(str.title, had)))
+    assert tenant.memories.get([number])[0].tags == had
+
+
 def test_superseding_and_relating_need_another_memory(tenant: Tenant, visitor: Visitor) -> None:
     old, new = remember(tenant, "The export runs at two."), remember(tenant, "The export runs at three.")
     assert f'value="{new}"' in visitor.get(f"/memories/{old}/found?other_query=export").text
