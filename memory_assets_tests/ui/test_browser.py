@@ -381,6 +381,7 @@ def test_contradictions_are_decided_in_each_way_and_undone(tab: Page, sample: Te
         article = tab.locator("article", has_text=f"noon or dusk, {button}")
         article.get_by_role("button", name=button).click()
         expect(status(tab)).to_contain_text(said)
+        expect(status(tab)).to_be_in_viewport()
         expect(article).to_have_count(0)
     undo(tab)
     states = sorted(sorted(each.state.value for each in sample.memories.get(ends)) for ends in pairs.values())

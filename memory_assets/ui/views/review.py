@@ -119,7 +119,7 @@ def decide_conflict(page: Page) -> Response:
                 raise InvalidInputError("Choose what holds.")
     except ChangedMeanwhileError:
         return show_changed(page, [one, other])
-    return page.redirect("/review#conflicts", message, undo=operations.arguments.find_memory(page.tenant, changed))
+    return page.redirect("/review", message, undo=operations.arguments.find_memory(page.tenant, changed))
 
 
 def _refuse_changed(page: Page, chosen: list[str]) -> None:
