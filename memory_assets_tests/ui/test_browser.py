@@ -358,6 +358,22 @@ def test_proposals_are_decided_for_many_at_once_and_applied_and_undone(tab: Page
     assert [each.partition(" ")[0] for each in asked] == ["Write", "Bring"]
 
 
+def test_the_decisions_stay_in_sight_of_every_proposal_and_cover_no_focus(tab: Page) -> None:
+    tab.goto("/ui/review")
+    tab.get_by_role("button", name="Look for proposals").click()
+    boxes, accept = tab.locator("input[type=checkbox]"), tab.get_by_role("button", name="Accept")
+    tab.locator("summary", has_text="Edit").last.scroll_into_view_if_needed()
+    expect(accept).to_be_in_viewport()
+    tab.locator("summary", has_text="Edit").last.focus()
+    for _ in range(6):
+        tab.keyboard.press("Shift+Tab")
+        bar, focused = (tab.locator(each).bounding_box() for each in (".sticky", ":focus"))
+        assert bar
+        assert focused
+        assert focused["y"] >= bar["y"] + bar["height"]
+    assert boxes.count() > 3
+
+
 def test_contradictions_are_decided_in_each_way_and_undone(tab: Page, sample: Tenant) -> None:
     decisions = {
         "Both hold": "Both hold.",
