@@ -105,6 +105,19 @@ def test_texts_of_many_proposals_are_saved_with_one_decision(sample: Tenant, rev
     assert after[third].description == before[third].description
 
 
+def test_texts_of_any_length_are_decided_on(sample: Tenant, reviewer: Visitor) -> None:
+    for each in statuses(sample):
+        learn.reword(sample, each, f"Long\n\n{'ä' * 7_000}")
+    page = reviewer.get("/review").text
+    shown = re.findall(r'name="id" value="(LP-\d+)"', page)
+    rest = len(statuses(sample)) - len(shown)
+    assert f"And {rest} more" in page
+    decided = reviewer.post("/review/decide", decision="defer", id=shown, **fields(page))
+    assert decided.status_code == 200
+    assert {statuses(sample)[each] for each in shown} == {Status.DEFERRED}
+    assert f'name="id" value="{shown[0]}"' not in decided.text
+
+
 def test_a_text_that_nobody_edited_is_not_saved(sample: Tenant, reviewer: Visitor) -> None:
     first, second = list(statuses(sample))[:2]
     learn.reword(sample, first, "Write \u2068Ä\u2069 first\n\nBefore\u2028the name")

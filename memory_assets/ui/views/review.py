@@ -1,6 +1,9 @@
 """Views of review: decisions on proposals of `memory learn` and on contradictions, and the preview, run and undo of apply."""
 
 import hashlib
+from collections.abc import Sequence
+from itertools import accumulate
+from urllib.parse import quote_plus
 
 from starlette.responses import Response
 
@@ -11,14 +14,17 @@ from memory_assets.ui.page import Page, change, view
 from memory_assets.ui.views.memory import FACE, read_seen, show_changed
 
 _DECISIONS = ("accept", "reject", "defer")
+_MAX_SHOWN = 50
 
 
 @view("/review")
 def review(page: Page) -> Response:
     """Show open proposals beside their silo texts, and memories that contradict each other."""
-    proposals = operations.learn.review(page.tenant, look=False).proposals if page.tenant.is_sources_tenant else []
+    found = operations.learn.review(page.tenant, look=False).proposals if page.tenant.is_sources_tenant else []
+    proposals = _first_that_fit(found, page.tenant.settings.max_body_bytes // 2)
     return page.render(
         "review.html",
+        count=len(found),
         proposals=proposals,
         originals=operations.learn.silo_texts(page.tenant, [path for each in proposals for path in each.files]),
         digests={each.id: _digest(each) for each in proposals},
@@ -120,6 +126,13 @@ def decide_conflict(page: Page) -> Response:
     except ChangedMeanwhileError:
         return show_changed(page, [one, other])
     return page.redirect("/review", message, undo=operations.arguments.find_memory(page.tenant, changed))
+
+
+def _first_that_fit(proposals: Sequence[ProposalView], most_bytes: int) -> Sequence[ProposalView]:
+    """Return the first proposals, at least one, whose texts take at most `most_bytes` in a form; an edit may make them longer."""
+    sizes = accumulate(len(quote_plus(f"{each.description}{each.body}")) for each in proposals)
+    fitting = sum(size <= most_bytes for size in sizes)
+    return proposals[: min(max(fitting, 1), _MAX_SHOWN)]
 
 
 def _refuse_changed(page: Page, chosen: list[str]) -> None:
