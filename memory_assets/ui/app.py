@@ -247,5 +247,5 @@ def _token_of(request: Request) -> str:
 
 def _with_cookie(request: Request, response: Response, token: str) -> Response:
     is_secure = "https" in (request.url.scheme, request.headers.get("X-Forwarded-Proto", ""))
-    response.set_cookie(_cookie_name(request), token, path=PATH, httponly=True, samesite="strict", secure=is_secure)
+    response.set_cookie(_cookie_name(request), token, path=PATH, httponly=True, samesite="lax", secure=is_secure)
     return response

@@ -100,6 +100,22 @@ def test_a_key_logs_in_and_the_button_logs_out(tab: Page, site: Site) -> None:
         expect(other.get_by_label("Key")).to_be_visible()
 
 
+def test_a_link_of_another_site_keeps_the_session_and_its_form_changes_nothing(tab: Page, site: Site, tenant: Tenant) -> None:
+    address = f"{site.url}/ui/memories/{remember(tenant, 'The slipway is closed.')}"
+    elsewhere = f'<a href="{address}">Look</a><form method="post" action="{address}/forget"><button>Forget</button></form>'
+    assert tab.context.browser
+    with tab.context.browser.new_context() as context:
+        own = context.new_page()
+        own.route("http://elsewhere.example/", lambda route: route.fulfill(body=elsewhere, content_type="text/html"))
+        own.goto(one_time_address(tenant, site.url))
+        for link, shown in (("Look", "The slipway is closed."), ("Forget", "Memory")):
+            own.goto("http://elsewhere.example/")
+            own.get_by_text(link).click()
+            expect(own.locator("h1")).to_have_text(shown)
+        own.goto(address)
+        expect(own.get_by_role("button", name="Forget")).to_be_visible()
+
+
 def test_search_as_one_types_by_keyboard_alone(tab: Page) -> None:
     tab.goto("/ui/")
     tab.keyboard.press("Tab")
