@@ -66,9 +66,10 @@ def show(tab: Page, number: int) -> None:
 
 
 def find_other(tab: Page, use: str, words: str) -> None:
-    """Choose the first search hit for some words in the form that relates or supersedes."""
+    """Choose the first search hit for some words and Enter in the form that relates or supersedes."""
     form = tab.locator(f"form[action$='/{use}']")
     form.locator("input[name=other_query]").press_sequentially(words)
+    tab.keyboard.press("Enter")
     form.locator("input[type=radio]").first.check()
 
 
