@@ -288,10 +288,11 @@ class Catalog:
                     if checks == _DAMAGE_CHECKS:
                         raise _DamageError(first_line(error), inode) from error
                 elif time.monotonic() + pause > deadline:
-                    holder = locked["holder"] if locked else "this process"
+                    holder, advice = "this process", "try again"
+                    if locked:
+                        holder, advice = locked["holder"], "wait for it to finish or stop that process"
                     raise StoreBusyError(
-                        f"{self.where} has been locked for {self.lock_timeout:g} s by {holder}; wait for "
-                        "it to finish or stop that process."
+                        f"{self.where} has been locked for {self.lock_timeout:g} s by {holder}; {advice}."
                     ) from error
             time.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311
             pause = min(pause * 2, 0.5)

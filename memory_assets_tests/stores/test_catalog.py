@@ -134,6 +134,11 @@ def test_a_lock_held_too_long_is_reported_with_its_holder(catalog: Catalog) -> N
         pass
 
 
+def test_nobody_is_advised_to_stop_the_process_that_answers(catalog: Catalog) -> None:
+    with catalog.write(), pytest.raises(StoreBusyError, match=r"by this process; try again\.$"), catalog.within(0.1).read():
+        pass
+
+
 def test_a_read_beside_a_write_in_one_process_waits_for_it(catalog: Catalog) -> None:
     writing = threading.Event()
 
