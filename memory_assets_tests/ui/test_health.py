@@ -64,6 +64,8 @@ def test_backups_of_the_tenant_are_listed(tenant: Tenant, visitor: Visitor, tmp_
     page = visitor.get("/health").text
     assert str(tmp_path / "stick") in page
     assert re.search(r"<li>[^<]*: 1 memory, [\d.]+ \w?B</li>", page)
+    (tmp_path / "stick").rename(tmp_path / "drawer")
+    assert '<p class="fault">It cannot be found' in visitor.get("/health").text
 
 
 def test_stored_secrets_are_found_and_masked(tenant: Tenant, visitor: Visitor) -> None:

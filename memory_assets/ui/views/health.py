@@ -79,7 +79,7 @@ def _backups(page: Page) -> list[tuple[str, str, "list[BackupView]"]]:
         try:
             listed = operations.backup.list_backups(tenant.settings, place).backups
             own = sorted((each for each in listed if each.tenant == tenant.name), key=lambda each: each.taken_at, reverse=True)
-            found.append((place, "", own))
+            found.append((place, "" if listed else "It cannot be found, or holds no backup.", own))
         except MemoryAssetsError as error:
             found.append((place, str(error), []))
     return found
