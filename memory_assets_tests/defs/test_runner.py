@@ -1,15 +1,19 @@
 """`memory run` reports failures, and Dagster records every ending."""
 
+import os
 import signal
 import sqlite3
 import subprocess
 import sys
 from contextlib import nullcontext
 from pathlib import Path
+from threading import Timer
 
 import dagster as dg
+import duckdb
 import pytest
 from click.testing import CliRunner
+from dagster._utils.interrupts import raise_interrupts_as
 
 from memory_assets.cli.main import cli
 from memory_assets.defs import failures, runner
@@ -138,6 +142,18 @@ def test_an_interruption_that_a_library_turns_into_its_own_failure_is_still_one(
     monkeypatch.setattr(runner, "sweep_runs", fail)
     done = CliRunner().invoke(cli, ["run"])
     assert (done.exit_code, done.stderr) == (130, "memory: Stopped. `memory run` goes on from here.\n")
+
+
+@pytest.mark.parametrize("interruption", [dg.DagsterExecutionInterruptedError, KeyboardInterrupt])
+def test_a_signal_during_a_query_ends_the_run_and_is_no_fault(interruption: type[BaseException]) -> None:
+    @failures.translate_errors
+    def query() -> None:
+        with duckdb.connect(config={"threads": 1}) as connection:
+            Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+            connection.execute("SELECT max(hash(a.range, b.range)) FROM range(1_000_000) a, range(300) b")
+
+    with raise_interrupts_as(interruption), pytest.raises(interruption):
+        query()
 
 
 def test_a_locked_catalog_delays_a_run_and_does_not_fail_it(
