@@ -5,6 +5,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import time
 from contextlib import nullcontext
 from pathlib import Path
 from threading import Timer
@@ -23,7 +24,7 @@ from memory_assets.errors import MemoryAssetsError
 from memory_assets.operations.run import run as remember
 from memory_assets.settings import load_settings
 from memory_assets.stores.records import OURS
-from memory_assets.tenants import Tenant
+from memory_assets.tenants import Tenant, create_tenant
 from memory_assets_tests.conftest import WriteSilo
 from memory_assets_tests.defs.conftest import run
 from memory_assets_tests.defs.test_checks import spoil_vectors
@@ -106,6 +107,23 @@ def test_a_tenant_that_is_deleted_while_its_run_is_under_way_ends_it_and_leaves_
         assert not instance.get_runs_count()
         assert not instance.get_dynamic_partitions(PARTITION_SET)
     assert "event log" not in capfd.readouterr().err
+
+
+def test_a_tenant_that_is_deleted_before_its_run_opens_it_is_not_made_again(tenant: Tenant) -> None:
+    create_tenant(tenant)
+    deleting: list[subprocess.Popen[bytes]] = []
+
+    def on_message(asset: str, _: str) -> None:
+        if asset == "learning_entries" and not deleting:
+            command = [sys.executable, "-m", "memory_assets.cli", "tenant", "delete", "main", "--yes"]
+            deleting.append(subprocess.Popen(command))
+            while tenant.exists and deleting[0].poll() is None:
+                time.sleep(0.01)
+
+    with pytest.raises(MemoryAssetsError, match="tenant 'main' was deleted during"):
+        remember(tenant, on_message, lambda _: None)
+    assert deleting[0].wait() == 0
+    assert not tenant.folder.exists()
 
 
 def test_a_run_that_is_interrupted_at_any_step_says_so_and_the_next_one_goes_on(write_silo: WriteSilo, tenant: Tenant) -> None:
