@@ -82,7 +82,10 @@ def _add_explanations(
     loaded: Sequence[dg.AssetsDefinition | dg.AssetSpec],
     automation: Sequence[dg.ScheduleDefinition | dg.SensorDefinition],
 ) -> Callable[[dg.AssetSpec], dg.AssetSpec]:
-    """Return a function that describes what starts an asset, and adds the asset's model to its code version."""
+    """Return a function that describes what starts an asset, and adds the asset's model to its code version.
+
+    Backups are due only if they have a place.
+    """
     made = [each for each in loaded if isinstance(each, dg.AssetsDefinition)]
     graph = AssetGraph.from_assets(made)
     selected = {job.name: job.selection.resolve(graph) for job in JOBS}
@@ -99,6 +102,8 @@ def _add_explanations(
         model = models.get(spec.key.to_user_string())
         version = f"{spec.code_version}.{model}" if model else spec.code_version
         why = dg.MarkdownMetadataValue("\n".join([*starts[spec.key], "- a person who materialises it"]))
-        return spec.replace_attributes(code_version=version, metadata={**spec.metadata, "what_starts_it": why})
+        due = None if spec.key == keeping.backup.key and not settings.backup_to else spec.freshness_policy
+        metadata = {**spec.metadata, "what_starts_it": why}
+        return spec.replace_attributes(code_version=version, metadata=metadata, freshness_policy=due)
 
     return explain

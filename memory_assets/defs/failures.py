@@ -26,6 +26,7 @@ def translate_errors(step: Callable[Parameters, Result]) -> Callable[Parameters,
     Raises:
         dagster.RetryRequested: another process holds a lock beyond the timeout, or the embedder does not answer.
         dagster.Failure: anything else; its description is the sentence for a person.
+        dagster.DagsterExecutionInterruptedError, KeyboardInterrupt: a signal ended the step.
     """
 
     @wraps(step)
@@ -37,6 +38,8 @@ def translate_errors(step: Callable[Parameters, Result]) -> Callable[Parameters,
                 raise dg.RetryRequested(_RETRIES, _PAUSE_SECONDS) from error
             raise dg.Failure(str(error), allow_retries=False) from None
         except Exception as error:  # noqa: BLE001 - its message must not be recorded
+            if isinstance(error.__cause__, dg.DagsterExecutionInterruptedError | KeyboardInterrupt):  # DuckDB wraps it
+                raise error.__cause__ from None
             frames = "".join(traceback.format_tb(error.__traceback__))
             raise dg.Failure(
                 f"{type(error).__name__} in {step.__name__}, which is a fault of memory_assets; please report where it happened.",

@@ -43,15 +43,20 @@ class MemoryResource(dg.ConfigurableResource):
         """Return the current settings."""
         return load_settings(data_dir=self.data_dir, tenant=self.tenant)
 
-    def open(self, tenant: str) -> Tenant:
-        """Return a tenant's stores and language tools, shared by all steps of a run."""
-        if tenant not in self._opened:
-            self._opened[tenant] = Tenant(self.settings(), tenant)
-        return self._opened[tenant]
-
     def open_for(self, context: dg.AssetExecutionContext | dg.AssetCheckExecutionContext) -> Tenant:
-        """Return the tenant of a step's partition, or the one of the settings if the run has no partition."""
-        return self.open(context.partition_key if context.has_partition_key else self.settings().tenant)
+        """Return the tenant of a step's partition, or the one of the settings if the run has no partition; all steps of a run share it.
+
+        DeletedError: the tenant was deleted before a step opened it.
+        """
+        name = context.partition_key if context.has_partition_key else self.settings().tenant
+        if name not in self._opened:
+            tenant = Tenant(self.settings(), name)
+            if not tenant.exists:
+                run = context.instance.get_run_by_id(context.run.run_id)
+                if run is None or run.is_finished:  # a deletion cancels the tenant's runs
+                    raise tenant.state.deleted()
+            self._opened[name] = tenant
+        return self._opened[name]
 
     def prepare_reader(self, tenant: Tenant) -> None:
         """Start to load the pipeline in another process for the language step, which reports any fault of it."""

@@ -7,10 +7,11 @@ after the first failure, and later once an hour. A sensor's cursor only caches t
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 
 import dagster as dg
+from dagster._core.storage.tags import ASSET_RESUME_RETRY_TAG, RESUME_RETRY_TAG
 
 from memory_assets.defs.upkeep import PARTITION_TAG, read_values, seen_by, write_value
 
@@ -18,6 +19,7 @@ _FIRST_PAUSE_SECONDS = 60.0
 _MAX_PAUSE_SECONDS = 3600.0
 _COUNTED_FAILURES = 10
 _MAX_RUNS_CHECKED = 50
+_CONTINUING_TAGS = {RESUME_RETRY_TAG, ASSET_RESUME_RETRY_TAG}
 _RUN_KEY_TAG = "dagster/run_key"
 CHANGED_TAG = "changed"
 """Tag with the inputs for which a sensor requested the run."""
@@ -39,8 +41,7 @@ def next_run(instance: dg.DagsterInstance, tenant: str, stamps: Mapping[str, str
     """
     records = instance.get_run_records(dg.RunsFilter(tags={PARTITION_TAG: tenant}), limit=_MAX_RUNS_CHECKED)
     runs = [record.dagster_run for record in records]
-    values = read_values(instance, tenant, map(seen_by, runs))
-    seen = [dict[str, str](json.loads(value or "{}")) for value in values]
+    seen = _read_seen(instance, tenant, runs)
     newest = {what: place for place in reversed(range(len(runs))) if runs[place].is_success for what in seen[place]}
     reached = {(what, seen[place][what]) for what, place in newest.items()}
     left = {what: _short(stamp) for what, stamp in stamps.items()}.items() - reached
@@ -65,6 +66,16 @@ def next_run(instance: dg.DagsterInstance, tenant: str, stamps: Mapping[str, str
     before = f"after {runs[since].run_id[:8]}" if since < len(runs) else "first"
     last = f"after {failed[0].dagster_run.run_id[:8]} failed" if failed else before
     return dg.RunRequest(f"{wanted}, {last}", partition_key=tenant, tags={CHANGED_TAG: changed})
+
+
+def _read_seen(instance: dg.DagsterInstance, tenant: str, runs: Sequence[dg.DagsterRun]) -> list[dict[str, str]]:
+    """Return the stamps that each run recorded, the newest run first. A run that continues a failed one has its stamps too."""
+    values = read_values(instance, tenant, map(seen_by, runs))
+    seen: dict[str | None, dict[str, str]] = {}
+    for run, value in zip(reversed(runs), reversed(values), strict=True):
+        before = seen.get(run.parent_run_id, {}) if run.tags.keys() & _CONTINUING_TAGS else {}
+        seen[run.run_id] = before | json.loads(value or "{}")
+    return [seen[run.run_id] for run in runs]
 
 
 def _short(stamp: str) -> str:

@@ -53,8 +53,8 @@ def write_value(instance: dg.DagsterInstance, tenant: str, name: str, value: str
 
 
 def seen_by(run: dg.DagsterRun) -> str:
-    """Return the name under which a run records the inputs it read; it is deleted with the run. A retry shares the first try's name."""
-    return f"seen:{run.root_run_id or run.run_id}"
+    """Return the name under which a run records the inputs it read; it is deleted with the run."""
+    return f"seen:{run.run_id}"
 
 
 def _key(tenant: str, name: str) -> str:

@@ -1,5 +1,7 @@
 """Create, list and delete tenants; create, list and revoke their keys for HTTP."""
 
+from contextlib import suppress
+
 from pydantic import Field
 
 from memory_assets.display import counted
@@ -83,6 +85,8 @@ def delete(tenant: Tenant) -> DeletedTenant:
     from memory_assets.defs.runner import forget_everywhere
 
     memories = view_tenant(tenant).memories
+    with suppress(StoreError):  # the second call raises it
+        forget_everywhere(tenant.settings, tenant.name)  # a run that begins must not make the tenant again
     delete_tenant(tenant)
     forget_everywhere(tenant.settings, tenant.name)
     return DeletedTenant(tenant=tenant.name, deleted_memories=memories)

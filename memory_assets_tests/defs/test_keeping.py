@@ -51,6 +51,22 @@ def test_a_backup_is_taken_and_tried_out(
     assert not (tenant.settings.data_dir / "backups").exists()
 
 
+def test_without_a_place_no_backup_looks_fresh_or_tried_out(
+    tenant: Tenant, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+):
+    def is_due() -> bool:
+        return build_defs(MemoryResource()).resolve_asset_graph().get(dg.AssetKey("backup")).freshness_policy is not None
+
+    add(tenant, 1)
+    done = run(instance, "check_backup")
+    assert done.success
+    (check,) = done.get_asset_check_evaluations()
+    assert (check.passed, check.severity) == (False, dg.AssetCheckSeverity.WARN)
+    assert not is_due()
+    monkeypatch.setenv("MEMORY_BACKUP_TO", "/nowhere")
+    assert is_due()
+
+
 @pytest.mark.parametrize("name", SCHEDULES)
 def test_the_schedules_wait_for_a_place(
     name: str, tenant: Tenant, disk_instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch

@@ -1,15 +1,20 @@
 """`memory run` reports failures, and Dagster records every ending."""
 
+import os
 import signal
 import sqlite3
 import subprocess
 import sys
+import time
 from contextlib import nullcontext
 from pathlib import Path
+from threading import Timer
 
 import dagster as dg
+import duckdb
 import pytest
 from click.testing import CliRunner
+from dagster._utils.interrupts import raise_interrupts_as
 
 from memory_assets.cli.main import cli
 from memory_assets.defs import failures, runner
@@ -19,7 +24,7 @@ from memory_assets.errors import MemoryAssetsError
 from memory_assets.operations.run import run as remember
 from memory_assets.settings import load_settings
 from memory_assets.stores.records import OURS
-from memory_assets.tenants import Tenant
+from memory_assets.tenants import Tenant, create_tenant
 from memory_assets_tests.conftest import WriteSilo
 from memory_assets_tests.defs.conftest import run
 from memory_assets_tests.defs.test_checks import spoil_vectors
@@ -104,6 +109,23 @@ def test_a_tenant_that_is_deleted_while_its_run_is_under_way_ends_it_and_leaves_
     assert "event log" not in capfd.readouterr().err
 
 
+def test_a_tenant_that_is_deleted_before_its_run_opens_it_is_not_made_again(tenant: Tenant) -> None:
+    create_tenant(tenant)
+    deleting: list[subprocess.Popen[bytes]] = []
+
+    def on_message(asset: str, _: str) -> None:
+        if asset == "learning_entries" and not deleting:
+            command = [sys.executable, "-m", "memory_assets.cli", "tenant", "delete", "main", "--yes"]
+            deleting.append(subprocess.Popen(command))
+            while tenant.exists and deleting[0].poll() is None:
+                time.sleep(0.01)
+
+    with pytest.raises(MemoryAssetsError, match="tenant 'main' was deleted during"):
+        remember(tenant, on_message, lambda _: None)
+    assert deleting[0].wait() == 0
+    assert not tenant.folder.exists()
+
+
 def test_a_run_that_is_interrupted_at_any_step_says_so_and_the_next_one_goes_on(write_silo: WriteSilo, tenant: Tenant) -> None:
     write_silo("owner", "Priya owns the billing export.")
     signal.signal(signal.SIGINT, signal.default_int_handler)  # an earlier test may have changed it
@@ -138,6 +160,18 @@ def test_an_interruption_that_a_library_turns_into_its_own_failure_is_still_one(
     monkeypatch.setattr(runner, "sweep_runs", fail)
     done = CliRunner().invoke(cli, ["run"])
     assert (done.exit_code, done.stderr) == (130, "memory: Stopped. `memory run` goes on from here.\n")
+
+
+@pytest.mark.parametrize("interruption", [dg.DagsterExecutionInterruptedError, KeyboardInterrupt])
+def test_a_signal_during_a_query_ends_the_run_and_is_no_fault(interruption: type[BaseException]) -> None:
+    @failures.translate_errors
+    def query() -> None:
+        with duckdb.connect(config={"threads": 1}) as connection:
+            Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+            connection.execute("SELECT max(hash(a.range, b.range)) FROM range(1_000_000) a, range(300) b")
+
+    with raise_interrupts_as(interruption), pytest.raises(interruption):
+        query()
 
 
 def test_a_locked_catalog_delays_a_run_and_does_not_fail_it(

@@ -10,8 +10,11 @@ from uuid import uuid4
 
 import dagster as dg
 import pytest
+from dagster._core.definitions.job_base import InMemoryJob
+from dagster._core.execution.api import execute_run
 
 from memory_assets.defs import run_requests, sensors
+from memory_assets.defs.build import build_defs
 from memory_assets.defs.partitions import PARTITION_SET
 from memory_assets.defs.resources import MemoryResource
 from memory_assets.defs.upkeep import delete_run, forget_tenant, read_values, seen_by
@@ -146,6 +149,51 @@ def test_a_failed_run_is_asked_for_again_after_a_while_and_not_before(
     assert silos.tick() == []
 
 
+def run_again(instance: dg.DagsterInstance, parent: dg.DagsterRun, only: Sequence[str], *tags: str) -> dg.DagsterRun:
+    """Run assets of `remember` as a re-execution of a run, as Dagster's UI does."""
+    job = build_defs(MemoryResource()).resolve_job_def("remember").get_subset(asset_selection=set(map(dg.AssetKey, only)))
+    root, given = parent.root_run_id or parent.run_id, {"dagster/partition": "main", **dict.fromkeys(tags, "true")}
+    made = instance.create_run_for_job(job, parent_run_id=parent.run_id, root_run_id=root, tags=given)
+    execute_run(InMemoryJob(job), made, instance, raise_on_error=False)
+    ended = instance.get_run_by_id(made.run_id)
+    assert ended
+    return ended
+
+
+def test_a_change_that_only_a_failed_re_execution_saw_is_asked_for(
+    silos: Daemon, write_silo: WriteSilo, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch, hours: list[float]
+) -> None:
+    path = write_silo("owner", "Priya owns the billing export.")
+    first = silos.obey(*silos.tick(), only=READING)
+    path.write_text(path.read_text() + "More.\n")
+    monkeypatch.setenv("MEMORY_SPACY_MODEL", "no_such_model")
+    assert not run_again(instance, first.dagster_run, (*READING, "memory_entries", "extracted_features")).is_success
+    hours[0] = 1
+    assert len(silos.tick()) == 1
+
+
+@pytest.mark.parametrize("tag", ["dagster/is_resume_retry", "dagster/is_asset_resume_retry"])
+def test_a_re_execution_from_the_failure_has_seen_what_the_failed_runs_saw(
+    silos: Daemon,
+    write_silo: WriteSilo,
+    instance: dg.DagsterInstance,
+    monkeypatch: pytest.MonkeyPatch,
+    hours: list[float],
+    tag: str,
+) -> None:
+    write_silo("owner", "Priya owns the billing export.")
+    failing = "memory_entries", "extracted_features"
+    with monkeypatch.context() as patched:
+        patched.setenv("MEMORY_SPACY_MODEL", "no_such_model")
+        first = silos.obey(*silos.tick(), only=(*READING, *failing))
+        second = run_again(instance, first.dagster_run, failing[1:], tag)
+    assert not first.success and not second.is_success
+    hours[0] = 9
+    assert len(silos.tick()) == 1
+    assert run_again(instance, second, failing[1:], tag).is_success
+    assert silos.tick() == []
+
+
 def test_a_change_is_asked_for_until_it_is_taken_in_even_if_the_run_never_began(silos: Daemon, write_silo: WriteSilo) -> None:
     write_silo("owner", "Priya owns the billing export.")
     (first,) = silos.tick()
@@ -262,8 +310,6 @@ def test_a_damaged_tenant_is_asked_for_in_its_own_name_and_hides_nobody(
 
 
 def test_schedules_ask_for_one_run_of_each_tenant_that_exists(disk_instance: dg.DagsterInstance, tenant: Tenant) -> None:
-    from memory_assets.defs.build import build_defs
-
     create_tenant(tenant)
     disk_instance.add_dynamic_partitions(PARTITION_SET, ["deleted"])
     decay = next(each for each in build_defs(MemoryResource()).schedules or [] if each.name == "decay_daily")

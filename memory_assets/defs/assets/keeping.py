@@ -70,7 +70,7 @@ with accepted_previews():
         tenant = memory.open_for(context)
         repository = _repository(tenant)
         if repository is None:
-            return dg.AssetCheckResult(passed=True, description=_NO_PLACE)
+            return dg.AssetCheckResult(passed=False, severity=dg.AssetCheckSeverity.WARN, description=_NO_PLACE)
         try:
             restored = try_restore(repository, tenant)
         except DamagedError as error:
