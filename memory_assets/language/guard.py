@@ -36,13 +36,17 @@ _RENAME = "rename it, and change the secret where it is used"
 
 def without_secrets(record: Record) -> Record:
     """Mask every secret in a record's texts; returns the same object if there is none."""
-    texts, names = _texts(record), _names(record)
-    changed = {field: masked for field, text in texts.items() if (masked := _mask_field(field, mask_value(text), names)) != text}
-    return replace(record, **changed) if changed else record
+    known = {secret: kind for kind, secret in secrets_of(record)}
+    if not known:
+        return record
+    names = _names(record)
+    masked = {field: _mask_field(value, names if field in _NAMED else [], known) for field, value in _texts(record).items()}
+    return replace(record, **masked)
 
 
-def _mask_field(field: str, value: Any, names: list[str]) -> Any:
-    for name in names if field in _NAMED else ():
+def _mask_field(value: Any, names: list[str], known: Mapping[str, str]) -> Any:
+    value = mask_value(value, known=known)
+    for name in names:
         value = mask(value[:_HEAD], name) + value[_HEAD:]
     return value
 
@@ -139,14 +143,14 @@ def _guard_file(file: FileScan, policy: SecretPolicy) -> FileScan:
     return replace(file, items=tuple(item for item in file.items if not reasons[item.key]), refusals=(*refusals, *refused))
 
 
-def mask_value(value: Any, name: str = "") -> Any:
-    """Mask the secrets in a JSON value; `name` is its key in the surrounding object."""
+def mask_value(value: Any, name: str = "", known: Mapping[str, str] | None = None) -> Any:
+    """Mask the secrets in a JSON value; `name` is its key in the surrounding object, `known` maps further secrets to their kinds."""
     if isinstance(value, str):
-        return mask(value, name)
+        return mask(value, name, known)
     if isinstance(value, dict):
-        return {mask(key): mask_value(each, key) for key, each in value.items()}
+        return {mask(key, known=known): mask_value(each, key, known) for key, each in value.items()}
     if isinstance(value, list | tuple):
-        return type(value)(mask_value(each, name) for each in value)
+        return type(value)(mask_value(each, name, known) for each in value)
     return value
 
 

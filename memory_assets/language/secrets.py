@@ -7,8 +7,8 @@ import base64
 import binascii
 import math
 import re
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from memory_assets.language.token_shapes import SHAPES
@@ -188,6 +188,8 @@ _DEMAND = re.compile(r"(?i)\b(?:least|must|characters|digits|mindestens|zeichen|
 """What is in a sentence that says which passwords are allowed, and in no passphrase."""
 _HEX = re.compile(r"[0-9a-fA-F]+")
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
+_SHORTEST_REPEATED = 8
+"""Characters of a secret that is searched in the rest of the text."""
 _MARK = re.compile(r"\[secret: ([a-z0-9 ]{1,30})\]")
 _LONGEST_MARK = len("[secret: ]") + 30
 
@@ -201,27 +203,28 @@ class Secret:
     kind: str
 
 
-def find_secrets(text: str, name: str = "") -> list[Secret]:
+def find_secrets(text: str, name: str = "", known: Mapping[str, str] | None = None) -> list[Secret]:
     """Return the secrets in a text, in order, without overlaps; `name` is the text's name, such as its key in a JSON object.
 
-    Invisible characters cannot hide a secret: the text is searched both with and without them.
+    A secret is found wherever the text repeats it; `known` maps secrets of other texts to their kinds. Invisible characters
+    cannot hide a secret: the text is searched both with and without them.
     """
     if name:
         before = len(name) + 2
-        found = find_secrets(f"{name}: {text}")
+        found = find_secrets(f"{name}: {text}", known=known)
         shifted = (Secret(max(0, each.start - before), each.end - before, each.kind) for each in found if each.end > before)
         return _merge_overlaps([*shifted, *_tag_tokens(text)])
-    found = list(_search(text))
+    found = list(_search(text, known or {}))
     if has_unseen(text):
         places = [place for place, char in enumerate(text) if is_seen(char)]
         seen = "".join(text[place] for place in places)
-        found += (Secret(places[each.start], places[each.end - 1] + 1, each.kind) for each in _search(seen))
+        found += (Secret(places[each.start], places[each.end - 1] + 1, each.kind) for each in _search(seen, known or {}))
     return _merge_overlaps(found)
 
 
-def mask(text: str, name: str = "") -> str:
-    """Replace every secret in `text`, named `name`, by `[secret: kind]`; returns the same object if there is none."""
-    for secret in reversed(find_secrets(text, name)):
+def mask(text: str, name: str = "", known: Mapping[str, str] | None = None) -> str:
+    """Replace the secrets that `find_secrets` finds by `[secret: kind]`; returns the same object if there is none."""
+    for secret in reversed(find_secrets(text, name, known)):
         text = f"{text[: secret.start]}[secret: {secret.kind}]{text[secret.end :]}"
     return text
 
@@ -241,7 +244,39 @@ def left_out(text: str) -> str:
     return replace_marks(mask(text), "…")
 
 
-def _search(text: str) -> Iterator[Secret]:
+def _search(text: str, known: Mapping[str, str]) -> Iterator[Secret]:
+    found = list(_search_new(text))
+    yield from found
+    if found or known:
+        yield from _find_repeats(text, {**known, **{text[each.start : each.end]: each.kind for each in found}})
+
+
+def _find_repeats(text: str, kinds: Mapping[str, str]) -> Iterator[Secret]:
+    """Yield every place of the secrets in a text, in any casing. A plain word is searched nowhere: sentences use it, too."""
+    searched = {
+        secret.lower(): kind for secret, kind in kinds.items() if len(secret) >= _SHORTEST_REPEATED and not _is_plain_word(secret)
+    }
+    lengths: defaultdict[str, set[int]] = defaultdict(set)
+    for secret in searched:
+        lengths[secret[:_SHORTEST_REPEATED]].add(len(secret))
+    lowered = text.lower() if len(text.lower()) == len(text) else text
+    for start in range(len(text) - _SHORTEST_REPEATED + 1) if searched else ():
+        for length in lengths.get(lowered[start : start + _SHORTEST_REPEATED], ()):
+            end = start + length
+            kind = searched.get(lowered[start:end])
+            if kind and not _is_inside_word(text, start) and not _is_inside_word(text, end):
+                yield Secret(start, end, kind)
+
+
+def _is_plain_word(value: str) -> bool:
+    return value.replace("_", "").isalpha() and (value[1:].islower() or value.isupper())
+
+
+def _is_inside_word(text: str, place: int) -> bool:
+    return text[place - 1 : place].isalnum() and text[place : place + 1].isalnum()
+
+
+def _search_new(text: str) -> Iterator[Secret]:
     for run in _RUN.finditer(text):
         for match in _TOKEN.finditer(text, run.start(), run.end()):
             yield Secret(*match.span(), _KINDS[match.lastindex or 0])

@@ -70,6 +70,14 @@ def test_what_a_title_or_a_heading_calls_a_password_is_masked_on_every_road(tena
     assert scan(tenant).leaks == []
 
 
+def test_a_secret_of_one_field_is_masked_in_all(tenant: Tenant, settings):
+    given = NewMemory(
+        f"The admin password is {PASSWORD}", Source.CLI, title=f"Type {PASSWORD}", tags=(PASSWORD,), author=PASSWORD
+    )
+    assert store(tenant, given).title == "Type [secret: password]"
+    assert files_with(settings.data_dir, PASSWORD, PASSWORD.strip("!")) == []
+
+
 def test_a_secret_in_a_question_leaves_with_no_embedding(tenant: Tenant, monkeypatch: pytest.MonkeyPatch):
     store(tenant, NewMemory(f"The wiki password: {PASSWORD}", Source.CLI))
     asked: list[str] = []

@@ -452,6 +452,19 @@ def test_the_secret_of_an_aws_key_is_masked_beside_its_id():
     )
 
 
+def test_a_secret_is_masked_wherever_the_text_repeats_it():
+    texts = {
+        "The admin password is Kart7!offelbrei. Log in as admin with Kart7!offelbrei and save.": (
+            "The admin password is [secret: password]. Log in as admin with [secret: password] and save."
+        ),
+        "DB_PASSWORD=Zug9spitze77\nThen paste `zug9spitze77`, not Zug9spitze777.": (
+            "DB_PASSWORD=[secret: password]\nThen paste `[secret: password]`, not Zug9spitze777."
+        ),
+        "DB_PASSWORD=postgres opens the database of postgres": "DB_PASSWORD=[secret: password] opens the database of postgres",
+    }
+    assert {text: mask(text) for text in texts} == texts
+
+
 def test_a_password_that_was_changed_is_masked_with_the_new_one():
     assert mask("We changed the DB password from Kr4ken!Tief to Ozean#77x") == (
         "We changed the DB password from [secret: password] to [secret: password]"
