@@ -34,9 +34,11 @@ _UNKNOWN_TOKEN = re.compile(
 """The common shape of modern tokens: a prefix that names the issuer, then a random part."""
 
 _KEY_BLOCK = re.compile(
-    r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
-    r"(?:(?:[^-]|-(?!----)){16,20000}-----END [A-Z0-9 ]{0,60}-----|(?:(?:\s|\\[nr]){0,4}[A-Za-z0-9+/=]{32,100}){1,400})"
+    r"-----?[ ]?BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?[ ]?-----?"
+    r"(?:(?:[^-]|-(?!---)){16,20000}-----?[ ]?END [A-Z0-9 ]{0,60}-----?|(?:(?:\s|\\[nr]){0,4}[A-Za-z0-9+/=]{32,100}){1,400})"
+    r"|Private-Lines:[ \t]?\d{1,4}(?:(?:\r|\\r)?(?:\n|\\n)[ \t]{0,20}[A-Za-z0-9+/=]{4,100}(?![\w:-])){1,400}"
 )
+"""A block between dashes, or PuTTY's."""
 
 _QUOTES = "\"'`“”„‚‘’«»"
 _NAME = r"""
@@ -54,6 +56,8 @@ _NAME = r"""
             | (?<![a-z])auth )
     [0-9]{0,3}
 """.replace("QUOTES", _QUOTES)
+_ESCAPE = r"\\{1,3}(?=[\"'])"
+"""The backslashes of a quote in a quoted JSON text."""
 _CLOSING = dict(zip("\"'`“„‘‚«»", "\"'`”“’‘»«", strict=True))
 """Opening quote -> the closing one."""
 _INNER = r"[\w!#$%*?@]"
@@ -70,14 +74,17 @@ _IS = (
     rf"|(?:seit|since)[ \t]+\w{{4,10}}|{_FROM})){{0,5}}(?![^\s:{_QUOTES}]))"
 )
 """Phrases that assign a value in a sentence: "is now", "was changed to", "wurde auf"."""
+_LAYOUT = r"[ \t]?\([^\n()]{1,30}\)[*_]{0,2}[ \t]?[:=][ \t] | [ \t]{0,20}[|—–][ \t] | [ \t]?:[*_]{0,2}\s{1,9}[-*+][ \t]"
+"""Signs of the next cell of a table, a dash, a list below the name, or a remark in brackets."""
 _CALLED = re.compile(
     rf"""
     {_NAME}
     (?: [ \t]+ (?:for|from|of|at|on|to|in|von|vom|für|im|am|an|bei|beim|zu|zum|zur|des|der|fürs) [ \t] (?:[^\n:=]|:\d){{1,40}}? )??
-    [{_QUOTES}*_)\]]{{0,4}} [ \t]{{0,3}}
-    (?P<sign> :=? | =>? | -> | → | {_IS}
+    (?: [{_QUOTES}*_)\]] | {_ESCAPE} ){{0,4}} [ \t]{{0,3}}
+    (?P<sign> :=? | =>? | -> | → | {_IS} | ,?\s{{1,40}}["']?value["']?[ \t]?[:=] | (?P<layout> {_LAYOUT} )
             | [ \t]+ (?: {_FROM} | (?:to|auf) (?![ \t]+\S+[ \t]*(?:[:=]|[ \t](?:is|was|ist|war|lautet)[ \t])) ) )
-    [:\s{_QUOTES}*(]{{0,6}}
+    (?: [ \t]{{0,3}} [|>][+-]? [ \t]{{0,3}} \n [ \t]{{1,40}} )?  # a block of YAML
+    (?: [:\s{_QUOTES}*(] | {_ESCAPE} ){{0,6}}
     (?P<value> {_VALUE} )
     (?= (?: [{_QUOTES}*)]{{0,3}} [,;]? [ \t]{{1,3}} (?: to | auf | -> | → | (?:it['’]?s|it[ \t]is|but|sondern)(?:[ \t]now)? )
             [\s{_QUOTES}*(]{{1,4}} (?P<next> {_VALUE} ) )? )
@@ -126,13 +133,6 @@ _LOGIN = re.compile(
     rf"[{_QUOTES}]?[a-z][\w.@+-]{{1,59}}:(?P<value>[^\s{_QUOTES}/:]{{6,64}})"
 )
 """A user and a password separated by a colon."""
-_IN_LAYOUT = re.compile(
-    r"(?:pass(?:wor[dt]|phrase)|kennwort)[*_]{0,2}"
-    r"(?:[ \t]?\([^\n()]{1,30}\)[*_]{0,2}[ \t]?[:=]|[ \t]{0,20}[|—–]|[ \t]?:[*_]{0,2}\s{1,9}[-*+])"
-    rf"[ \t]{{1,20}}[{_QUOTES}*]{{0,3}}(?P<value>{_VALUE})",
-    re.IGNORECASE,
-)
-"""A value in the next cell of a table, after a dash, in a list below the name, or after a remark in brackets."""
 _ELEMENT = re.compile(
     r"<[\w:.-]{0,40}(?:password|passwd|passwort|passphrase)>\s{0,9}(?P<value>[^\s<>]{6,200})\s{0,9}</", re.IGNORECASE
 )
@@ -285,7 +285,7 @@ def _search_new(text: str) -> Iterator[Secret]:
                 yield Secret(*match.span(), "token")
     yield from _tag_tokens(text)
     yield from _search_named(text)
-    if "PRIVATE KEY" in text:
+    if "PRIVATE KEY" in text or "Private-Lines" in text:
         for match in _KEY_BLOCK.finditer(text):
             yield Secret(*match.span(), "private key")
 
@@ -317,7 +317,9 @@ def _end_of_quoted(text: str, start: int, end: int) -> int:
     """Return the place of the quote that closes the quote before a value, or the value's end if there is none in its line."""
     closing = _CLOSING.get(text[max(0, start - 1) : start])
     line = text[end : end + 60].partition("\n")[0]
-    return end + line.index(closing) if closing and closing in line else end
+    if not closing or closing not in line:
+        return end
+    return end + len(line.partition(closing)[0].rstrip("\\"))
 
 
 def _is_marked(text: str, place: int) -> bool:
@@ -330,7 +332,9 @@ def _kind_of_assigned(match: re.Match[str], value: str) -> str:
     is_moved = match["sign"].rpartition(" ")[2].lower() in ("to", "auf", "from", "von")
     if is_moved and not _SETS.search(match.string, max(0, match.start() - _NEAR), match.end() + _NEAR):
         return ""
-    in_environment = match["sign"] == "=" and match["name"].isupper()
+    in_environment = (match["sign"] == "=" or "value" in match["sign"]) and match["name"].isupper()
+    if match["password"] and match["layout"]:
+        return "password" if _is_strong(value) else ""
     if match["weak"]:
         is_strong = _is_strong(value) or (in_environment and _digits(value) > 1 and _is_mixed(value))
         return "password" if is_strong else ""
@@ -480,7 +484,6 @@ _PATTERNS: tuple[tuple[tuple[str, ...], re.Pattern[str], Callable[[re.Match[str]
     (("://",), _IN_ADDRESS, lambda _, value: "" if _PLACEHOLDER.match(value) else "password"),
     (("://",), _USER_OF_ADDRESS, _kind_of_user),
     (("sig=",), _SIGNATURE, lambda _, value: "signature" if _is_random(value) else ""),
-    (("passwor", "passphrase", "kennwort"), _IN_LAYOUT, lambda _, value: "password" if _is_strong(value) else ""),
     (("</",), _ELEMENT, lambda _, value: "password" if _is_password(value) else ""),
     (("machine",), _NETRC, lambda _, value: "password" if _is_password(value) else ""),
     (

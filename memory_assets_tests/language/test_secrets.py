@@ -337,6 +337,25 @@ _LAID_OUT = [
     ("<password>Kaffee9!x</password>", "<password>[secret: password]</password>"),
     ("creds: bob / Xy7!kk22", "creds: bob / [secret: password]"),
     ("The root password on host:22 is Xy7!kk22", "The root password on host:22 is [secret: password]"),
+    (r"{\"user\":\"bob\",\"password\":\"hunter2abc9!\"}", r"{\"user\":\"bob\",\"password\":\"[secret: password]\"}"),
+    (r'"{\\\"password\\\": \\\"hunter2abc9!\\\"}"', r'"{\\\"password\\\": \\\"[secret: password]\\\"}"'),
+    ("password: >-\n    hunter2abc9!\n", "password: >-\n    [secret: password]\n"),
+    ("password: |\n  hunter2abc9!", "password: |\n  [secret: password]"),
+    (f"API key (prod): {_HEX}", "API key (prod): [secret: api key]"),
+    (f"| API key | {_HEX} |", "| API key | [secret: api key] |"),
+    ("- name: DB_PASSWORD\n  value: postgres", "- name: DB_PASSWORD\n  value: [secret: password]"),
+    (
+        '{"name": "DB_PASSWORD", "value": "hunter2abc9!"}',
+        '{"name": "DB_PASSWORD", "value": "[secret: password]"}',
+    ),
+    (
+        f"Public-Lines: 1\n{_BASE64}\nPrivate-Lines: 2\n{_BASE64}\nAAAA\nPrivate-MAC: 4a",
+        f"Public-Lines: 1\n{_BASE64}\n[secret: private key]\nPrivate-MAC: 4a",
+    ),
+    (
+        f"---- BEGIN SSH2 ENCRYPTED PRIVATE KEY ----\nComment: a-b\n{_BASE64}\n---- END SSH2 ENCRYPTED PRIVATE KEY ----\n",
+        "[secret: private key]\n",
+    ),
 ]
 """Secrets in files, tables, lists and quotes, and as they are kept."""
 _IDS = [
@@ -390,6 +409,10 @@ _IDS = [
     "https://atlas-organisation-2024-long-name@dev.azure.com/atlas-organisation/repo",
     f"https://{_HEX}@o123.ingest.sentry.io/456",
     "Authorization: token required for writes",
+    "- name: DB_PASSWORD\n  valueFrom:\n    secretKeyRef: {name: db2, key: password1}",
+    "- name: DB_PASSWORD\n  value: $(OTHER_PASSWORD1)",
+    "API key (optional): see page 12",
+    "| Token | Meaning of the token in 2026 |",
     "https://example.org/?sig=short&x=1",
 ]
 """Ids, digests and sentences beside the words that name secrets."""
@@ -554,6 +577,10 @@ def test_masking_again_changes_nothing_and_secrets_lie_apart(text: str, sample: 
         "password | ",
         "password:\n- ",
         "<a:password>",
+        'password\\"',
+        "password: |\n ",
+        "password\n value: ",
+        "Private-Lines: 1\nabcd",
         "machine a login b ",
         "_pass",
         "openai_",
