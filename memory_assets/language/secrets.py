@@ -60,11 +60,15 @@ _ESCAPE = r"\\{1,3}(?=[\"'])"
 """The backslashes of a quote in a quoted JSON text."""
 _CLOSING = dict(zip("\"'`“„‘‚«»", "\"'`”“’‘»«", strict=True))
 """Opening quote -> the closing one."""
-_INNER = r"[\w!#$%*?@]"
 _VALUE = (
-    rf"(?:[^\s{_QUOTES}<>\\]|(?<={_INNER})[\"'`](?={_INNER})|(?<={_INNER})[<>](?=[A-Za-z])(?![A-Za-z][\w-]{{0,20}}/?>)){{6,400}}"
+    rf"(?:[^\s{_QUOTES}<>\\]|(?<=[\w!#$%*?@;^&~])(?:[\"'`](?=[\w!#$%*?@^&~])|[<>](?=[\w!#$%*?@^&~])(?![A-Za-z][\w-]{{0,20}}/?>)"
+    rf"|\\(?![\s{_QUOTES}\\nrtu]))){{6,400}}"
 )
-"""A value up to the next white space; a quote or a bracket belongs to it between two of its characters, unless a tag begins."""
+"""A value up to the next white space; a quote, bracket or backslash belongs to it between two of its characters, unless a tag begins."""
+_QUOTED = r"(?<=\\[\"'])[^\s\"'\\](?:[^\"'\\\n]{4,200})[^\s\"'\\](?=\\{1,3}[\"'])|" + "|".join(
+    rf"(?<=(?<!\\){opening})(?=\S)(?:[^{closing}\\\n]|\\.){{6,200}}(?<!\s)(?={closing})" for opening, closing in _CLOSING.items()
+)
+"""A value up to the quote that closes it."""
 _FROM = rf"(?:from|von)(?=[ \t]+[{_QUOTES}]?{_VALUE}[{_QUOTES}]?[ \t]+(?:to|auf)[ \t])"
 _IS = (
     r"(?:[ \t]+(?:is|was|are|were|(?:has|had)(?=[ \t]+(?:now[ \t]+)?been\b)|ist|war|wird|wurde|lautet|hei(?:ß|ss)t|bleibt"
@@ -85,7 +89,7 @@ _CALLED = re.compile(
             | [ \t]+ (?: {_FROM} | (?:to|auf) (?![ \t]+\S+[ \t]*(?:[:=]|[ \t](?:is|was|ist|war|lautet)[ \t])) ) )
     (?: [ \t]{{0,3}} [|>][+-]? [ \t]{{0,3}} \n [ \t]{{1,40}} )?  # a block of YAML
     (?: [:\s{_QUOTES}*(] | {_ESCAPE} ){{0,6}}
-    (?P<value> {_VALUE} )
+    (?P<value> {_QUOTED} | {_VALUE} )
     (?= (?: [{_QUOTES}*)]{{0,3}} [,;]? [ \t]{{1,3}} (?: to | auf | -> | → | (?:it['’]?s|it[ \t]is|but|sondern)(?:[ \t]now)? )
             [\s{_QUOTES}*(]{{1,4}} (?P<next> {_VALUE} ) )? )
     """,
@@ -114,7 +118,10 @@ _HEADER = re.compile(
     r"(?i)(?<![a-z])(?:bearer|basic|authorization[\"']?[ \t]?[:=][ \t]?[\"']?token)[ \t]{1,3}(?P<value>[A-Za-z0-9._~+/=-]{12,2000})",
     re.ASCII,
 )
-_IN_ADDRESS = re.compile(r"://[^\s:@/\"'<>]{0,64}:(?P<value>[^\s@/\"'<>]{3,200})@")
+_IN_ADDRESS = re.compile(
+    r"://[^\s:@/\"'<>]{0,64}:(?P<value>[^\s/\"'<>]{3,200}|(?!\d{1,5}/)[^\s/@\"'<>][^\s@\"'<>]{2,200})@",
+)
+"""A password up to the last "@" before a slash; one with a slash up to the first."""
 _USER_OF_ADDRESS = re.compile(r"://(?P<value>[A-Za-z0-9_-]{32,200})(?::x-oauth-basic)?@")
 _SIGNATURE = re.compile(r"[?&]sig=(?P<value>[A-Za-z0-9%+/]{43,90}=?)")
 """The signature of an address, such as that of Azure's storage, which grants access to it."""
@@ -186,6 +193,7 @@ _ABOUT = re.compile(r"(?i)error|message|prompt|field|label|hint|rule|polic|fehle
 """What is between a password's name and a sentence about it."""
 _DEMAND = re.compile(r"(?i)\b(?:least|must|characters|digits|mindestens|zeichen|ziffern|passwor[dt])\b")
 """What is in a sentence that says which passwords are allowed, and in no passphrase."""
+_NAME_IN_PATH = re.compile(r"(?:[a-z]?[A-Z]{0,5}[^\W\dA-Z]*|[A-Z_]*)\d*")
 _HEX = re.compile(r"[0-9a-fA-F]+")
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 _SHORTEST_REPEATED = 8
@@ -307,19 +315,27 @@ def _search_named(text: str) -> Iterator[Secret]:
             if _is_marked(text, match.start()):
                 continue
             for group in groups:
-                value = (match[group] or "").rstrip(".,;:)]}*")  # punctuation of the sentence
+                if not match[group]:
+                    continue
+                value = _without_punctuation(match[group])
                 if kind := kind_of(match, value):
-                    start = match.start(group)
-                    yield Secret(start, _end_of_quoted(text, start, start + len(value)), kind)
+                    start, end = match.span(group)
+                    yield Secret(start, _closing_quote(text, start, end) or start + len(value), kind)
 
 
-def _end_of_quoted(text: str, start: int, end: int) -> int:
-    """Return the place of the quote that closes the quote before a value, or the value's end if there is none in its line."""
+def _without_punctuation(value: str) -> str:
+    """Return a value without the punctuation of the sentence after it, but with the bracket that closes its own."""
+    bare = value.rstrip(".,;:)]}*")
+    after = value[len(bare) : len(bare) + 1]
+    is_closed = any(after == closing and bare.count(opening) > bare.count(closing) for opening, closing in ("()", "[]"))
+    return bare + after if is_closed else bare
+
+
+def _closing_quote(text: str, start: int, end: int) -> int:
+    """Return the place of the quote that closes the quote before a value, in its line after `end`; 0 if there is none."""
     closing = _CLOSING.get(text[max(0, start - 1) : start])
     line = text[end : end + 60].partition("\n")[0]
-    if not closing or closing not in line:
-        return end
-    return end + len(line.partition(closing)[0].rstrip("\\"))
+    return end + len(line.partition(closing)[0].rstrip("\\")) if closing and closing in line else 0
 
 
 def _is_marked(text: str, place: int) -> bool:
@@ -333,13 +349,15 @@ def _kind_of_assigned(match: re.Match[str], value: str) -> str:
     if is_moved and not _SETS.search(match.string, max(0, match.start() - _NEAR), match.end() + _NEAR):
         return ""
     in_environment = (match["sign"] == "=" or "value" in match["sign"]) and match["name"].isupper()
+    quoted, value = value, value.split(maxsplit=1)[0] if value else ""
     if match["password"] and match["layout"]:
         return "password" if _is_strong(value) else ""
     if match["weak"]:
         is_strong = _is_strong(value) or (in_environment and _digits(value) > 1 and _is_mixed(value))
         return "password" if is_strong else ""
     if match["password"]:
-        return "password" if _is_password(value, environment=in_environment) else ""
+        is_password = _is_password(value, environment=in_environment) or _are_drawn(quoted)
+        return "password" if is_password else ""
     name, value = match["name"].lower(), value.removeprefix("base64:")
     if name.startswith("signing") and _KEY_ID.fullmatch(value):
         return ""
@@ -383,13 +401,30 @@ def _key_kind(name: str) -> str:
 
 def _is_password(value: str, *, environment: bool = False) -> bool:
     """Return whether a value named as a password is one; in an `environment`'s `NAME=value`, a plain word is too."""
-    if len(value) < 6 or _PLACEHOLDER.match(value) or "://" in value or _CODE.fullmatch(value):
+    if len(value) < 6 or _PLACEHOLDER.match(value) or "://" in value or _is_code(value):
         return False
     if environment or value.isdecimal():
         return True
     letters = any(char.isalpha() for char in value)
     strange = _digits(value) or _marks_in(value.rstrip("!?"))  # punctuation of the sentence
-    return letters and bool(strange) and not ("/" in value and not re.search(r"[!#$%^&*@]|[a-z][A-Z][0-9]", value))
+    return letters and bool(strange) and not _is_path(value)
+
+
+def _is_code(value: str) -> bool:
+    """Return whether a value is a name, a call or hyphenated words. A random one whose bracket stays open is not."""
+    return bool(_CODE.fullmatch(value)) and (value[-1] in ")]" or not _is_random(value))
+
+
+def _is_path(value: str) -> bool:
+    """Return whether a value is a path of words and numbers."""
+    return "/" in value and all(_NAME_IN_PATH.fullmatch(part) for part in re.split(r"[/.:~-]", value))
+
+
+def _are_drawn(value: str) -> bool:
+    """Return whether several quoted words look randomly drawn: two have digits and both cases, and none is of a sentence."""
+    drawn = value.split()
+    strange = sum(bool(_digits(word)) and not (word.islower() or word.isupper()) for word in drawn)
+    return strange >= 2 and not any(word.lower() in function_words("en") | function_words("de") for word in drawn)
 
 
 def _marks_in(value: str) -> int:
@@ -398,10 +433,8 @@ def _marks_in(value: str) -> int:
 
 def _is_key(value: str) -> bool:
     """Return whether a value named as a key or token is one: long, and more random than any name."""
-    if len(value) < 16 or _PLACEHOLDER.match(value) or "://" in value or _UUID.fullmatch(value):
+    if len(value) < 16 or _PLACEHOLDER.match(value) or "://" in value or _UUID.fullmatch(value) or _is_path(value):
         return False
-    if "/" in value and all(re.fullmatch(r"[A-Z]?[a-z]+|[A-Z]*|\d+", part) for part in re.split(r"[/._-]", value)):
-        return False  # a path of words and numbers
     longest = max(re.split(r"[^A-Za-z0-9]+", value), key=len)
     return _is_random(value) or (len(longest) >= 16 and _digits(longest) >= 2 and _entropy_bits(longest) >= 3.0)
 
@@ -481,7 +514,7 @@ _PATTERNS: tuple[tuple[tuple[str, ...], re.Pattern[str], Callable[[re.Match[str]
         _HEADER,
         lambda _, value: "authorization" if _is_basic(value) or _is_key(value) else "",
     ),
-    (("://",), _IN_ADDRESS, lambda _, value: "" if _PLACEHOLDER.match(value) else "password"),
+    (("://",), _IN_ADDRESS, lambda _, value: "" if _PLACEHOLDER.match(value) or _is_path(value) else "password"),
     (("://",), _USER_OF_ADDRESS, _kind_of_user),
     (("sig=",), _SIGNATURE, lambda _, value: "signature" if _is_random(value) else ""),
     (("</",), _ELEMENT, lambda _, value: "password" if _is_password(value) else ""),

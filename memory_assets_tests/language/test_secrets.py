@@ -409,6 +409,13 @@ _IDS = [
     "https://atlas-organisation-2024-long-name@dev.azure.com/atlas-organisation/repo",
     f"https://{_HEX}@o123.ingest.sentry.io/456",
     "Authorization: token required for writes",
+    "http://localhost:3000/@vite/client and ssh://git.example:team/repo@v2",
+    r"password: C:\keys\atlas2.txt",
+    'The password: "OAuth2 or the PIN2 of the phone"',
+    "password = decrypt_v2(key1, salt2)",
+    "password: ops/db01/pw2 in the vault",
+    "password: `vault kv get -field=pw1 kv2/atlas`",
+    'password: "see RFC2617 and RFC7235"',
     "- name: DB_PASSWORD\n  valueFrom:\n    secretKeyRef: {name: db2, key: password1}",
     "- name: DB_PASSWORD\n  value: $(OTHER_PASSWORD1)",
     "API key (optional): see page 12",
@@ -430,6 +437,24 @@ def test_sentences_of_secrets_that_name_none_stay_as_they_are():
 def test_a_password_that_begins_like_a_placeholder_is_masked_whole(before: str):
     texts = [before + password for password in _LOOK_LIKE_PLACEHOLDERS]
     assert [mask(text).removesuffix("!") for text in texts] == [f"{before}[secret: password]"] * len(texts)
+
+
+@pytest.mark.parametrize(
+    ("before", "password", "after"),
+    [
+        ("password: ", "04rr38#'fT;`D<8^", ""),
+        ("postgresql://admin:", "Kart@ffel7!", "@db.example.com/prod"),
+        ("postgresql://admin:", "Kart/ffel7!", "@db.example.com/prod?by=mira@example.org"),
+        ("Postgres app password: ", "Seog7dGsF/1wvzFB", ""),
+        ("password: ", r"Tr0ub\4dor&3xyz", " # of the rack"),
+        ('{"password": "', r"Tr0ub\"4dor&3xyz", '", "user": "mira"}'),
+        ('password: "', "Xk9 mPq2vR tt", '"'),
+        ("Passwort: „", "Xk9 mPq 2vR", "“, nur intern"),
+        ("password: ", "DrsdRJ53w[aMAMk", ";"),
+    ],
+)
+def test_a_generated_password_is_masked_whole(before: str, password: str, after: str):
+    assert mask(before + password + after) == f"{before}[secret: password]{after}"
 
 
 def test_placeholders_code_and_references_stay_as_they_are():
@@ -579,6 +604,7 @@ def test_masking_again_changes_nothing_and_secrets_lie_apart(text: str, sample: 
         "<a:password>",
         'password\\"',
         "password: |\n ",
+        'password: "\\"a1! ',
         "password\n value: ",
         "Private-Lines: 1\nabcd",
         "machine a login b ",
