@@ -109,6 +109,14 @@ _PHRASE = re.compile(
     re.IGNORECASE,
 )
 """A passphrase: consecutive words that are quoted, end the text, or are hyphenated up to the end of a clause."""
+_SEED = re.compile(
+    r"(?i:\b(?:(?:seed|recovery)[ -]?(?:phrase|words?)|mnemonic(?:[ -](?:phrase|seed))?)\b"
+    rf"(?:[^\n:=]{{0,40}}?(?:[:=]|{_IS}|(?=[ ][{_QUOTES}])))?)[\s*_{_QUOTES}]{{0,4}}(?:1[.):]?[ ]{{1,2}})?"
+    r"(?!(?:\S{1,10}\s{1,3}){0,11}(?:and|are|das|den|der|die|eine|for|from|has|ist|mit|not|oder|the|und|was|wir|with)\b)"
+    r"(?P<value>[a-z]{3,10}(?:(?:[ ,]{1,3}|[ ,]{0,2}\n[ ]{0,3}(?:[-*][ ])?)(?:\d{1,2}[.):]?[ ]{1,2})?[a-z]{3,10}){11,23})"
+    rf"(?=[ \t]*(?:[.;!)*_{_QUOTES}]|\n|\Z))"
+)
+"""The words of a wallet, in a line or a list: none is one of those that make a sentence."""
 _PIN = re.compile(
     rf"\b(?:PIN|[Pp]in[ -]?[Cc]ode|(?:[Mm]y|[Oo]ur)[ \t]pin)\b[^\n:=\d]{{0,40}}?(?:[:=]|{_IS})[ \t{_QUOTES}*]{{0,4}}"
     r"(?P<value>\d{4,8}(?:-\d{2,4}(?![\d-]))?)(?!\d)"
@@ -507,6 +515,7 @@ _CLUES = ("pass", "pw", "psk", "kennwort", "secret", "token", "key", "auth", "cr
 _PATTERNS: tuple[tuple[tuple[str, ...], re.Pattern[str], Callable[[re.Match[str], str], str]], ...] = (
     (_CLUES, _CALLED, _kind_of_assigned),
     (("phrase", "mnemonic", "passwor", "kennwort"), _PHRASE, _kind_of_phrase),
+    (("seed", "recovery", "mnemonic"), _SEED, lambda *_: "password"),
     (_CLUES, _BARE, _kind_of_bare),
     (("pin",), _PIN, lambda *_: "pin"),
     (

@@ -414,6 +414,9 @@ _IDS = [
     'The password: "OAuth2 or the PIN2 of the phone"',
     "password = decrypt_v2(key1, salt2)",
     "password: ops/db01/pw2 in the vault",
+    "The seed phrase is written down twice, stays with the notary and never leaves the safe without both keys",
+    "A mnemonic helps people remember long lists because every first letter stands for one planet",
+    "Seed phrase: write every word down, then check them twice with somebody who owns the wallet",
     "password: `vault kv get -field=pw1 kv2/atlas`",
     'password: "see RFC2617 and RFC7235"',
     "- name: DB_PASSWORD\n  valueFrom:\n    secretKeyRef: {name: db2, key: password1}",
@@ -455,6 +458,29 @@ def test_a_password_that_begins_like_a_placeholder_is_masked_whole(before: str):
 )
 def test_a_generated_password_is_masked_whole(before: str, password: str, after: str):
     assert mask(before + password + after) == f"{before}[secret: password]{after}"
+
+
+_WALLET = "legal winner thank year wave sausage worth useful must least any about"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Seed phrase: {}",
+        "My recovery phrase is {}. Keep it.",
+        'The mnemonic of the Ledger: "{}"',
+        "seed phrase {}\nNext line.",
+        "Recovery words:\n{}\n",
+    ],
+)
+def test_the_words_of_a_wallet_are_masked(text: str):
+    assert mask(text.format(_WALLET)) == text.format("[secret: password]")
+    assert mask(text.format(f"{_WALLET} {_WALLET}")) == text.format("[secret: password]")
+
+
+def test_the_numbered_words_of_a_wallet_are_masked():
+    numbered = "\n".join(f"{place}. {word}" for place, word in enumerate(_WALLET.split(), 1))
+    assert mask(f"Seed phrase:\n{numbered}") == "Seed phrase:\n1. [secret: password]"
 
 
 def test_placeholders_code_and_references_stay_as_they_are():
@@ -604,6 +630,7 @@ def test_masking_again_changes_nothing_and_secrets_lie_apart(text: str, sample: 
         "<a:password>",
         'password\\"',
         "password: |\n ",
+        "seed phrase abc ",
         'password: "\\"a1! ',
         "password\n value: ",
         "Private-Lines: 1\nabcd",
