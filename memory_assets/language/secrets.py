@@ -178,7 +178,7 @@ _PLACEHOLDER = re.compile(
     [<{\[(|…] | \.{3} | \*\*
     | \$ (?: [({] | [a-z_]\w* (?: (?:->|[.:\[]) .* )? \Z | (?:[1-9]\w?|apr1|argon2\w*|scrypt|pbkdf2[\w-]*) \$ )
     | % (?: [({] | [drsv]\b | \w+% ) | \#\{ | [\#&]\w*;?\Z | &(?:lt|gt|amp|quot|nbsp|\#\w+);
-    | [bfru]{1,2}["']
+    | [bfru]{1,2}["'] | !(?:vault|secret|env\w*|ref|sub|getatt)\Z  # tags of YAML
     | (?:arn|urn|sha1|sha256|sha512|md5): | \d+-[a-z]+\Z | \d{4}-\d\d-\d\d(?:t[\d:.]+(?:z|[+-][\d:]+)?)?\Z
     | \d+(?:[.,]\d+)?[kmgt]?(?:Wh?|Wp|VA?|Ah?|Hz)(?![a-z0-9])
     | (?! (?=\D*\d) [^!\#$^*?]*[!\#$^*?]+\w )  # digits and marks make a word a password
@@ -411,7 +411,9 @@ def _is_password(value: str, *, environment: bool = False) -> bool:
     """Return whether a value named as a password is one; in an `environment`'s `NAME=value`, a plain word is too."""
     if len(value) < 6 or _PLACEHOLDER.match(value) or "://" in value or _is_code(value):
         return False
-    if environment or value.isdecimal():
+    if environment:
+        return not re.fullmatch(r"/[\w./-]+", value) or _is_random(value)
+    if value.isdecimal():
         return True
     letters = any(char.isalpha() for char in value)
     strange = _digits(value) or _marks_in(value.rstrip("!?"))  # punctuation of the sentence
