@@ -65,9 +65,14 @@ def secrets_of(record: Memory | NewMemory | SourceItem) -> list[tuple[str, str]]
     return list(dict.fromkeys([*found, *(secret for name, text in named for secret in iter_secrets(text, name))]))
 
 
+def kinds_of(record: NewMemory | SourceItem) -> list[str]:
+    """Return the kinds of the secrets in a record's texts."""
+    return list(dict.fromkeys(kind for kind, _ in secrets_of(record)))
+
+
 def refusal_of(record: NewMemory | SourceItem) -> str:
     """Return why a record with secrets is refused, naming their kinds; empty if it has none."""
-    kinds = dict.fromkeys(kind for kind, _ in secrets_of(record))
+    kinds = kinds_of(record)
     return f"it holds a secret ({', '.join(kinds)})" if kinds else ""
 
 
