@@ -100,7 +100,7 @@ def refuse_unsafe_names(scan: Scan, known: Mapping[str, FileStamp], policy: Secr
     unsafe: set[str] = set()
     for path in sorted(stamps):
         below = path.removeprefix(scan.root)
-        shown = path.removesuffix(below) + _masked_path(below)
+        shown = path.removesuffix(below) + masked_path(below)
         if shown == path:
             continue
         unsafe.add(path)
@@ -118,7 +118,8 @@ def refuse_unsafe_names(scan: Scan, known: Mapping[str, FileStamp], policy: Secr
     )
 
 
-def _masked_path(path: str) -> str:
+def masked_path(path: str) -> str:
+    """Mask the secrets in the names of a path, each for itself."""
     return "/".join(map(_masked_part, path.split("/")))
 
 
@@ -135,7 +136,7 @@ def guard_scan(scan: Scan, policy: SecretPolicy) -> Scan:
 
 def _guard_file(file: FileScan, policy: SecretPolicy) -> FileScan:
     refusals = tuple(replace(refusal, reason=mask(refusal.reason)) for refusal in file.refusals)
-    hooks = tuple(replace(hook, target=_masked_path(hook.target), text=mask(hook.text)) for hook in file.hooks)
+    hooks = tuple(replace(hook, target=masked_path(hook.target), text=mask(hook.text)) for hook in file.hooks)
     file = replace(file, refusals=refusals, hooks=hooks, projects=tuple(map(mask, file.projects)))
     if policy is SecretPolicy.MASK:
         return replace(file, items=tuple(map(without_secrets, file.items)))

@@ -167,6 +167,13 @@ def test_a_file_whose_name_holds_a_secret_is_refused_until_it_is_renamed(
     assert "about staging\n\nThe kiln is warm." in [memory.content for memory in from_arrow(tenant.memories.scan(COLUMNS))]
 
 
+def test_a_folder_whose_name_holds_a_secret_is_refused_and_not_gone(tenant: Tenant, write_silo: WriteSilo):
+    write_silo("kiln", "The kiln is warm.", slug=f"-home-ada-{TOKEN}")
+    for _ in range(2):
+        refresh_source(tenant, Source.CLAUDE_SILO)
+        assert [refusal.reason for refusal in refused(tenant)] == ["its name holds a secret (aws access key)"]
+
+
 def test_a_name_with_a_secret_is_taken_in_where_the_settings_allow_it_and_refused_once_they_do_not(
     tenant: Tenant, write_silo: WriteSilo
 ):
