@@ -56,6 +56,6 @@ def configure_logging(level: str, style: Literal["json", "pretty"]) -> None:
             "formatters": {"json": {"()": JsonFormatter}, "pretty": pretty},
             "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": style}},
             "root": {"handlers": ["stderr"], "level": level},
-            "loggers": {"uvicorn.access": {"level": "WARNING"}, "httpx": {"level": "WARNING"}},
+            "loggers": {name: {"level": "WARNING"} for name in ("uvicorn.access", "httpx", "watchfiles")},
         }
     )

@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from memory_assets.errors import ChangedMeanwhileError, ConflictError, InvalidInputError
-from memory_assets.language.guard import refusal_of, without_secrets
+from memory_assets.language.guard import kinds_of, refusal_of, without_secrets
 from memory_assets.language.process import ProcessingError, Step, process_batch
 from memory_assets.language.secrets import mask
 from memory_assets.language.validation import validate_memory
@@ -43,10 +43,11 @@ _SHOWN = 80
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """A committed memory, and the unit vector of its meaning, shape (dimension,)."""
+    """A committed memory, the unit vector of its meaning, shape (dimension,), and the kinds of the secrets masked in it."""
 
     memory: Memory
     meaning: "Floats"
+    masked: list[str]
 
 
 def store_memories(tenant: "Tenant", given: Sequence[NewMemory]) -> list[Stored]:
@@ -89,12 +90,13 @@ def _store(
     tenant: "Tenant", given: Sequence[NewMemory], commit: Callable[[list[Memory], TextVectors, str], object]
 ) -> list[Stored]:
     guarded, now = _validate_and_guard(tenant, given), datetime.now(UTC)
+    masked = [[] if kept is each else kinds_of(each) for kept, each in zip(guarded, given, strict=True)]
 
     def store(embedder: "Embedder") -> list[Stored]:
         memories, vectors = _process(tenant.analyzer, embedder, guarded, now)
         memories = [replace(each, metadata={MACHINE: socket.gethostname()} | each.metadata) for each in memories]
         commit(memories, vectors, embedder.name)
-        return [Stored(memory, meaning) for memory, meaning in zip(memories, vectors.meanings, strict=True)]
+        return [Stored(*each) for each in zip(memories, vectors.meanings, masked, strict=True)]
 
     return tenant.with_embedder(store)
 

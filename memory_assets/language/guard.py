@@ -36,13 +36,17 @@ _RENAME = "rename it, and change the secret where it is used"
 
 def without_secrets(record: Record) -> Record:
     """Mask every secret in a record's texts; returns the same object if there is none."""
-    texts, names = _texts(record), _names(record)
-    changed = {field: masked for field, text in texts.items() if (masked := _mask_field(field, mask_value(text), names)) != text}
-    return replace(record, **changed) if changed else record
+    known = {secret: kind for kind, secret in secrets_of(record)}
+    if not known:
+        return record
+    names = _names(record)
+    masked = {field: _mask_field(value, names if field in _NAMED else [], known) for field, value in _texts(record).items()}
+    return replace(record, **masked)
 
 
-def _mask_field(field: str, value: Any, names: list[str]) -> Any:
-    for name in names if field in _NAMED else ():
+def _mask_field(value: Any, names: list[str], known: Mapping[str, str]) -> Any:
+    value = mask_value(value, known=known)
+    for name in names:
         value = mask(value[:_HEAD], name) + value[_HEAD:]
     return value
 
@@ -61,9 +65,14 @@ def secrets_of(record: Memory | NewMemory | SourceItem) -> list[tuple[str, str]]
     return list(dict.fromkeys([*found, *(secret for name, text in named for secret in iter_secrets(text, name))]))
 
 
+def kinds_of(record: NewMemory | SourceItem) -> list[str]:
+    """Return the kinds of the secrets in a record's texts."""
+    return list(dict.fromkeys(kind for kind, _ in secrets_of(record)))
+
+
 def refusal_of(record: NewMemory | SourceItem) -> str:
     """Return why a record with secrets is refused, naming their kinds; empty if it has none."""
-    kinds = dict.fromkeys(kind for kind, _ in secrets_of(record))
+    kinds = kinds_of(record)
     return f"it holds a secret ({', '.join(kinds)})" if kinds else ""
 
 
@@ -91,7 +100,7 @@ def refuse_unsafe_names(scan: Scan, known: Mapping[str, FileStamp], policy: Secr
     unsafe: set[str] = set()
     for path in sorted(stamps):
         below = path.removeprefix(scan.root)
-        shown = path.removesuffix(below) + _masked_path(below)
+        shown = path.removesuffix(below) + masked_path(below)
         if shown == path:
             continue
         unsafe.add(path)
@@ -109,7 +118,8 @@ def refuse_unsafe_names(scan: Scan, known: Mapping[str, FileStamp], policy: Secr
     )
 
 
-def _masked_path(path: str) -> str:
+def masked_path(path: str) -> str:
+    """Mask the secrets in the names of a path, each for itself."""
     return "/".join(map(_masked_part, path.split("/")))
 
 
@@ -126,7 +136,7 @@ def guard_scan(scan: Scan, policy: SecretPolicy) -> Scan:
 
 def _guard_file(file: FileScan, policy: SecretPolicy) -> FileScan:
     refusals = tuple(replace(refusal, reason=mask(refusal.reason)) for refusal in file.refusals)
-    hooks = tuple(replace(hook, target=_masked_path(hook.target), text=mask(hook.text)) for hook in file.hooks)
+    hooks = tuple(replace(hook, target=masked_path(hook.target), text=mask(hook.text)) for hook in file.hooks)
     file = replace(file, refusals=refusals, hooks=hooks, projects=tuple(map(mask, file.projects)))
     if policy is SecretPolicy.MASK:
         return replace(file, items=tuple(map(without_secrets, file.items)))
@@ -139,14 +149,14 @@ def _guard_file(file: FileScan, policy: SecretPolicy) -> FileScan:
     return replace(file, items=tuple(item for item in file.items if not reasons[item.key]), refusals=(*refusals, *refused))
 
 
-def mask_value(value: Any, name: str = "") -> Any:
-    """Mask the secrets in a JSON value; `name` is its key in the surrounding object."""
+def mask_value(value: Any, name: str = "", known: Mapping[str, str] | None = None) -> Any:
+    """Mask the secrets in a JSON value; `name` is its key in the surrounding object, `known` maps further secrets to their kinds."""
     if isinstance(value, str):
-        return mask(value, name)
+        return mask(value, name, known)
     if isinstance(value, dict):
-        return {mask(key): mask_value(each, key) for key, each in value.items()}
+        return {mask(key, known=known): mask_value(each, key, known) for key, each in value.items()}
     if isinstance(value, list | tuple):
-        return type(value)(mask_value(each, name) for each in value)
+        return type(value)(mask_value(each, name, known) for each in value)
     return value
 
 

@@ -7,8 +7,8 @@ import base64
 import binascii
 import math
 import re
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from memory_assets.language.token_shapes import SHAPES
@@ -34,9 +34,11 @@ _UNKNOWN_TOKEN = re.compile(
 """The common shape of modern tokens: a prefix that names the issuer, then a random part."""
 
 _KEY_BLOCK = re.compile(
-    r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
-    r"(?:(?:[^-]|-(?!----)){16,20000}-----END [A-Z0-9 ]{0,60}-----|(?:(?:\s|\\[nr]){0,4}[A-Za-z0-9+/=]{32,100}){1,400})"
+    r"-----?[ ]?BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?[ ]?-----?"
+    r"(?:(?:[^-]|-(?!---)){16,20000}-----?[ ]?END [A-Z0-9 ]{0,60}-----?|(?:(?:\s|\\[nr]){0,4}[A-Za-z0-9+/=]{32,100}){1,400})"
+    r"|Private-Lines:[ \t]?\d{1,4}(?:(?:\r|\\r)?(?:\n|\\n)[ \t]{0,20}[A-Za-z0-9+/=]{4,100}(?![\w:-])){1,400}"
 )
+"""A block between dashes, or PuTTY's."""
 
 _QUOTES = "\"'`“”„‚‘’«»"
 _NAME = r"""
@@ -54,13 +56,19 @@ _NAME = r"""
             | (?<![a-z])auth )
     [0-9]{0,3}
 """.replace("QUOTES", _QUOTES)
+_ESCAPE = r"\\{1,3}(?=[\"'])"
+"""The backslashes of a quote in a quoted JSON text."""
 _CLOSING = dict(zip("\"'`“„‘‚«»", "\"'`”“’‘»«", strict=True))
 """Opening quote -> the closing one."""
-_INNER = r"[\w!#$%*?@]"
 _VALUE = (
-    rf"(?:[^\s{_QUOTES}<>\\]|(?<={_INNER})[\"'`](?={_INNER})|(?<={_INNER})[<>](?=[A-Za-z])(?![A-Za-z][\w-]{{0,20}}/?>)){{6,400}}"
+    rf"(?:[^\s{_QUOTES}<>\\]|(?<=[\w!#$%*?@;^&~])(?:[\"'`](?=[\w!#$%*?@^&~])|[<>](?=[\w!#$%*?@^&~])(?![A-Za-z][\w-]{{0,20}}/?>)"
+    rf"|\\(?![\s{_QUOTES}\\nrtu]))){{6,400}}"
 )
-"""A value up to the next white space; a quote or a bracket belongs to it between two of its characters, unless a tag begins."""
+"""A value up to the next white space; a quote, bracket or backslash belongs to it between two of its characters, unless a tag begins."""
+_QUOTED = r"(?<=\\[\"'])[^\s\"'\\](?:[^\"'\\\n]{4,200})[^\s\"'\\](?=\\{1,3}[\"'])|" + "|".join(
+    rf"(?<=(?<!\\){opening})(?=\S)(?:[^{closing}\\\n]|\\.){{6,200}}(?<!\s)(?={closing})" for opening, closing in _CLOSING.items()
+)
+"""A value up to the quote that closes it."""
 _FROM = rf"(?:from|von)(?=[ \t]+[{_QUOTES}]?{_VALUE}[{_QUOTES}]?[ \t]+(?:to|auf)[ \t])"
 _IS = (
     r"(?:[ \t]+(?:is|was|are|were|(?:has|had)(?=[ \t]+(?:now[ \t]+)?been\b)|ist|war|wird|wurde|lautet|hei(?:ß|ss)t|bleibt"
@@ -70,15 +78,18 @@ _IS = (
     rf"|(?:seit|since)[ \t]+\w{{4,10}}|{_FROM})){{0,5}}(?![^\s:{_QUOTES}]))"
 )
 """Phrases that assign a value in a sentence: "is now", "was changed to", "wurde auf"."""
+_LAYOUT = r"[ \t]?\([^\n()]{1,30}\)[*_]{0,2}[ \t]?[:=][ \t] | [ \t]{0,20}[|—–][ \t] | [ \t]?:[*_]{0,2}\s{1,9}[-*+][ \t]"
+"""Signs of the next cell of a table, a dash, a list below the name, or a remark in brackets."""
 _CALLED = re.compile(
     rf"""
     {_NAME}
     (?: [ \t]+ (?:for|from|of|at|on|to|in|von|vom|für|im|am|an|bei|beim|zu|zum|zur|des|der|fürs) [ \t] (?:[^\n:=]|:\d){{1,40}}? )??
-    [{_QUOTES}*_)\]]{{0,4}} [ \t]{{0,3}}
-    (?P<sign> :=? | =>? | -> | → | {_IS}
+    (?: [{_QUOTES}*_)\]] | {_ESCAPE} ){{0,4}} [ \t]{{0,3}}
+    (?P<sign> :=? | =>? | -> | → | {_IS} | ,?\s{{1,40}}["']?value["']?[ \t]?[:=] | (?P<layout> {_LAYOUT} )
             | [ \t]+ (?: {_FROM} | (?:to|auf) (?![ \t]+\S+[ \t]*(?:[:=]|[ \t](?:is|was|ist|war|lautet)[ \t])) ) )
-    [:\s{_QUOTES}*(]{{0,6}}
-    (?P<value> {_VALUE} )
+    (?: [ \t]{{0,3}} [|>][+-]? [ \t]{{0,3}} \n [ \t]{{1,40}} )?  # a block of YAML
+    (?: [:\s{_QUOTES}*(] | {_ESCAPE} ){{0,6}}
+    (?P<value> {_QUOTED} | {_VALUE} )
     (?= (?: [{_QUOTES}*)]{{0,3}} [,;]? [ \t]{{1,3}} (?: to | auf | -> | → | (?:it['’]?s|it[ \t]is|but|sondern)(?:[ \t]now)? )
             [\s{_QUOTES}*(]{{1,4}} (?P<next> {_VALUE} ) )? )
     """,
@@ -98,6 +109,14 @@ _PHRASE = re.compile(
     re.IGNORECASE,
 )
 """A passphrase: consecutive words that are quoted, end the text, or are hyphenated up to the end of a clause."""
+_SEED = re.compile(
+    r"(?i:\b(?:(?:seed|recovery)[ -]?(?:phrase|words?)|mnemonic(?:[ -](?:phrase|seed))?)\b"
+    rf"(?:[^\n:=]{{0,40}}?(?:[:=]|{_IS}|(?=[ ][{_QUOTES}])))?)[\s*_{_QUOTES}]{{0,4}}(?:1[.):]?[ ]{{1,2}})?"
+    r"(?!(?:\S{1,10}\s{1,3}){0,11}(?:and|are|das|den|der|die|eine|for|from|has|ist|mit|not|oder|the|und|was|wir|with)\b)"
+    r"(?P<value>[a-z]{3,10}(?:(?:[ ,]{1,3}|[ ,]{0,2}\n[ ]{0,3}(?:[-*][ ])?)(?:\d{1,2}[.):]?[ ]{1,2})?[a-z]{3,10}){11,23})"
+    rf"(?=[ \t]*(?:[.;!)*_{_QUOTES}]|\n|\Z))"
+)
+"""The words of a wallet, in a line or a list: none is one of those that make a sentence."""
 _PIN = re.compile(
     rf"\b(?:PIN|[Pp]in[ -]?[Cc]ode|(?:[Mm]y|[Oo]ur)[ \t]pin)\b[^\n:=\d]{{0,40}}?(?:[:=]|{_IS})[ \t{_QUOTES}*]{{0,4}}"
     r"(?P<value>\d{4,8}(?:-\d{2,4}(?![\d-]))?)(?!\d)"
@@ -107,7 +126,10 @@ _HEADER = re.compile(
     r"(?i)(?<![a-z])(?:bearer|basic|authorization[\"']?[ \t]?[:=][ \t]?[\"']?token)[ \t]{1,3}(?P<value>[A-Za-z0-9._~+/=-]{12,2000})",
     re.ASCII,
 )
-_IN_ADDRESS = re.compile(r"://[^\s:@/\"'<>]{0,64}:(?P<value>[^\s@/\"'<>]{3,200})@")
+_IN_ADDRESS = re.compile(
+    r"://[^\s:@/\"'<>]{0,64}:(?P<value>[^\s/\"'<>]{3,200}|(?!\d{1,5}/)[^\s/@\"'<>][^\s@\"'<>]{2,200})@",
+)
+"""A password up to the last "@" before a slash; one with a slash up to the first."""
 _USER_OF_ADDRESS = re.compile(r"://(?P<value>[A-Za-z0-9_-]{32,200})(?::x-oauth-basic)?@")
 _SIGNATURE = re.compile(r"[?&]sig=(?P<value>[A-Za-z0-9%+/]{43,90}=?)")
 """The signature of an address, such as that of Azure's storage, which grants access to it."""
@@ -126,13 +148,6 @@ _LOGIN = re.compile(
     rf"[{_QUOTES}]?[a-z][\w.@+-]{{1,59}}:(?P<value>[^\s{_QUOTES}/:]{{6,64}})"
 )
 """A user and a password separated by a colon."""
-_IN_LAYOUT = re.compile(
-    r"(?:pass(?:wor[dt]|phrase)|kennwort)[*_]{0,2}"
-    r"(?:[ \t]?\([^\n()]{1,30}\)[*_]{0,2}[ \t]?[:=]|[ \t]{0,20}[|—–]|[ \t]?:[*_]{0,2}\s{1,9}[-*+])"
-    rf"[ \t]{{1,20}}[{_QUOTES}*]{{0,3}}(?P<value>{_VALUE})",
-    re.IGNORECASE,
-)
-"""A value in the next cell of a table, after a dash, in a list below the name, or after a remark in brackets."""
 _ELEMENT = re.compile(
     r"<[\w:.-]{0,40}(?:password|passwd|passwort|passphrase)>\s{0,9}(?P<value>[^\s<>]{6,200})\s{0,9}</", re.IGNORECASE
 )
@@ -163,7 +178,7 @@ _PLACEHOLDER = re.compile(
     [<{\[(|…] | \.{3} | \*\*
     | \$ (?: [({] | [a-z_]\w* (?: (?:->|[.:\[]) .* )? \Z | (?:[1-9]\w?|apr1|argon2\w*|scrypt|pbkdf2[\w-]*) \$ )
     | % (?: [({] | [drsv]\b | \w+% ) | \#\{ | [\#&]\w*;?\Z | &(?:lt|gt|amp|quot|nbsp|\#\w+);
-    | [bfru]{1,2}["']
+    | [bfru]{1,2}["'] | !(?:vault|secret|env\w*|ref|sub|getatt)\Z  # tags of YAML
     | (?:arn|urn|sha1|sha256|sha512|md5): | \d+-[a-z]+\Z | \d{4}-\d\d-\d\d(?:t[\d:.]+(?:z|[+-][\d:]+)?)?\Z
     | \d+(?:[.,]\d+)?[kmgt]?(?:Wh?|Wp|VA?|Ah?|Hz)(?![a-z0-9])
     | (?! (?=\D*\d) [^!\#$^*?]*[!\#$^*?]+\w )  # digits and marks make a word a password
@@ -186,8 +201,11 @@ _ABOUT = re.compile(r"(?i)error|message|prompt|field|label|hint|rule|polic|fehle
 """What is between a password's name and a sentence about it."""
 _DEMAND = re.compile(r"(?i)\b(?:least|must|characters|digits|mindestens|zeichen|ziffern|passwor[dt])\b")
 """What is in a sentence that says which passwords are allowed, and in no passphrase."""
+_NAME_IN_PATH = re.compile(r"(?:[a-z]?[A-Z]{0,5}[^\W\dA-Z]*|[A-Z_]*)\d*")
 _HEX = re.compile(r"[0-9a-fA-F]+")
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
+_SHORTEST_REPEATED = 8
+"""Characters of a secret that is searched in the rest of the text."""
 _MARK = re.compile(r"\[secret: ([a-z0-9 ]{1,30})\]")
 _LONGEST_MARK = len("[secret: ]") + 30
 
@@ -201,27 +219,28 @@ class Secret:
     kind: str
 
 
-def find_secrets(text: str, name: str = "") -> list[Secret]:
+def find_secrets(text: str, name: str = "", known: Mapping[str, str] | None = None) -> list[Secret]:
     """Return the secrets in a text, in order, without overlaps; `name` is the text's name, such as its key in a JSON object.
 
-    Invisible characters cannot hide a secret: the text is searched both with and without them.
+    A secret is found wherever the text repeats it; `known` maps secrets of other texts to their kinds. Invisible characters
+    cannot hide a secret: the text is searched both with and without them.
     """
     if name:
         before = len(name) + 2
-        found = find_secrets(f"{name}: {text}")
+        found = find_secrets(f"{name}: {text}", known=known)
         shifted = (Secret(max(0, each.start - before), each.end - before, each.kind) for each in found if each.end > before)
         return _merge_overlaps([*shifted, *_tag_tokens(text)])
-    found = list(_search(text))
+    found = list(_search(text, known or {}))
     if has_unseen(text):
         places = [place for place, char in enumerate(text) if is_seen(char)]
         seen = "".join(text[place] for place in places)
-        found += (Secret(places[each.start], places[each.end - 1] + 1, each.kind) for each in _search(seen))
+        found += (Secret(places[each.start], places[each.end - 1] + 1, each.kind) for each in _search(seen, known or {}))
     return _merge_overlaps(found)
 
 
-def mask(text: str, name: str = "") -> str:
-    """Replace every secret in `text`, named `name`, by `[secret: kind]`; returns the same object if there is none."""
-    for secret in reversed(find_secrets(text, name)):
+def mask(text: str, name: str = "", known: Mapping[str, str] | None = None) -> str:
+    """Replace the secrets that `find_secrets` finds by `[secret: kind]`; returns the same object if there is none."""
+    for secret in reversed(find_secrets(text, name, known)):
         text = f"{text[: secret.start]}[secret: {secret.kind}]{text[secret.end :]}"
     return text
 
@@ -241,7 +260,39 @@ def left_out(text: str) -> str:
     return replace_marks(mask(text), "…")
 
 
-def _search(text: str) -> Iterator[Secret]:
+def _search(text: str, known: Mapping[str, str]) -> Iterator[Secret]:
+    found = list(_search_new(text))
+    yield from found
+    if found or known:
+        yield from _find_repeats(text, {**known, **{text[each.start : each.end]: each.kind for each in found}})
+
+
+def _find_repeats(text: str, kinds: Mapping[str, str]) -> Iterator[Secret]:
+    """Yield every place of the secrets in a text, in any casing. A plain word is searched nowhere: sentences use it, too."""
+    searched = {
+        secret.lower(): kind for secret, kind in kinds.items() if len(secret) >= _SHORTEST_REPEATED and not _is_plain_word(secret)
+    }
+    lengths: defaultdict[str, set[int]] = defaultdict(set)
+    for secret in searched:
+        lengths[secret[:_SHORTEST_REPEATED]].add(len(secret))
+    lowered = text.lower() if len(text.lower()) == len(text) else text
+    for start in range(len(text) - _SHORTEST_REPEATED + 1) if searched else ():
+        for length in lengths.get(lowered[start : start + _SHORTEST_REPEATED], ()):
+            end = start + length
+            kind = searched.get(lowered[start:end])
+            if kind and not _is_inside_word(text, start) and not _is_inside_word(text, end):
+                yield Secret(start, end, kind)
+
+
+def _is_plain_word(value: str) -> bool:
+    return value.replace("_", "").isalpha() and (value[1:].islower() or value.isupper())
+
+
+def _is_inside_word(text: str, place: int) -> bool:
+    return text[place - 1 : place].isalnum() and text[place : place + 1].isalnum()
+
+
+def _search_new(text: str) -> Iterator[Secret]:
     for run in _RUN.finditer(text):
         for match in _TOKEN.finditer(text, run.start(), run.end()):
             yield Secret(*match.span(), _KINDS[match.lastindex or 0])
@@ -250,7 +301,7 @@ def _search(text: str) -> Iterator[Secret]:
                 yield Secret(*match.span(), "token")
     yield from _tag_tokens(text)
     yield from _search_named(text)
-    if "PRIVATE KEY" in text:
+    if "PRIVATE KEY" in text or "Private-Lines" in text:
         for match in _KEY_BLOCK.finditer(text):
             yield Secret(*match.span(), "private key")
 
@@ -272,17 +323,27 @@ def _search_named(text: str) -> Iterator[Secret]:
             if _is_marked(text, match.start()):
                 continue
             for group in groups:
-                value = (match[group] or "").rstrip(".,;:)]}*")  # punctuation of the sentence
+                if not match[group]:
+                    continue
+                value = _without_punctuation(match[group])
                 if kind := kind_of(match, value):
-                    start = match.start(group)
-                    yield Secret(start, _end_of_quoted(text, start, start + len(value)), kind)
+                    start, end = match.span(group)
+                    yield Secret(start, _closing_quote(text, start, end) or start + len(value), kind)
 
 
-def _end_of_quoted(text: str, start: int, end: int) -> int:
-    """Return the place of the quote that closes the quote before a value, or the value's end if there is none in its line."""
+def _without_punctuation(value: str) -> str:
+    """Return a value without the punctuation of the sentence after it, but with the bracket that closes its own."""
+    bare = value.rstrip(".,;:)]}*")
+    after = value[len(bare) : len(bare) + 1]
+    is_closed = any(after == closing and bare.count(opening) > bare.count(closing) for opening, closing in ("()", "[]"))
+    return bare + after if is_closed else bare
+
+
+def _closing_quote(text: str, start: int, end: int) -> int:
+    """Return the place of the quote that closes the quote before a value, in its line after `end`; 0 if there is none."""
     closing = _CLOSING.get(text[max(0, start - 1) : start])
     line = text[end : end + 60].partition("\n")[0]
-    return end + line.index(closing) if closing and closing in line else end
+    return end + len(line.partition(closing)[0].rstrip("\\")) if closing and closing in line else 0
 
 
 def _is_marked(text: str, place: int) -> bool:
@@ -295,12 +356,16 @@ def _kind_of_assigned(match: re.Match[str], value: str) -> str:
     is_moved = match["sign"].rpartition(" ")[2].lower() in ("to", "auf", "from", "von")
     if is_moved and not _SETS.search(match.string, max(0, match.start() - _NEAR), match.end() + _NEAR):
         return ""
-    in_environment = match["sign"] == "=" and match["name"].isupper()
+    in_environment = (match["sign"] == "=" or "value" in match["sign"]) and match["name"].isupper()
+    quoted, value = value, value.split(maxsplit=1)[0] if value else ""
+    if match["password"] and match["layout"]:
+        return "password" if _is_strong(value) else ""
     if match["weak"]:
         is_strong = _is_strong(value) or (in_environment and _digits(value) > 1 and _is_mixed(value))
         return "password" if is_strong else ""
     if match["password"]:
-        return "password" if _is_password(value, environment=in_environment) else ""
+        is_password = _is_password(value, environment=in_environment) or _are_drawn(quoted)
+        return "password" if is_password else ""
     name, value = match["name"].lower(), value.removeprefix("base64:")
     if name.startswith("signing") and _KEY_ID.fullmatch(value):
         return ""
@@ -344,13 +409,32 @@ def _key_kind(name: str) -> str:
 
 def _is_password(value: str, *, environment: bool = False) -> bool:
     """Return whether a value named as a password is one; in an `environment`'s `NAME=value`, a plain word is too."""
-    if len(value) < 6 or _PLACEHOLDER.match(value) or "://" in value or _CODE.fullmatch(value):
+    if len(value) < 6 or _PLACEHOLDER.match(value) or "://" in value or _is_code(value):
         return False
-    if environment or value.isdecimal():
+    if environment:
+        return not re.fullmatch(r"/[\w./-]+", value) or _is_random(value)
+    if value.isdecimal():
         return True
     letters = any(char.isalpha() for char in value)
     strange = _digits(value) or _marks_in(value.rstrip("!?"))  # punctuation of the sentence
-    return letters and bool(strange) and not ("/" in value and not re.search(r"[!#$%^&*@]|[a-z][A-Z][0-9]", value))
+    return letters and bool(strange) and not _is_path(value)
+
+
+def _is_code(value: str) -> bool:
+    """Return whether a value is a name, a call or hyphenated words. A random one whose bracket stays open is not."""
+    return bool(_CODE.fullmatch(value)) and (value[-1] in ")]" or not _is_random(value))
+
+
+def _is_path(value: str) -> bool:
+    """Return whether a value is a path of words and numbers."""
+    return "/" in value and all(_NAME_IN_PATH.fullmatch(part) for part in re.split(r"[/.:~-]", value))
+
+
+def _are_drawn(value: str) -> bool:
+    """Return whether several quoted words look randomly drawn: two have digits and both cases, and none is of a sentence."""
+    drawn = value.split()
+    strange = sum(bool(_digits(word)) and not (word.islower() or word.isupper()) for word in drawn)
+    return strange >= 2 and not any(word.lower() in function_words("en") | function_words("de") for word in drawn)
 
 
 def _marks_in(value: str) -> int:
@@ -359,10 +443,8 @@ def _marks_in(value: str) -> int:
 
 def _is_key(value: str) -> bool:
     """Return whether a value named as a key or token is one: long, and more random than any name."""
-    if len(value) < 16 or _PLACEHOLDER.match(value) or "://" in value or _UUID.fullmatch(value):
+    if len(value) < 16 or _PLACEHOLDER.match(value) or "://" in value or _UUID.fullmatch(value) or _is_path(value):
         return False
-    if "/" in value and all(re.fullmatch(r"[A-Z]?[a-z]+|[A-Z]*|\d+", part) for part in re.split(r"[/._-]", value)):
-        return False  # a path of words and numbers
     longest = max(re.split(r"[^A-Za-z0-9]+", value), key=len)
     return _is_random(value) or (len(longest) >= 16 and _digits(longest) >= 2 and _entropy_bits(longest) >= 3.0)
 
@@ -435,6 +517,7 @@ _CLUES = ("pass", "pw", "psk", "kennwort", "secret", "token", "key", "auth", "cr
 _PATTERNS: tuple[tuple[tuple[str, ...], re.Pattern[str], Callable[[re.Match[str], str], str]], ...] = (
     (_CLUES, _CALLED, _kind_of_assigned),
     (("phrase", "mnemonic", "passwor", "kennwort"), _PHRASE, _kind_of_phrase),
+    (("seed", "recovery", "mnemonic"), _SEED, lambda *_: "password"),
     (_CLUES, _BARE, _kind_of_bare),
     (("pin",), _PIN, lambda *_: "pin"),
     (
@@ -442,10 +525,9 @@ _PATTERNS: tuple[tuple[tuple[str, ...], re.Pattern[str], Callable[[re.Match[str]
         _HEADER,
         lambda _, value: "authorization" if _is_basic(value) or _is_key(value) else "",
     ),
-    (("://",), _IN_ADDRESS, lambda _, value: "" if _PLACEHOLDER.match(value) else "password"),
+    (("://",), _IN_ADDRESS, lambda _, value: "" if _PLACEHOLDER.match(value) or _is_path(value) else "password"),
     (("://",), _USER_OF_ADDRESS, _kind_of_user),
     (("sig=",), _SIGNATURE, lambda _, value: "signature" if _is_random(value) else ""),
-    (("passwor", "passphrase", "kennwort"), _IN_LAYOUT, lambda _, value: "password" if _is_strong(value) else ""),
     (("</",), _ELEMENT, lambda _, value: "password" if _is_password(value) else ""),
     (("machine",), _NETRC, lambda _, value: "password" if _is_password(value) else ""),
     (

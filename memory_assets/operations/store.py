@@ -7,7 +7,6 @@ from pydantic import Field
 
 from memory_assets.errors import InvalidInputError, format_trace
 from memory_assets.ingest.direct import Stored, store_memories, store_once
-from memory_assets.language.secrets import marks
 from memory_assets.learn.briefing import update_brief
 from memory_assets.models import NewMemory
 from memory_assets.operations.answers import LocalTime, MemoryView, path_of
@@ -54,7 +53,7 @@ class StoredMemory(MemoryView):
         if self.updated_at - self.created_at > CLOCK_DIFFERENCE:
             lines.append(f"  created   {self.created_at.astimezone(local.zone):%A, %-d %B %Y}")
         if self.masked:
-            lines.append(f"  masked    {', '.join(self.masked)}: the text keeps only the kind (MEMORY_SECRETS)")
+            lines.append(f"  masked    {', '.join(self.masked)}: only the kind is kept (MEMORY_SECRETS)")
         entities = [f"{entity.text} ({entity.type})" for entity in self.entities]
         for name, values in (("tags", self.tags), ("entities", entities), ("actions", self.actions)):
             if values:
@@ -116,4 +115,4 @@ def _answer_with_neighbours(tenant: Tenant, stored: Stored) -> StoredMemory:
         ]
     except Exception as error:  # noqa: BLE001 - see above
         _log.warning("no splash: %s", format_trace(error))
-    return StoredMemory.of(stored.memory, splash=related, echoes=repeated, masked=marks(stored.memory.content), version=version)
+    return StoredMemory.of(stored.memory, splash=related, echoes=repeated, masked=stored.masked, version=version)

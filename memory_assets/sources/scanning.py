@@ -7,6 +7,7 @@ from pathlib import Path
 from shlex import quote
 from typing import NamedTuple
 
+from memory_assets.language.guard import masked_path
 from memory_assets.models import FileScan, FileStamp, Hook, Refusal, Scan, Source, SourceItem
 from memory_assets.sources.files import (
     UNREAD_SIZE,
@@ -87,7 +88,8 @@ class ScanBuilder:
         if known and not entries:
             self._refuse_missing(shown_path(str(self.root)))
         else:
-            for folder in known.difference(shown_path(entry.path) for entry in folders):
+            names = [shown_path(entry.name) for entry in folders]
+            for folder in known.difference(below + shown for name in names for shown in (name, masked_path(name))):
                 self._refuse_missing(folder)
         return folders
 

@@ -52,6 +52,19 @@ def test_every_log_line_is_json_with_a_request_id_and_none_holds_content_or_keys
     assert client.key not in service.log_text()
 
 
+def test_the_log_names_no_watched_file(tmp_path: Path) -> None:
+    watch = (
+        "import sys, threading; from pathlib import Path; from watchfiles import watch\n"
+        "from memory_assets.api.logs import configure_logging\n"
+        "configure_logging('DEBUG', 'json')\n"
+        "threading.Timer(1, Path(sys.argv[1], 'quokka.md').touch).start()\n"
+        "print(next(watch(sys.argv[1], rust_timeout=20_000, yield_on_timeout=True)))"
+    )
+    done = subprocess.run([sys.executable, "-c", watch, tmp_path], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert "quokka" in done.stdout
+    assert "quokka" not in done.stderr
+
+
 def test_limits_and_tokens_hold_where_they_are_set(tmp_path: Path) -> None:
     limits = {
         "MEMORY_RATE_LIMIT": "5",

@@ -70,6 +70,14 @@ def test_what_a_title_or_a_heading_calls_a_password_is_masked_on_every_road(tena
     assert scan(tenant).leaks == []
 
 
+def test_a_secret_of_one_field_is_masked_in_all(tenant: Tenant, settings):
+    given = NewMemory(
+        f"The admin password is {PASSWORD}", Source.CLI, title=f"Type {PASSWORD}", tags=(PASSWORD,), author=PASSWORD
+    )
+    assert store(tenant, given).title == "Type [secret: password]"
+    assert files_with(settings.data_dir, PASSWORD, PASSWORD.strip("!")) == []
+
+
 def test_a_secret_in_a_question_leaves_with_no_embedding(tenant: Tenant, monkeypatch: pytest.MonkeyPatch):
     store(tenant, NewMemory(f"The wiki password: {PASSWORD}", Source.CLI))
     asked: list[str] = []
@@ -157,6 +165,13 @@ def test_a_file_whose_name_holds_a_secret_is_refused_until_it_is_renamed(
     ingest(tenant)
     assert refused(tenant) == []
     assert "about staging\n\nThe kiln is warm." in [memory.content for memory in from_arrow(tenant.memories.scan(COLUMNS))]
+
+
+def test_a_folder_whose_name_holds_a_secret_is_refused_and_not_gone(tenant: Tenant, write_silo: WriteSilo):
+    write_silo("kiln", "The kiln is warm.", slug=f"-home-ada-{TOKEN}")
+    for _ in range(2):
+        refresh_source(tenant, Source.CLAUDE_SILO)
+        assert [refusal.reason for refusal in refused(tenant)] == ["its name holds a secret (aws access key)"]
 
 
 def test_a_name_with_a_secret_is_taken_in_where_the_settings_allow_it_and_refused_once_they_do_not(

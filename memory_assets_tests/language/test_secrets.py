@@ -337,6 +337,27 @@ _LAID_OUT = [
     ("<password>Kaffee9!x</password>", "<password>[secret: password]</password>"),
     ("creds: bob / Xy7!kk22", "creds: bob / [secret: password]"),
     ("The root password on host:22 is Xy7!kk22", "The root password on host:22 is [secret: password]"),
+    (r"{\"user\":\"bob\",\"password\":\"hunter2abc9!\"}", r"{\"user\":\"bob\",\"password\":\"[secret: password]\"}"),
+    (r'"{\\\"password\\\": \\\"hunter2abc9!\\\"}"', r'"{\\\"password\\\": \\\"[secret: password]\\\"}"'),
+    ("password: >-\n    hunter2abc9!\n", "password: >-\n    [secret: password]\n"),
+    ("Driver=x;UID=sa;PWD=/ab9!Xq2Rt", "Driver=x;UID=sa;PWD=[secret: password]"),
+    ("DB_PASSWORD=/Seog7dGsF1wvzFB", "DB_PASSWORD=[secret: password]"),
+    ("password: |\n  hunter2abc9!", "password: |\n  [secret: password]"),
+    (f"API key (prod): {_HEX}", "API key (prod): [secret: api key]"),
+    (f"| API key | {_HEX} |", "| API key | [secret: api key] |"),
+    ("- name: DB_PASSWORD\n  value: postgres", "- name: DB_PASSWORD\n  value: [secret: password]"),
+    (
+        '{"name": "DB_PASSWORD", "value": "hunter2abc9!"}',
+        '{"name": "DB_PASSWORD", "value": "[secret: password]"}',
+    ),
+    (
+        f"Public-Lines: 1\n{_BASE64}\nPrivate-Lines: 2\n{_BASE64}\nAAAA\nPrivate-MAC: 4a",
+        f"Public-Lines: 1\n{_BASE64}\n[secret: private key]\nPrivate-MAC: 4a",
+    ),
+    (
+        f"---- BEGIN SSH2 ENCRYPTED PRIVATE KEY ----\nComment: a-b\n{_BASE64}\n---- END SSH2 ENCRYPTED PRIVATE KEY ----\n",
+        "[secret: private key]\n",
+    ),
 ]
 """Secrets in files, tables, lists and quotes, and as they are kept."""
 _IDS = [
@@ -390,6 +411,25 @@ _IDS = [
     "https://atlas-organisation-2024-long-name@dev.azure.com/atlas-organisation/repo",
     f"https://{_HEX}@o123.ingest.sentry.io/456",
     "Authorization: token required for writes",
+    "http://localhost:3000/@vite/client and ssh://git.example:team/repo@v2",
+    r"password: C:\keys\atlas2.txt",
+    'The password: "OAuth2 or the PIN2 of the phone"',
+    "password = decrypt_v2(key1, salt2)",
+    "password: ops/db01/pw2 in the vault",
+    "PWD=/home/max/projects/atlas-2\nOLDPWD=/home/max",
+    "DB_PASS=/run/secrets/db_pass",
+    "FORGOT_PASSWORD=/reset",
+    "password: !vault |\n  $ANSIBLE_VAULT;1.1;AES256\n  62313365396662343061393464336163",
+    "password: !secret wifi_password",
+    "The seed phrase is written down twice, stays with the notary and never leaves the safe without both keys",
+    "A mnemonic helps people remember long lists because every first letter stands for one planet",
+    "Seed phrase: write every word down, then check them twice with somebody who owns the wallet",
+    "password: `vault kv get -field=pw1 kv2/atlas`",
+    'password: "see RFC2617 and RFC7235"',
+    "- name: DB_PASSWORD\n  valueFrom:\n    secretKeyRef: {name: db2, key: password1}",
+    "- name: DB_PASSWORD\n  value: $(OTHER_PASSWORD1)",
+    "API key (optional): see page 12",
+    "| Token | Meaning of the token in 2026 |",
     "https://example.org/?sig=short&x=1",
 ]
 """Ids, digests and sentences beside the words that name secrets."""
@@ -407,6 +447,47 @@ def test_sentences_of_secrets_that_name_none_stay_as_they_are():
 def test_a_password_that_begins_like_a_placeholder_is_masked_whole(before: str):
     texts = [before + password for password in _LOOK_LIKE_PLACEHOLDERS]
     assert [mask(text).removesuffix("!") for text in texts] == [f"{before}[secret: password]"] * len(texts)
+
+
+@pytest.mark.parametrize(
+    ("before", "password", "after"),
+    [
+        ("password: ", "04rr38#'fT;`D<8^", ""),
+        ("postgresql://admin:", "Kart@ffel7!", "@db.example.com/prod"),
+        ("postgresql://admin:", "Kart/ffel7!", "@db.example.com/prod?by=mira@example.org"),
+        ("Postgres app password: ", "Seog7dGsF/1wvzFB", ""),
+        ("password: ", r"Tr0ub\4dor&3xyz", " # of the rack"),
+        ('{"password": "', r"Tr0ub\"4dor&3xyz", '", "user": "mira"}'),
+        ('password: "', "Xk9 mPq2vR tt", '"'),
+        ("Passwort: „", "Xk9 mPq 2vR", "“, nur intern"),
+        ("password: ", "DrsdRJ53w[aMAMk", ";"),
+    ],
+)
+def test_a_generated_password_is_masked_whole(before: str, password: str, after: str):
+    assert mask(before + password + after) == f"{before}[secret: password]{after}"
+
+
+_WALLET = "legal winner thank year wave sausage worth useful must least any about"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Seed phrase: {}",
+        "My recovery phrase is {}. Keep it.",
+        'The mnemonic of the Ledger: "{}"',
+        "seed phrase {}\nNext line.",
+        "Recovery words:\n{}\n",
+    ],
+)
+def test_the_words_of_a_wallet_are_masked(text: str):
+    assert mask(text.format(_WALLET)) == text.format("[secret: password]")
+    assert mask(text.format(f"{_WALLET} {_WALLET}")) == text.format("[secret: password]")
+
+
+def test_the_numbered_words_of_a_wallet_are_masked():
+    numbered = "\n".join(f"{place}. {word}" for place, word in enumerate(_WALLET.split(), 1))
+    assert mask(f"Seed phrase:\n{numbered}") == "Seed phrase:\n1. [secret: password]"
 
 
 def test_placeholders_code_and_references_stay_as_they_are():
@@ -450,6 +531,19 @@ def test_the_secret_of_an_aws_key_is_masked_beside_its_id():
     assert (
         mask(f"AWS access key {key} and secret {secret}") == "AWS access key [secret: aws access key] and secret [secret: secret]"
     )
+
+
+def test_a_secret_is_masked_wherever_the_text_repeats_it():
+    texts = {
+        "The admin password is Kart7!offelbrei. Log in as admin with Kart7!offelbrei and save.": (
+            "The admin password is [secret: password]. Log in as admin with [secret: password] and save."
+        ),
+        "DB_PASSWORD=Zug9spitze77\nThen paste `zug9spitze77`, not Zug9spitze777.": (
+            "DB_PASSWORD=[secret: password]\nThen paste `[secret: password]`, not Zug9spitze777."
+        ),
+        "DB_PASSWORD=postgres opens the database of postgres": "DB_PASSWORD=[secret: password] opens the database of postgres",
+    }
+    assert {text: mask(text) for text in texts} == texts
 
 
 def test_a_password_that_was_changed_is_masked_with_the_new_one():
@@ -541,6 +635,12 @@ def test_masking_again_changes_nothing_and_secrets_lie_apart(text: str, sample: 
         "password | ",
         "password:\n- ",
         "<a:password>",
+        'password\\"',
+        "password: |\n ",
+        "seed phrase abc ",
+        'password: "\\"a1! ',
+        "password\n value: ",
+        "Private-Lines: 1\nabcd",
         "machine a login b ",
         "_pass",
         "openai_",
