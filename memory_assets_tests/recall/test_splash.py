@@ -42,7 +42,7 @@ def crowd(tenant: Tenant) -> Stored:
         )
     ]
     tenant.memories.put(memories, np.stack(vectors), tenant.embedder.name)
-    return Stored(first, vectors[0])
+    return Stored(first, vectors[0], [])
 
 
 @pytest.mark.parametrize("resident", [False, True])
