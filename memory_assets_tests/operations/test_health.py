@@ -83,7 +83,7 @@ def test_a_full_disk_is_unhealthy_everywhere(tenant: Tenant, settings: Settings)
     with full_disk():
         found = health(tenant)
         assert (found.status, found.store_healthy) == ("unhealthy", False)
-        assert "make room" in found.faults[0]
+        assert "ulimit -f" in found.faults[0]
         assert asyncio.run(status()) == 503
         told = diagnose(tenant)
         assert told.is_failure and "the disk does not take" in told.findings[0].what

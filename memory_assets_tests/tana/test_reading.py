@@ -193,6 +193,7 @@ def test_the_asset_reads_what_the_token_opens_and_says_when_tana_is_away(
             done = tana_graph(context, memory=MemoryResource())
         return dict(done.metadata or {})  # pyright: ignore[reportAttributeAccessIssue]
 
+    tenant.state.claim()
     tana.populate(20)
     assert materialised()["dagster/partition_row_count"] == len(names(tenant)) > 20
     tana.stop()
