@@ -146,7 +146,7 @@ def _run() -> int:
     try:
         try:
             return cli(standalone_mode=False) or 0
-        except BaseException as error:
+        except (KeyboardInterrupt, Exception) as error:  # Ctrl-C itself, or what click or a library makes of it
             if not _was_interrupted(error):
                 raise
             click.echo("memory: Stopped.", err=True)
