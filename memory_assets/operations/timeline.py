@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import Field
 
 from memory_assets.language.times import display_zone
-from memory_assets.models import Source, State
+from memory_assets.models import REPLACING, Source, State
 from memory_assets.operations.answers import Answer, Instant, LocalTime, MemoryView, View
 from memory_assets.operations.arguments import Narrowing, read_cursor, write_cursor
 from memory_assets.operations.fields import Cursor, Day, Limit, ZoneName
@@ -35,7 +35,7 @@ _LEARNED = f"""
 _HELD = f"""
     WITH newer AS (
         SELECT e.source_id AS id, arg_min(e.target_id, (t.created_at, t.id)) AS newer_id, min(t.created_at) AS at
-        FROM graph_edges e JOIN others t ON t.id = e.target_id WHERE e.type IN ('EVOLVED_INTO', 'INVALIDATED_BY') GROUP BY ALL
+        FROM graph_edges e JOIN others t ON t.id = e.target_id WHERE e.type IN {tuple(map(str, REPLACING))} GROUP BY ALL
     ),
     lives AS (
         SELECT s.id, s.created_at, coalesce(s.superseded_by, newer.newer_id) AS newer_id,
