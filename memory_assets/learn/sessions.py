@@ -58,13 +58,13 @@ def remember_sessions(tenant: "Tenant") -> int:
             queued_at = path.stat().st_mtime_ns
             try:
                 remembered += _remember(tenant, Ended(**json.loads(path.read_bytes())))
-            except DamagedError as error:  # it waits until the file with the notes is mended
-                _log.warning("a session was not remembered: %s", error)
-                continue
             except (FileNotFoundError, ValueError, TypeError, RefusedFileError, ProcessingError) as error:
+                if isinstance(error, RefusedFileError) and error.transient:
+                    _log.warning("a session is not remembered yet: %s", error)
+                    continue
                 _log.warning("a session was not remembered: %s", type(error).__name__)
-            except OSError as error:
-                _log.warning("a session is not remembered yet: %s", type(error).__name__)
+            except (OSError, DamagedError) as error:  # it waits until the file with the notes is mended
+                _log.warning("a session is not remembered yet: %s", error)
                 continue
             if path.stat().st_mtime_ns == queued_at:  # else the session ended once more meanwhile
                 path.unlink()

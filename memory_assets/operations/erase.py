@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime
-from pathlib import Path
+from glob import escape
+from pathlib import Path, PurePath
 from typing import Annotated
 
 from pydantic import Field
@@ -47,7 +48,7 @@ class Erased(Answer):
 
     done: bool = Field(description="Whether the memories were erased; otherwise this is a preview.")
     memories: list[ErasedMemory] = Field(description="Including earlier versions, and all memories with exactly the same text.")
-    files: list[str] = Field(description="Source files that still contain the text; `memory run` does not take it in again.")
+    files: list[str] = Field(description="Source files and transcripts that still contain the text; it is not taken in again.")
     nodes: list[str] = Field(description="Nodes in Tana that mirror the memories.")
     trashed: bool = Field(description="Whether those nodes were moved to Tana's trash.")
     backups: list[str] = Field(description="Backups that still contain a memory, and places that could not be read.")
@@ -159,10 +160,15 @@ def _find_chosen(
 def _preview(tenant: Tenant, memories: list[Memory], *, done: bool) -> Erased:
     paths = (memory.metadata.get("path") or memory.metadata.get("original_path") for memory in memories if memory.source_key)
     reports = map(str, erasing.reports_holding(tenant, memories))
+    transcripts = (
+        str(path)
+        for session in dict.fromkeys(memory.session for memory in memories if memory.session)
+        for path in tenant.settings.claude_projects_dir.glob(f"*/{escape(PurePath(session).name)}.jsonl")
+    )
     return Erased(
         done=done,
         memories=[ErasedMemory.of(memory, name="" if done else name_of(memory)) for memory in memories],
-        files=list(dict.fromkeys([*(str(path) for path in paths if path and Path(path).exists()), *reports])),
+        files=list(dict.fromkeys([*(str(path) for path in paths if path and Path(path).exists()), *reports, *transcripts])),
         nodes=list(erasing.mirroring_nodes(tenant, memories).values()),
         trashed=False,
         backups=_find_backups(tenant, [memory.id for memory in memories]),

@@ -19,6 +19,7 @@ from memory_assets.operations.changes import forget
 from memory_assets.operations.erase import erase
 from memory_assets.operations.take_in import take_in
 from memory_assets.settings import load_settings
+from memory_assets.sources.files import denied
 from memory_assets.tenants import Tenant
 from memory_assets_tests.chat_model import StandIn
 
@@ -133,12 +134,13 @@ def test_a_session_without_news_or_without_a_transcript_leaves_nothing(tenant: T
     assert not has_queued(tenant.folder)
 
 
-def test_a_session_that_cannot_be_written_now_waits_and_half_an_emoji_costs_nothing(
-    tenant: Tenant, project: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("error", [OSError("disk"), denied(PermissionError(13, "denied"))])
+def test_a_session_that_cannot_be_read_or_written_now_waits_and_half_an_emoji_costs_nothing(
+    tenant: Tenant, project: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     entries = [asked("From now on always answer in German \ud83d please.\n\nMove the export."), *work(project)[1:]]
     with monkeypatch.context() as broken:
-        broken.setattr("memory_assets.learn.sessions.note", lambda *_: (_ for _ in ()).throw(OSError("disk")))
+        broken.setattr("memory_assets.learn.sessions.note", lambda *_: (_ for _ in ()).throw(error))
         end(tenant, project, entries)
     assert has_queued(tenant.folder)
     take_in(tenant)
@@ -161,10 +163,13 @@ def test_a_secret_is_left_out_though_the_line_before_names_it(tenant: Tenant, pr
     assert not any(password in each.text for each in read_noted(tenant.folder))
 
 
-def test_a_session_that_was_erased_stays_so_when_it_goes_on(tenant: Tenant, project: Path) -> None:
+def test_a_session_that_was_erased_stays_so_when_it_goes_on_and_its_transcript_is_named(tenant: Tenant, project: Path) -> None:
     end(tenant, project, work(project))
     (number,) = tenant.memories.scan(("id",))["id"].to_pylist()
-    erase(tenant, [number], confirm=True)
+    transcript = tenant.settings.claude_projects_dir / "-atlas" / "s1.jsonl"
+    transcript.parent.mkdir(parents=True)
+    transcript.write_text("{}")
+    assert erase(tenant, [number], confirm=True).files == [str(transcript)]
     end(tenant, project, [*work(project), asked("Thanks.", hour=11), answered(words("You are welcome."))])
     assert len(tenant.memories) == 0
     assert not has_queued(tenant.folder)
