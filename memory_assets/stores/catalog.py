@@ -295,7 +295,7 @@ class Catalog:
                         f"{self.where} has been locked for {self.lock_timeout:g} s by {holder}; {advice}."
                     ) from error
             time.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311
-            pause = min(pause * 2, 0.5)
+            pause = min(pause * 2, 0.5 if locked else 0.05)
 
     def _attach_file(self, opened: ExitStack, read_only: bool) -> "DuckDBPyConnection":
         if not self.exists:

@@ -4,8 +4,10 @@ import os
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import count
+from math import inf
 from pathlib import Path
-from threading import Lock
+from threading import Lock, get_ident
+from time import monotonic
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -23,8 +25,12 @@ NOT_FOR_ARROW = "join_filter_pushdown"
 """DuckDB 1.5 fails on a join whose Bloom filter it pushes into a registered Arrow table (`Pushdown Filter Type BLOOM_FILTER`)."""
 
 
+_WRITER_FIRST_SECONDS, _READERS_FIRST_SECONDS = 0.5, 0.5
+"""For so long new readers let a waiting writer go first, and then it lets them, so that a long read does not stop the others."""
+
+
 class InUseError(Exception):
-    """This process writes the file, or reads it and now needs to write it."""
+    """This process writes the file, or waits to write it, or reads it and now needs to write it."""
 
 
 @dataclass(slots=True)
@@ -33,7 +39,8 @@ class _Attached:
 
     instance: "DuckDBPyConnection"
     read_only: bool
-    users: int = 0
+    threads: list[int] = field(default_factory=list)
+    """The threads that opened the connections."""
     name: str = ""
     attaching: Lock = field(default_factory=Lock)
 
@@ -46,6 +53,7 @@ class Engine:
         self._scratch = scratch
         self._instance: DuckDBPyConnection | None = None
         self._attached: dict[Path | None, _Attached] = {}
+        self._writer_came: dict[Path | None, float] = {}
         self._numbers = count()
         self._lock = Lock()
         self._empty: _Attached | None = None
@@ -54,20 +62,27 @@ class Engine:
         """Open the file at `path`, or an empty database in memory. `opened` closes the connection.
 
         Raises:
-            InUseError: this process has the file open in another mode, or the instance has just failed.
+            InUseError: this process has the file open in another mode, or waits to, or the instance has just failed.
             duckdb.Error: the file cannot be opened.
         """
         import duckdb
 
         with self._lock:
-            held = self._attached.get(path) or _Attached(self._ensure_instance(), read_only)
-            if held.users and not (held.read_only and read_only):
+            held, thread = self._attached.get(path) or _Attached(self._ensure_instance(), read_only), get_ident()
+            since_writer = monotonic() - self._writer_came.get(path, -inf)
+            if held.threads and not (held.read_only and read_only):
+                if not read_only and since_writer > _WRITER_FIRST_SECONDS + _READERS_FIRST_SECONDS:
+                    self._writer_came[path] = monotonic()
                 raise InUseError
+            if read_only and since_writer < _WRITER_FIRST_SECONDS and thread not in held.threads:
+                raise InUseError
+            if not read_only:
+                self._writer_came.pop(path, None)
             if path:
                 self._attached[path] = held
             held.read_only = read_only
-            held.users += 1
-        opened.callback(self._release, path, held)
+            held.threads.append(thread)
+        opened.callback(self._release, path, held, thread)
         try:
             connection = held.instance.cursor()
             opened.callback(connection.close)
@@ -99,13 +114,13 @@ class Engine:
             connection.execute(f"USE {self._empty.name}")
         return connection
 
-    def _release(self, path: Path | None, held: _Attached) -> None:
+    def _release(self, path: Path | None, held: _Attached, thread: int) -> None:
         import duckdb
 
         with held.attaching:
             with self._lock:
-                held.users -= 1
-                is_last = not held.users
+                held.threads.remove(thread)
+                is_last = not held.threads
             if is_last and held.name:
                 try:
                     with held.instance.cursor() as connection:
@@ -114,7 +129,7 @@ class Engine:
                     self._drop_instance(held.instance)
                 held.name = ""
         with self._lock:
-            if not held.users and self._attached.get(path) is held:
+            if not held.threads and self._attached.get(path) is held:
                 del self._attached[path]
 
     def _ensure_instance(self) -> "DuckDBPyConnection":

@@ -304,6 +304,27 @@ def test_writes_of_two_threads_wait_for_each_other(catalog: Catalog) -> None:
         assert connection.execute("SELECT count(*), max(id) FROM memory_first_seen").fetchone() == (40, 39)
 
 
+def test_a_write_gets_its_turn_among_reads_that_never_pause(catalog: Catalog) -> None:
+    stopped = threading.Event()
+
+    def poll() -> None:
+        while not stopped.is_set():
+            with catalog.read() as connection, catalog.read():
+                connection.execute("SELECT count(*) FROM range(1000000)").fetchall()
+
+    threads = [threading.Thread(target=poll) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    try:
+        for _ in range(3):
+            with catalog.within(10).write():
+                pass
+    finally:
+        stopped.set()
+        for thread in threads:
+            thread.join()
+
+
 FORK = """
 import os, sys
 from memory_assets.stores.catalog import Catalog
