@@ -8,6 +8,7 @@ further sentences of the user that are worth keeping; they become notes like tho
 import json
 import logging
 from collections.abc import Iterator, Sequence
+from datetime import tzinfo
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ from memory_assets.graph.analyzer import ChatModel, ChatModelError, closed_schem
 from memory_assets.ingest.direct import import_memories
 from memory_assets.language.process import ProcessingError
 from memory_assets.language.secrets import left_out, marks, mask
+from memory_assets.language.times import day_in, display_zone
 from memory_assets.language.words import sentences
 from memory_assets.learn.brief import FILES
 from memory_assets.learn.noted import LONGEST, NONE, SHORTEST, Noted, find_sentences, kind_of, note
@@ -85,7 +87,7 @@ def _remember(tenant: "Tenant", ended: Ended) -> bool:
     reading = _ask_model(tenant.settings, record)
     note(tenant.folder, list(_make_notes(reading.lasting, ended, record)))
     memory = NewMemory(
-        summary(record, reading, ended.project),
+        summary(record, reading, ended.project, display_zone(tenant.settings)),
         Source.CLI,
         Kind.SESSION,
         id=number,
@@ -148,10 +150,10 @@ def _make_notes(sentences: Sequence[str], ended: Ended, record: Record) -> Itera
             yield Noted(text, ended.project, said_at, ended.session, Kind.PROJECT if kind == NONE else kind)
 
 
-def summary(record: Record, reading: Reading, project: str) -> str:
-    """Return the text of a session memory: one line per topic, some 120 words in all."""
+def summary(record: Record, reading: Reading, project: str, zone: tzinfo) -> str:
+    """Return the text of a session memory: one line per topic, some 120 words in all; its day is that of `zone`."""
     name = PurePath(project).name
-    day = f" on {record.ended_at:%Y-%m-%d}" if record.ended_at else ""
+    day = f" on {day_in(record.ended_at, zone)}" if record.ended_at else ""
     outcome = find_outcome(record)
     requests = [each for each in record.requests if each] or [""]
     asked, *others = [_shorten(_take_fitting(sentences(each), _MAX_ASKED_WORDS), _MAX_REQUEST_LENGTH) for each in requests]

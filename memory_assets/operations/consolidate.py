@@ -105,7 +105,7 @@ class Forgotten(_Cycle):
             f"{_explain_kept(self.protected, self.recent, self.grace_days)}"
         )
         entries = [
-            f"  {each.relevance:.3f}  {each.id}  {each.created_at.astimezone(local.zone):%Y-%m-%d}  {each.name}"
+            f"  {each.relevance:.3f}  {each.id}  {local.day(each.created_at)}  {each.name}"
             for each in (*self.deleted, *self.archived)
         ]
         return "\n".join([_list_first(counts, entries), *self._what_next(local)])

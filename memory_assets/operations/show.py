@@ -207,18 +207,18 @@ def init(tenant: Tenant, here: Project | None = None) -> SessionStart:
 class RelevanceView(Factors, View):
     """The five factors whose product is a memory's relevance; see `memory_assets.graph.relevance`."""
 
-    def text(self) -> str:
+    def text(self, local: LocalTime) -> str:
         age = max(0.0, (self.computed_at - self.fresh_at).total_seconds() / 86_400)
         unread = max(0.0, (self.computed_at - self.accessed_at).total_seconds() / 86_400)
         factors = (
-            ("decay", self.decay, f"{age:.0f} days since {self.fresh_at:%Y-%m-%d}: {self.fresh_because}"),
+            ("decay", self.decay, f"{age:.0f} days since {local.day(self.fresh_at)}: {self.fresh_because}"),
             ("access", self.access, f"{self.accesses} recalls, last access {unread:.0f} days before"),
             ("density", self.density, f"joined to {self.edges} others"),
             ("importance", self.importance, f"0.5 + {self.importance - 0.5:.2f}"),
             ("confidence", self.confidence, f"0.7 + 0.3 x {(self.confidence - 0.7) / 0.3:.2f}"),
         )
         lines = [f"    {name:<12} {value:6.3f}  {why}" for name, value, why in factors]
-        return "\n".join([f"{self.relevance:.3f} as of {self.computed_at:%Y-%m-%d}, the product of", *lines])
+        return "\n".join([f"{self.relevance:.3f} as of {local.day(self.computed_at)}, the product of", *lines])
 
 
 _TOLD_OTHERWISE = frozenset(
@@ -249,7 +249,7 @@ class ShownMemory(MemoryView):
                 lines.append(f"  {name:<14} {shown}")
         not_scored = f"not scored yet: {local.command('run')} does it" if self.active else "not scored: only active memories are"
         not_scored = "unknown: another process writes the graph; ask again" if self.is_graph_busy else not_scored
-        lines.append(f"\n  {'relevance':<14} {self.relevance.text() if self.relevance else not_scored}")
+        lines.append(f"\n  {'relevance':<14} {self.relevance.text(local) if self.relevance else not_scored}")
         return "\n".join(lines)
 
     def _shorten_content(self, max_tokens: int | None) -> str:

@@ -106,6 +106,12 @@ def test_a_session_becomes_a_memory_that_the_next_one_is_told(tenant: Tenant, pr
     assert "the tests pass" in session_start(read_hook_settings(), Hook(session="s2", directory=str(project)))
 
 
+def test_a_session_of_an_evening_has_the_day_of_the_reader(tenant: Tenant, project: Path) -> None:
+    abroad = Tenant(tenant.settings.model_copy(update={"timezone": "America/New_York"}), tenant.name)
+    end(abroad, project, [*work(project), asked("Thanks.", hour=2), answered(words("You are welcome."))])
+    assert told_of(abroad)[0].startswith("Session in atlas on 2026-04-30: ")
+
+
 def test_a_session_that_goes_on_updates_its_memory_and_each_project_is_told_its_newest(tenant: Tenant, project: Path) -> None:
     end(tenant, project, work(project))
     later = [asked("Now CSV again.", hour=11), *ran("Edit", file_path="export.py"), answered(words("CSV is back."))]
