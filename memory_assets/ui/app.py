@@ -126,6 +126,8 @@ class Pages:
         token = _token_of(request)
         form = await _read_form(request)
         if not self._sessions.may_change(token, form.get("csrf", "")):
+            if request.headers.get("Sec-Fetch-Site") == "cross-site":  # sent without the cookie, which a new one would replace
+                raise _stale_form()
             return self._logged_out(request, token or new_token(), "This form was open for too long; log in again.")
         tenant, key = form.get("tenant", "").strip(), form.get("key", "").strip()
         try:

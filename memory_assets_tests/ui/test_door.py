@@ -54,6 +54,11 @@ def test_a_login_needs_the_token_of_its_form(site: Site) -> None:
     assert visitor.get("/").url.path == "/ui/login"
 
 
+def test_a_login_form_of_another_site_ends_no_session(site: Site) -> None:
+    sent = site.visitor().http.post("/ui/login", data={"key": "x"}, headers={"Sec-Fetch-Site": "cross-site"})
+    assert (sent.status_code, "Set-Cookie" in sent.headers) == (403, False)
+
+
 def test_a_form_that_is_too_large_is_refused_in_one_sentence(site: Site) -> None:
     chunks = (b"x" * 65_536 for _ in range(6))
     form = {"Content-Type": "application/x-www-form-urlencoded"}
