@@ -80,9 +80,11 @@ def _delete_older_duplicates(tenant: Tenant, broken: Sequence[str]) -> None:
         stored = (tenant.memories if table == MEMORIES.name else tenant.relations).stored
         time = "updated_at" if table == MEMORIES.name else "created_at"
         rows = stored.reading.search().where(f"id = {number}").select([time]).with_row_id(True).to_arrow().to_pylist()
-        newest = max(rows, key=lambda row: row[time])
-        older = [str(row["_rowid"]) for row in rows if row is not newest]
-        stored.writing.delete(f"_rowid IN ({', '.join(older)})")
+        newest, writing = max(rows, key=lambda row: row[time]), stored.writing
+        where = f"_rowid IN ({', '.join(str(row['_rowid']) for row in rows if row is not newest)})"
+        lance.commit(
+            stored, lambda writing=writing, where=where: writing.delete(where), f"Duplicates in {stored.uri} could not be removed"
+        )
 
 
 def _find_without_unit_embedding(tenant: Tenant) -> list[str]:
@@ -129,7 +131,7 @@ def _supersede_older(tenant: Tenant, broken: Sequence[str]) -> None:
 
 def _delete_relations(tenant: Tenant, broken: Sequence[str]) -> None:
     if broken:
-        tenant.relations.stored.writing.delete(lance.ids_in(_parse_ids(broken)))
+        tenant.relations.withdraw(_parse_ids(broken))
 
 
 def _rebuild_graph(tenant: Tenant, _broken: Sequence[str]) -> None:

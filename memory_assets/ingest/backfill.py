@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import asdict
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -25,8 +25,6 @@ _CHUNK = 512
 """Memories per commit: the most work that a kill can lose."""
 _COMMITS_TO_MERGE = 8
 """Commits after which their rows are merged into the indices: lookups by id would scan them."""
-_RECENT = timedelta(days=2)
-"""Maximum age of memories that are checked for a missing vector, which a commit during a switch of embedders can leave."""
 
 
 def reembed(store: MemoryStore, embedder: "Embedder", on_progress: Callable[[int, int], None]) -> int:
@@ -69,7 +67,7 @@ def catch_up(tenant: "Tenant", on_progress: Callable[[int, int], None]) -> int:
     better = spec_to_move_to(tenant.settings.embedder, columns.embedder)
     if better or columns.outdated:
         return reembed(tenant.memories, tenant.open_embedder(better) if better else tenant.embedder, on_progress)
-    if columns.live and tenant.memories.count_missing(_RECENT):
+    if columns.live and tenant.memories.count_missing():
         return reembed(tenant.memories, tenant.embedder, on_progress)
     if columns.embedder and columns.embedder not in MEASURED and columns.scale is None:
         _calibrate(tenant.memories, tenant.embedder)

@@ -144,7 +144,7 @@ def withdraw(tenant: Tenant, before: "dict[str, Any]") -> None:
         ends = before["source_id"], before["target_id"]
         tenant.relations.state(StatedRelation(*ends, RelationType(before["type"]), **earlier))
     else:
-        tenant.relations.withdraw(before["id"])
+        tenant.relations.withdraw([before["id"]])
         if tenant.catalog.exists:
             with tenant.catalog.write() as connection:  # the next build compares the two again
                 connection.execute(

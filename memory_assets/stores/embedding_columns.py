@@ -72,7 +72,7 @@ class EmbeddingColumns:
 
     def keep_scale(self, column: str, measure: Callable[[], Sequence[float]]) -> None:
         if self._read_fact(meaning_column(column), SCALE_FACT) is None:
-            lance.set_facts(self.stored.writing, {SCALE_FACT: json.dumps(list(measure()))}, meaning_column(column))
+            lance.set_facts(self.stored, {SCALE_FACT: json.dumps(list(measure()))}, meaning_column(column))
             self._cached_schema = None
 
     @property
@@ -128,8 +128,8 @@ class EmbeddingColumns:
         fields = [pa.field(name, pa.list_(pa.float32(), dimension)) for name in (meaning_column(column), column)]
         table = self.stored.writing
         failure = f"The vector columns of {embedder} cannot be added to {self.stored.uri}"
-        lance.ensure(table, lambda: column in table.schema.names, lambda: table.add_columns(fields), failure)
-        lance.set_facts(table, {EMBEDDER_FACT: embedder}, column)
+        lance.ensure(self.stored, lambda: column in table.schema.names, lambda: table.add_columns(fields), failure)
+        lance.set_facts(self.stored, {EMBEDDER_FACT: embedder}, column)
         self._cached_schema = None
         return column
 
@@ -145,13 +145,13 @@ class EmbeddingColumns:
         self._cached_schema = None
         table = self.stored.writing
         if self.live != column:
-            lance.set_facts(table, {LIVE_COLUMN_FACT: column})
+            lance.set_facts(self.stored, {LIVE_COLUMN_FACT: column})
             self._cached_schema = None
         kept = {column, meaning_column(column)}
         others = [name for name in self.schema.names if name.startswith((_PREFIX, _MEANING_PREFIX)) and name not in kept]
         if others:
             failure = f"The old vectors in {self.stored.uri} could not be dropped"
-            lance.commit(table, lambda: table.drop_columns(others), failure)
+            lance.commit(self.stored, lambda: table.drop_columns(others), failure)
             self._cached_schema = None
 
 

@@ -13,13 +13,12 @@ import numpy as np
 import pyarrow as pa
 
 from memory_assets.arrays import Ids, Times
-from memory_assets.stores import lance
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
-    from lancedb.table import Table
 
     from memory_assets.stores.resident.snapshot import Snapshot
+    from memory_assets.stores.search import DiskSearch
 
 
 CLOCK_SLACK = timedelta(minutes=10)
@@ -28,8 +27,6 @@ UNKNOWN = -1
 """`updated_at` of a row that a reader lacks."""
 _ATTEMPTS = 3
 """How often recent rows and the number of rows are read until no commit comes between."""
-_MAX_LOOKUPS = 20_000
-"""Number of rows from which reading all is cheaper than looking each up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +65,7 @@ class Changes:
         return bool(self.rows.num_rows or len(self.gone))
 
 
-def read_changes(table: "TableRows | Snapshot", since: Position | None, known: Known, columns: Sequence[str]) -> Changes:
+def read_changes(table: "DiskSearch | Snapshot", since: Position | None, known: Known, columns: Sequence[str]) -> Changes:
     """Return the changes of a table since a position, at which the reader held `known`. `columns` are read, `id` among them.
 
     Reads everything if `since` is None, if its version is beyond the table's (the table was replaced), or if its time is ahead of the
@@ -94,39 +91,6 @@ def read_changes(table: "TableRows | Snapshot", since: Position | None, known: K
         gone = np.setdiff1d(kept, present)
         wanted = np.union1d(np.setdiff1d(wanted, gone), np.setdiff1d(present, kept))
     return Changes(here, table.rows_of(wanted, columns), gone)
-
-
-@dataclass(frozen=True, slots=True)
-class TableRows:
-    """A LanceDB table as the feed reads it, with its `_rowid` on request."""
-
-    table: "Table"
-    row_ids: bool = False
-
-    @property
-    def version(self) -> int:
-        return self.table.version
-
-    def __len__(self) -> int:
-        return self.table.count_rows()
-
-    def ids(self) -> Ids:
-        return self._read(("id",), "true", row_ids=False)["id"].to_numpy()
-
-    def rows(self, columns: Sequence[str]) -> pa.Table:
-        return self._read(columns, "true", row_ids=self.row_ids)
-
-    def updated_since(self, moment: datetime) -> pa.Table:
-        return self._read(("id", "updated_at"), f"updated_at >= {lance.timestamp(moment)}", row_ids=False)
-
-    def rows_of(self, ids: Ids, columns: Sequence[str]) -> pa.Table:
-        if len(ids) > _MAX_LOOKUPS:
-            rows = self.rows(columns)
-            return rows.filter(pa.array(np.isin(rows["id"].to_numpy(), ids)))
-        return self._read(columns, lance.ids_in(ids.tolist()), row_ids=self.row_ids)
-
-    def _read(self, columns: Sequence[str], where: str, *, row_ids: bool) -> pa.Table:
-        return self.table.search().where(where).select(list(columns)).with_row_id(row_ids).to_arrow()
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pyarrow as pa
 
 from memory_assets.errors import DeletedError, MemoryAssetsError, StoreError, first_line
-from memory_assets.stores.locks import checkout_newest, raise_if_deleted, shared_lock
 
 if TYPE_CHECKING:
     from lancedb._lancedb import MergeResult
     from lancedb.table import Table
+
+    from memory_assets.stores.tables import StoredTable
 
 _RETRY_SECONDS = 60.0
 """How long a commit is retried on conflicts."""
@@ -44,29 +45,29 @@ def facts_of(schema: pa.Schema) -> dict[str, str]:
     return {key.decode(): value.decode() for key, value in metadata.items()}
 
 
-def set_facts(table: "Table", changes: Mapping[str, str | None], column: str = "id") -> None:
+def set_facts(stored: "StoredTable", changes: Mapping[str, str | None], column: str = "id") -> None:
     """Change table-wide facts, or the facts of another column, in one commit; None removes a fact."""
     change = {"path": column, "metadata": dict(changes)}
-    commit(table, lambda: table.update_field_metadata(change), f"The facts of {table.name!r} could not be set")
+    commit(stored, lambda: stored.writing.update_field_metadata(change), f"The facts of {stored.name!r} could not be set")
 
 
-def ensure_indices(table: "Table", configs: Mapping[str, Any], *, anew: bool = False) -> None:
+def ensure_indices(stored: "StoredTable", configs: Mapping[str, Any], *, anew: bool = False) -> None:
     """Create missing indices, or rebuild all if `anew`; `configs` maps column to index configuration."""
 
     def present() -> set[tuple[str, ...]]:
-        return {tuple(index.columns) for index in table.list_indices()} if configs and not anew else set()
+        return {tuple(index.columns) for index in stored.writing.list_indices()} if configs and not anew else set()
 
     there = present()
     for column in (each for each in configs if (each,) not in there):
         ensure(
-            table,
+            stored,
             lambda column=column: (column,) in present(),
-            partial(table.create_index, column, config=configs[column], replace=True),
-            f"The index on {column!r} of {table.name!r} cannot be built",
+            partial(stored.writing.create_index, column, config=configs[column], replace=True),
+            f"The index on {column!r} of {stored.name!r} cannot be built",
         )
 
 
-def ensure(table: "Table", is_done: Callable[[], bool], work: Callable[[], object], failure: str) -> None:
+def ensure(stored: "StoredTable", is_done: Callable[[], bool], work: Callable[[], object], failure: str) -> None:
     """Run `work`, which makes one commit, unless `is_done`. Several processes may call this at once."""
 
     def attempt() -> None:
@@ -75,28 +76,28 @@ def ensure(table: "Table", is_done: Callable[[], bool], work: Callable[[], objec
         try:
             work()
         except (RuntimeError, OSError, ValueError):
-            table.checkout_latest()
+            stored.writing.checkout_latest()
             if not is_done():
                 raise
 
-    commit(table, attempt, failure)
+    commit(stored, attempt, failure)
 
 
-def commit(table: "Table", work: Callable[[], Result], failure: str) -> Result:
+def commit(stored: "StoredTable", work: Callable[[], Result], failure: str) -> Result:
     """Run `work`, which makes one commit, and retry it on conflicts that outlast Lance's own retries.
 
     `work` either succeeds or changes nothing. The table is brought to its newest version before each attempt. The StoreError's sentence
     begins with `failure`.
     """
-    deadline = monotonic() + _RETRY_SECONDS
-    renew: Callable[[], object] = partial(checkout_newest, table)
+    table, deadline = stored.writing, monotonic() + _RETRY_SECONDS
+    renew: Callable[[], object] = stored.look
     while True:
         try:
-            with shared_lock(table):
+            with stored.committing():
                 renew()
                 return work()
         except (RuntimeError, OSError, ValueError) as error:
-            raise_if_deleted(table)
+            stored.raise_if_deleted()
             if not is_conflict(error) or monotonic() > deadline:
                 advice = advice_for(error) or "run the command again"
                 raise StoreError(f"{failure} ({first_line(error)}); nothing was written: {advice}.") from error
@@ -121,10 +122,11 @@ def is_conflict(error: BaseException) -> bool:
     return any(words in str(error) for words in ("ommit conflict", "concurrent writers", "concurrent transaction"))
 
 
-def append(table: "Table", rows: pa.Table) -> int:
+def append(stored: "StoredTable", rows: pa.Table) -> int:
     """Add `rows`, whose ids are new, in one commit. Returns the new version; 0 if it is unknown."""
+    table = stored.writing
     try:
-        return commit(table, lambda: table.add(aligned(rows, table.schema)).version, _not_written(table, rows))
+        return commit(stored, lambda: table.add(aligned(rows, table.schema)).version, _not_written(table, rows))
     except DeletedError:
         raise
     except StoreError:
@@ -135,19 +137,21 @@ def append(table: "Table", rows: pa.Table) -> int:
         raise
 
 
-def insert(table: "Table", rows: pa.Table) -> None:
+def insert(stored: "StoredTable", rows: pa.Table) -> None:
     """Insert the rows whose ids the table lacks, in one commit; existing rows are kept."""
+    table = stored.writing
     builder = table.merge_insert("id").when_not_matched_insert_all()
-    commit(table, lambda: builder.execute(aligned(rows, table.schema)), _not_written(table, rows))
+    commit(stored, lambda: builder.execute(aligned(rows, table.schema)), _not_written(table, rows))
 
 
-def upsert(table: "Table", rows: pa.Table, where: str | None = None) -> "MergeResult":
+def upsert(stored: "StoredTable", rows: pa.Table, where: str | None = None) -> "MergeResult":
     """Insert or replace `rows` by id in one commit; columns that `rows` lacks become null.
 
     An existing row is replaced only if it satisfies `where` when the commit is made; its columns are named `target.<column>`.
     """
+    table = stored.writing
     builder = table.merge_insert("id").when_matched_update_all(where=where).when_not_matched_insert_all()
-    return commit(table, lambda: builder.execute(aligned(rows, table.schema)), _not_written(table, rows))
+    return commit(stored, lambda: builder.execute(aligned(rows, table.schema)), _not_written(table, rows))
 
 
 def aligned(rows: pa.Table, schema: pa.Schema) -> pa.Table:
@@ -162,16 +166,17 @@ def aligned(rows: pa.Table, schema: pa.Schema) -> pa.Table:
     return pa.table(columns, schema=schema)
 
 
-def change(table: "Table", rows: pa.Table, where: Callable[[str], str]) -> int:
+def change(stored: "StoredTable", rows: pa.Table, where: Callable[[str], str]) -> int:
     """Set columns of the rows whose id is in `rows`, if `where` holds, in one commit. Returns how many rows were changed.
 
     A few rows are read whole, by the index on `id`, and replaced; rows that another writer changes meanwhile are checked once more.
     To set single columns LanceDB reads the whole table, and its indices lose the whole fragment that holds a row. `rows` has `id`, the
     columns to set, and an `updated_at` that no other writer uses; `where` returns the condition, given the prefix of its column names.
     """
+    table = stored.writing
     failure = _not_written(table, rows)
     if rows.num_rows > _MAX_ROWS_READ_WHOLE:
-        return commit(table, lambda: _change_columns(table, rows, where), failure)
+        return commit(stored, lambda: _change_columns(table, rows, where), failure)
     to_do = f"{ids_in(rows['id'].to_pylist())} AND {where('')} AND NOT {unchanged(rows['updated_at'].to_pylist(), '')}"
 
     def change_whole() -> tuple[int, int]:
@@ -180,7 +185,7 @@ def change(table: "Table", rows: pa.Table, where: Callable[[str], str]) -> int:
 
     changed = 0
     while True:
-        found, done = commit(table, change_whole, failure)
+        found, done = commit(stored, change_whole, failure)
         changed += done
         if done == found:
             return changed
@@ -211,9 +216,9 @@ def with_columns(whole: pa.Table, rows: pa.Table) -> pa.Table:
     return whole
 
 
-def change_together(table: "Table", rows: pa.Table, read_at: Sequence[datetime]) -> bool:
+def change_together(stored: "StoredTable", rows: pa.Table, read_at: Sequence[datetime]) -> bool:
     """Set columns of a few rows like `change`: of all rows, or of none if one has another `updated_at` than in `read_at`."""
-    numbers = rows["id"].to_pylist()
+    table, numbers = stored.writing, rows["id"].to_pylist()
     as_read = dict(zip(numbers, (moment.astimezone(UTC) for moment in read_at), strict=True))
 
     def attempt() -> bool:
@@ -228,7 +233,7 @@ def change_together(table: "Table", rows: pa.Table, read_at: Sequence[datetime])
             _replace_rows(table, with_columns(whole, rows), back)
         return changed == len(numbers)
 
-    return commit(table, attempt, _not_written(table, rows))
+    return commit(stored, attempt, _not_written(table, rows))
 
 
 def unchanged(updated_at: Iterable[datetime], row: str = "target.") -> str:

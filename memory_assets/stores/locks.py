@@ -12,8 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
-from weakref import WeakKeyDictionary
+from typing import TYPE_CHECKING
 
 from memory_assets.errors import DeletedError, StoreError
 
@@ -34,9 +33,6 @@ _RECHECK_SECONDS = 5.0
 """Time between two checks for such a commit."""
 _locked_folders: ContextVar[frozenset[Path]] = ContextVar("held", default=frozenset())
 """Folders that this context has locked exclusively, so it may lock them again and commit there."""
-_commits: "WeakKeyDictionary[Table, Commits]" = WeakKeyDictionary()
-_uris: "WeakKeyDictionary[Table, str]" = WeakKeyDictionary()
-"""Cache, because LanceDB takes half a millisecond to return a URI."""
 
 
 class Commits:
@@ -85,51 +81,6 @@ class Commits:
     def _include(self, newest: int | None) -> None:
         if newest is not None and self._seen == newest - 1:
             self._seen = newest
-
-
-def register_commits(table: "Table", commits: Commits | None) -> None:
-    """Register a table, so that its commits are counted and fail once the tenant is deleted."""
-    if commits is not None:
-        _commits[table] = commits
-
-
-def checkout_newest(table: "Table") -> None:
-    """Check out the newest version of a table."""
-    if (commits := _commits.get(table)) and "://" in _uri(table):
-        commits.follow(table)
-    else:
-        table.checkout_latest()
-
-
-def raise_if_deleted(table: "Table") -> None:
-    """Raise DeletedError if the table's tenant was deleted."""
-    if (commits := _commits.get(table)) and not commits.state.is_current:
-        raise commits.state.deleted()
-
-
-def _uri(table: "Table") -> str:
-    return _uris.get(table) or _uris.setdefault(table, cast("Any", table).uri)
-
-
-@contextmanager
-def shared_lock(table: "Table") -> Iterator[None]:
-    """Keep a table from being deleted during the block; otherwise Lance would finish a commit in a new folder of the old name.
-
-    In object storage, the tenant is checked before and after the commit. StoreError if the table, or its tenant, was deleted.
-    """
-    uri = _uri(table)
-    if "://" in uri:
-        commits = _commits.get(table)
-        if commits:
-            commits.announce()
-        yield
-        if commits:
-            commits.note()
-        return
-    with locked(Path(uri), fcntl.LOCK_SH) as there:
-        if not there:
-            raise StoreError(f"The table {uri} has been deleted; nothing was written.")
-        yield
 
 
 @contextmanager

@@ -7,7 +7,6 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,7 +18,7 @@ from memory_assets.models import Memory, State, TextVectors
 from memory_assets.stores import lance
 from memory_assets.stores.deferred import import_lancedb
 from memory_assets.stores.embedding_columns import EmbeddingColumns
-from memory_assets.stores.feed import Changes, Known, Position, TableRows, read_changes
+from memory_assets.stores.feed import Changes, Known, Position, read_changes
 from memory_assets.stores.filters import Filters
 from memory_assets.stores.rows import COLUMNS, SCHEMA, from_arrow, rows_of, to_arrow
 from memory_assets.stores.search import DiskSearch
@@ -40,7 +39,8 @@ SUPERSEDABLE = (State.ACTIVE, State.ARCHIVED, State.VANISHED)
 _BATCH_ROWS = 200
 _MIN_MEASURED = 64
 """Fewest candidates whose meanings are compared."""
-_MISSING_COUNT_SECONDS = 60.0
+_RECENT = timedelta(days=2)
+"""Maximum age of memories that are checked for a missing vector."""
 _NONE_NEAR = pa.table(
     {"id": pa.array([], pa.int64()), "similarity": pa.array([], pa.float32()), "_rowid": pa.array([], pa.uint64())}
 )
@@ -74,8 +74,6 @@ class MemoryStore(TableStore):
         self.upkeep = Upkeep(self.stored, lambda: columns.live)
         self._disk = DiskSearch(self.stored)
         self._resident: ResidentMemories | None = None
-        self._missing_count: tuple[str, float, int] | None = None
-        """The live column, when its rows without a vector were counted, and their number."""
 
     @property
     def uri(self) -> str:
@@ -127,7 +125,7 @@ class MemoryStore(TableStore):
 
     def add(self, memories: Sequence[Memory], embeddings: TextVectors | Floats, embedder: str) -> None:
         """Append memories with new ids from `new_id`; the commit never waits for other writers."""
-        rows, commit = self.columns.fill(to_arrow(memories), embeddings, embedder), partial(lance.append, self.stored.writing)
+        rows, commit = self.columns.fill(to_arrow(memories), embeddings, embedder), partial(lance.append, self.stored)
         if self._resident:
             self._resident.append(rows, commit)
         else:
@@ -135,7 +133,7 @@ class MemoryStore(TableStore):
 
     def insert(self, memories: Sequence[Memory], embeddings: TextVectors | Floats, embedder: str) -> None:
         """Insert memories whose ids are not taken; existing memories are kept."""
-        lance.insert(self.stored.writing, self.columns.fill(to_arrow(memories), embeddings, embedder))
+        lance.insert(self.stored, self.columns.fill(to_arrow(memories), embeddings, embedder))
         self._invalidate()
 
     def put(
@@ -155,7 +153,7 @@ class MemoryStore(TableStore):
         there = set(self.scan(("id",), lance.ids_in(memory.id for memory in memories))["id"].to_pylist())
         memories = [replace(memory, updated_at=now) if memory.id in there else memory for memory in memories]
         rows = self.columns.fill(to_arrow(memories), embeddings, embedder)
-        lance.upsert(self.stored.writing, rows, None if read_at is None else lance.unchanged(read_at))
+        lance.upsert(self.stored, rows, None if read_at is None else lance.unchanged(read_at))
         self._invalidate()
 
     def insert_superseding(self, rows: pa.Table, replaced: Mapping[int, int], read_at: Sequence[datetime] | None = None) -> int:
@@ -173,7 +171,7 @@ class MemoryStore(TableStore):
         ids = old["id"].to_pylist()
         new_ids = [replaced[number] for number in ids]
         old = lance.with_columns(old, rows_of(id=ids, state=[State.SUPERSEDED] * len(ids), superseded_by=new_ids))
-        written = lance.upsert(table, pa.concat_tables([rows, lance.aligned(old, rows.schema)]), guard)
+        written = lance.upsert(self.stored, pa.concat_tables([rows, lance.aligned(old, rows.schema)]), guard)
         self._invalidate()
         return written.num_updated_rows
 
@@ -181,13 +179,13 @@ class MemoryStore(TableStore):
         """Set some columns of memories: `rows` has `id`, `updated_at` and the columns to set. Returns how many were set."""
         if not rows.num_rows:
             return 0
-        changed = lance.change(self.stored.writing, rows, partial(lance.unchanged, read_at))
+        changed = lance.change(self.stored, rows, partial(lance.unchanged, read_at))
         self._invalidate()
         return changed
 
     def change_together(self, rows: pa.Table, read_at: Sequence[datetime]) -> bool:
         """Update a few memories: all of them, or none if one changed since it was read. Returns whether they were set."""
-        done = lance.change_together(self.stored.writing, rows, read_at)
+        done = lance.change_together(self.stored, rows, read_at)
         self._invalidate()
         return done
 
@@ -212,7 +210,7 @@ class MemoryStore(TableStore):
             as_read = "" if read_at is None else f" AND {lance.unchanged(read_at, row)}"
             return f"{row}state IN {lance.quoted(tuple(sources))}{as_read}"
 
-        moved = lance.change(self.stored.writing, rows, where)
+        moved = lance.change(self.stored, rows, where)
         self._invalidate()
         if moved in (0, len(ids)):
             return list(ids) if moved else []
@@ -225,7 +223,7 @@ class MemoryStore(TableStore):
             return
         table = self.stored.writing
         where = lance.ids_in(ids) if read_at is None else f"{lance.ids_in(ids)} AND {lance.unchanged(read_at, '')}"
-        lance.commit(table, lambda: table.delete(where), f"{len(ids)} memories in {self.uri} could not be deleted")
+        lance.commit(self.stored, lambda: table.delete(where), f"{len(ids)} memories in {self.uri} could not be deleted")
         self._invalidate()
 
     # Reading
@@ -234,21 +232,17 @@ class MemoryStore(TableStore):
     def count(self, filters: Filters) -> int:
         return self.table.count_rows(filters.sql())
 
-    @reading
     def count_embedded(self) -> int:
-        """Return how many active memories have a vector; those without one are counted once a minute, because that reads the vectors."""
-        live, now = self.columns.live, monotonic()
-        if live is None:
-            return 0
-        if self._missing_count is None or self._missing_count[0] != live or now - self._missing_count[1] > _MISSING_COUNT_SECONDS:
-            self._missing_count = live, now, self.table.count_rows(f"{Filters().sql()} AND {live} IS NULL")
-        return self.count(Filters()) - self._missing_count[2]
+        """Return how many active memories have a vector; only recently written ones may lack it."""
+        return self.count(Filters()) - self.count_missing(Filters().sql()) if self.columns.live else 0
 
     @reading
-    def count_missing(self, within: timedelta) -> int:
-        """Return how many recently written memories have no live vector."""
-        since = lance.timestamp(datetime.now(UTC) - within)
-        return self.table.count_rows(f"updated_at > {since} AND {self.columns.live} IS NULL") if self.columns.live else 0
+    def count_missing(self, where: str = "true") -> int:
+        """Return how many recently written memories have no live vector, which a commit during a switch of embedders can leave."""
+        since = lance.timestamp(datetime.now(UTC) - _RECENT)
+        return (
+            self.table.count_rows(f"{where} AND updated_at > {since} AND {self.columns.live} IS NULL") if self.columns.live else 0
+        )
 
     @reading
     def oldest(self) -> datetime | None:
@@ -314,8 +308,7 @@ class MemoryStore(TableStore):
     @reading
     def changes(self, since: Position | None, known: Known, columns: Sequence[str]) -> Changes:
         """Return the changes since a position, as `read_changes` does; rows read from disk include LanceDB's `_rowid`."""
-        held = self._resident.search() if self._resident else None
-        return read_changes(held if held is not None else TableRows(self.table, row_ids=True), since, known, columns)
+        return read_changes(self._search(), since, known, columns)
 
     @reading
     def nearest(self, vector: Floats, embedder: str, limit: int, filters: Filters, columns: Sequence[str] = ()) -> pa.Table:

@@ -1,6 +1,6 @@
 """The `relations` table: relations between memories, stated by people and agents. One row a statement, one commit a change."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -55,18 +55,18 @@ class RelationStore(TableStore):
         """Record a relation that passes `check`; stating it again replaces its confidence and note."""
         relation.check()
         row = {"id": relation.id, **asdict(relation), "created_at": datetime.now(UTC)}
-        lance.upsert(self.stored.writing, pa.Table.from_pylist([row], schema=SCHEMA))
+        lance.upsert(self.stored, pa.Table.from_pylist([row], schema=SCHEMA))
 
-    def withdraw(self, number: int) -> None:
+    def withdraw(self, numbers: Sequence[int]) -> None:
         table = self.stored.writing
-        lance.commit(table, lambda: table.delete(f"id = {number}"), f"The relation {number} could not be removed")
+        lance.commit(self.stored, lambda: table.delete(lance.ids_in(numbers)), f"Relations in {self.stored.uri} could not be removed")
 
     def insert(self, relations: Mapping[StatedRelation, datetime]) -> None:
         """Insert relations that were stated elsewhere, with their times; existing ones are kept."""
         there = set(self.scan()["id"].to_pylist()) if relations else set()
         rows = [{"id": each.id, **asdict(each), "created_at": at} for each, at in relations.items() if each.id not in there]
         if rows:
-            lance.insert(self.stored.writing, pa.Table.from_pylist(rows, schema=SCHEMA))
+            lance.insert(self.stored, pa.Table.from_pylist(rows, schema=SCHEMA))
 
     @reading
     def scan(self) -> pa.Table:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 import pyarrow as pa
 
-from memory_assets.arrays import Floats
+from memory_assets.arrays import Floats, Ids
 from memory_assets.stores import lance
 from memory_assets.stores.deferred import import_lancedb
 from memory_assets.stores.filters import Filters
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 UNMEASURED = -2.0
 """Value for the cosine of a memory without a vector; below every cosine."""
+_MAX_LOOKUPS = 20_000
+"""Number of rows from which reading all is cheaper than looking each up."""
 _SPANS = (timedelta(hours=1), timedelta(days=1), timedelta(days=20), timedelta(days=400), None)
 """Time spans that are searched for the newest memories, one after another, until there are enough."""
 
@@ -97,8 +99,32 @@ class DiskSearch:
         found = self._scan(lance.ids_in(keys["id"].to_pylist()), columns)
         return found.sort_by([("created_at", "descending"), ("id", "descending")])
 
+    # The table's change feed
+
+    @property
+    def version(self) -> int:
+        return self._stored.reading.version
+
+    def __len__(self) -> int:
+        return self._stored.reading.count_rows()
+
+    def ids(self) -> Ids:
+        return self._scan("true", ("id",))["id"].to_numpy()
+
+    def rows(self, columns: Sequence[str]) -> pa.Table:
+        return self._scan("true", columns)
+
+    def updated_since(self, moment: datetime) -> pa.Table:
+        return self._scan(f"updated_at >= {lance.timestamp(moment)}", ("id", "updated_at"))
+
+    def rows_of(self, ids: Ids, columns: Sequence[str]) -> pa.Table:
+        if len(ids) > _MAX_LOOKUPS:
+            rows = self.rows(columns)
+            return rows.filter(pa.array(np.isin(rows["id"].to_numpy(), ids)))
+        return self._scan(lance.ids_in(ids.tolist()), columns)
+
     def _scan(self, where: str, columns: Sequence[str]) -> pa.Table:
-        return self._stored.reading.search().where(where).select(list(columns)).to_arrow()
+        return self._stored.reading.search().where(where).select(list(columns)).with_row_id(True).to_arrow()
 
 
 def _run_query(query: "LanceQueryBuilder", columns: list[str], limit: int, filters: Filters) -> pa.Table:

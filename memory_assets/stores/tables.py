@@ -25,7 +25,7 @@ from memory_assets.stores import lance
 from memory_assets.stores.deferred import import_lancedb
 from memory_assets.stores.files import replace_file
 from memory_assets.stores.location import Location
-from memory_assets.stores.locks import Commits, register_commits
+from memory_assets.stores.locks import SHARED, Commits, locked
 from memory_assets.stores.schema import VERSION, VERSION_FACT
 
 if TYPE_CHECKING:
@@ -100,6 +100,10 @@ class StoredTable:
         return self.location.uri
 
     @property
+    def name(self) -> str:
+        return self.definition.name
+
+    @property
     def exists(self) -> bool:
         """Whether the table has been created. A folder without a commit, left by a kill or a full disk, is no table."""
         if self._table is not None:
@@ -164,11 +168,37 @@ class StoredTable:
                     make_temporary_folder(self._data_dir)
                 if self.location.state:
                     self.location.state.claim()
-                register_commits(table, self._commits)
-                lance.ensure_indices(table, self.definition.indices())
                 self._table, self._is_prepared = table, True
+                try:
+                    lance.ensure_indices(self, self.definition.indices())
+                except BaseException:
+                    self._is_prepared = False
+                    raise
         assert self._table is not None
         return self._table
+
+    @contextmanager
+    def committing(self) -> Iterator[None]:
+        """Keep the table from being deleted during the block; otherwise Lance would finish a commit in a new folder of the old name.
+
+        In object storage, the tenant is checked before and after the commit. StoreError if the table, or its tenant, was deleted.
+        """
+        if not self.location.is_folder:
+            if self._commits:
+                self._commits.announce()
+            yield
+            if self._commits:
+                self._commits.note()
+            return
+        with locked(self._folder, SHARED) as there:
+            if not there:
+                raise StoreError(f"The table {self._folder} has been deleted; nothing was written.")
+            yield
+
+    def raise_if_deleted(self) -> None:
+        """Raise DeletedError if the tenant of a table in object storage was deleted."""
+        if self._commits and not self._commits.state.is_current:
+            raise self._commits.state.deleted()
 
     def forget_files(self) -> None:
         """Reopen the table if it is in a folder, to free LanceDB's cache once no other table uses it."""
@@ -187,7 +217,7 @@ class StoredTable:
             for index in table.list_indices():
                 if index.columns[0] not in configs:
                     table.drop_index(index.name)
-            lance.ensure_indices(table, configs, anew=True)
+            lance.ensure_indices(self, configs, anew=True)
 
     def lost_indices(self) -> list[str]:
         """Return the names of indices whose files are missing or damaged; reads every index completely.

@@ -18,7 +18,6 @@ import pyarrow.compute as pc
 from memory_assets.errors import StoreError
 from memory_assets.stores import lance
 from memory_assets.stores.deferred import import_lancedb
-from memory_assets.stores.locks import shared_lock
 from memory_assets.stores.tables import StoredTable, reading
 
 if TYPE_CHECKING:
@@ -65,7 +64,7 @@ class Upkeep:
         if not self.is_due():
             return False
         table = self.stored.writing
-        with shared_lock(table):
+        with self.stored.committing():
             try:
                 table.optimize(cleanup_older_than=_VERSION_LIFETIME)
             except (RuntimeError, OSError) as error:
@@ -75,7 +74,7 @@ class Upkeep:
                 raise StoreError(f"The table in {self.stored.uri} cannot be compacted ({error}): {advice}.") from error
             rows, column = table.count_rows(), self._vector_column()
             if column and needs_vector_index(table, column, rows):
-                build_vector_index(table, column, rows)
+                build_vector_index(self.stored, column, rows)
         self._unmergeable_fragments = self._small_fragments()
         return True
 
@@ -110,18 +109,18 @@ def needs_vector_index(table: "Table", column: str | None, rows: int) -> bool:
     return rows >= _REBUILD_FACTOR * int(lance.facts_of(table.schema).get(TRAINED_FACT, "0"))
 
 
-def build_vector_index(table: "Table", column: str, rows: int) -> None:
+def build_vector_index(stored: StoredTable, column: str, rows: int) -> None:
     """Rebuild the index of a vector column. Until it is complete, searches use the old index, or none."""
     index = import_lancedb().index.IvfSq
     config = index(distance_type="cosine", num_partitions=partitions(rows), max_iterations=_ITERATIONS, sample_rate=_SAMPLE_RATE)
     try:
-        table.create_index(column, config=config, replace=True)
+        stored.writing.create_index(column, config=config, replace=True)
     except (RuntimeError, ValueError) as error:
         raise StoreError(
-            f"The vector index of {table.name!r} cannot be built ({error}); searches scan all vectors until the next "
+            f"The vector index of {stored.name!r} cannot be built ({error}); searches scan all vectors until the next "
             "`memory run` tries again."
         ) from error
-    lance.set_facts(table, {TRAINED_FACT: str(rows)})
+    lance.set_facts(stored, {TRAINED_FACT: str(rows)})
 
 
 def rewrite(stored: StoredTable, change: Callable[[pa.Table], pa.Table]) -> None:
@@ -135,13 +134,13 @@ def rewrite(stored: StoredTable, change: Callable[[pa.Table], pa.Table]) -> None
     """
     table, failure = stored.writing, f"The table {stored.definition.name!r} in {stored.uri} cannot be rewritten"
     with stored.location.closed_to_writers():
-        while not lance.commit(table, lambda: _replace_rows(table, change), failure):
+        while not lance.commit(stored, lambda: _replace_rows(table, change), failure):
             pass
-        lance.ensure_indices(table, stored.definition.indices(), anew=True)
+        lance.ensure_indices(stored, stored.definition.indices(), anew=True)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # LanceDB warns of readers of older versions
             options = {"cleanup_older_than": timedelta(0), "delete_unverified": stored.location.is_folder}
-            lance.commit(table, lambda: table.optimize(**options), failure)
+            lance.commit(stored, lambda: table.optimize(**options), failure)
 
 
 def _replace_rows(table: "Table", change: Callable[[pa.Table], pa.Table]) -> bool:

@@ -102,7 +102,7 @@ def test_who_commits_old_vectors_during_the_switch_waits_and_is_refused(
 
     def store_late() -> None:
         try:
-            lance.append(other.table, rows)
+            lance.append(other.stored, rows)
         except StoreError as error:
             refused.append(error)
 

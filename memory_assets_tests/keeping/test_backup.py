@@ -31,7 +31,6 @@ from memory_assets.settings import Settings, load_settings
 from memory_assets.stores.access_log import AccessLog, fold_accesses
 from memory_assets.stores.keys import KeyStore
 from memory_assets.stores.location import Location
-from memory_assets.stores.locks import shared_lock
 from memory_assets.stores.relations import StatedRelation
 from memory_assets.stores.rows import new_id
 from memory_assets.tana.state import SyncRecord
@@ -150,7 +149,7 @@ def test_a_backup_is_of_one_moment_while_others_write(tenant: Tenant, repository
             (number,) = add(other, 1)
             other.relations.state(StatedRelation(first, number, RelationType.RELATES_TO))
             table = other.memories.stored.writing
-            with shared_lock(table):  # like upkeep, which removes files that no current version needs
+            with other.memories.stored.committing():  # like upkeep, which removes files that no current version needs
                 table.optimize(cleanup_older_than=timedelta(microseconds=1), delete_unverified=True)
 
     writer = threading.Thread(target=write)

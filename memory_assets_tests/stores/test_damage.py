@@ -101,7 +101,7 @@ def test_writing_without_its_indices_names_the_command_that_mends_it(tenant: Ten
     store = MemoryStore(tenant.memories.uri)
     rows = store.columns.fill(to_arrow([memory(31)]), QUESTION[None], "test")
     with pytest.raises(StoreError, match="memory doctor --mend"):
-        lance.insert(store.stored.writing, rows)
+        lance.insert(store.stored, rows)
     assert mended()
     MemoryStore(tenant.memories.uri).put([memory(31)], QUESTION[None], "test")
 

@@ -20,7 +20,6 @@ from memory_assets.errors import ConflictError, StoreError
 from memory_assets.models import Kind, Memory, Source, State
 from memory_assets.settings import Settings, load_settings
 from memory_assets.stores import files, lance, tables
-from memory_assets.stores.locks import shared_lock
 from memory_assets.stores.memories import MemoryStore
 from memory_assets.stores.rows import new_id
 from memory_assets.tenants import Tenant, create_tenant, delete_tenant, open_states, sweep_deleted, tenant_names
@@ -45,7 +44,7 @@ def written(settings: Settings) -> Tenant:
 
 def test_deleting_waits_for_the_commit_that_is_under_way(written: Tenant) -> None:
     deleting = threading.Thread(target=delete_tenant, args=(Tenant(written.settings, "ann"),))
-    with shared_lock(written.memories.table):
+    with written.memories.stored.committing():
         deleting.start()
         deleting.join(0.3)
         assert deleting.is_alive()

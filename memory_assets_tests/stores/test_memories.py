@@ -226,7 +226,7 @@ def test_compaction_keeps_every_row_and_its_order_of_relevance(store: MemoryStor
 
 
 def test_a_store_of_a_newer_release_is_refused(store: MemoryStore) -> None:
-    lance.set_facts(store.stored.writing, {VERSION_FACT: "99"})
+    lance.set_facts(store.stored, {VERSION_FACT: "99"})
     for use in (len, MemoryStore.prepare):
         with pytest.raises(StoreError, match=r"schema version 99.*upgrade"):
             use(MemoryStore(store.uri))

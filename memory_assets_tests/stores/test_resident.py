@@ -396,7 +396,7 @@ def test_a_store_beside_a_change_of_embedder_is_refused_and_not_stored_without_i
     other = on_disk(store)
     other.columns.make_live(other.columns.add("other", 3))
     with pytest.raises(StoreError, match="no column"):
-        lance.append(store.table, rows)
+        lance.append(store.stored, rows)
     assert len(other) == 40
 
 
@@ -405,7 +405,7 @@ def test_an_append_whose_version_is_told_too_late_hides_no_commit_between(store:
     rows = store.columns.fill(to_arrow([added]), vectors(1), "test")
 
     def commit(rows: pa.Table) -> int:
-        version = lance.append(store.table, rows)
+        version = lance.append(store.stored, rows)
         assert store.recent(1, ACTIVE)[0].id == added.id
         on_disk(store).transition([added.id], State, State.FORGOTTEN)
         return version

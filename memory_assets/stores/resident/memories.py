@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from memory_assets.errors import format_trace
-from memory_assets.stores import feed, lance
+from memory_assets.stores import lance
 from memory_assets.stores.embedding_columns import meaning_column
 from memory_assets.stores.feed import Position, read_changes
 from memory_assets.stores.resident.appends import Appends
@@ -28,6 +28,7 @@ from memory_assets.stores.resident.copies import Copies
 from memory_assets.stores.resident.segment import ROW_ID, Segment
 from memory_assets.stores.resident.snapshot import Snapshot
 from memory_assets.stores.resident.words import Terms
+from memory_assets.stores.search import DiskSearch
 from memory_assets.stores.tables import StoredTable
 
 if TYPE_CHECKING:
@@ -275,7 +276,7 @@ class ResidentMemories:
 
     def _apply_changes(self, known: Snapshot) -> Snapshot | None:
         """Return the snapshot with all commits until now; None if so much has changed that reloading is cheaper."""
-        changes = read_changes(feed.TableRows(self.table), known.position, known, ("id",))
+        changes = read_changes(DiskSearch(self._stored), known.position, known, ("id",))
         missing = changes.rows["id"].to_numpy()
         if len(missing) > _MAX_CHANGED_ROWS:
             return None
