@@ -101,7 +101,7 @@ def find_links(tenant: "Tenant", now: datetime, *, dry_run: bool = False) -> Cre
 
 def _fresh_links(connection: "DuckDBPyConnection", neighbours: pa.Table, least: float) -> pa.Table:
     connection.register("neighbours", neighbours)
-    found = connection.execute(_FRESH_LINKS.replace("$least", str(least)).replace("$rating", f"'{Kind.RATING}'")).to_arrow_table()
+    found = connection.execute(_FRESH_LINKS, {"least": least, "rating": Kind.RATING}).to_arrow_table()
     linked = Counter(dict(connection.execute(_LINKED).fetchall()))
     kept: list[int] = []
     for place, ends in enumerate(zip(found["source_id"].to_pylist(), found["target_id"].to_pylist(), strict=True)):

@@ -38,7 +38,7 @@ _RESOLVED = """
 CREATE TEMP VIEW now_surfaces AS
     FROM graph_surfaces WHERE memory_id NOT IN (FROM touched) UNION ALL BY NAME FROM changed_surfaces;
 """
-_ENTITIES = """
+_ENTITIES = f"""
 CREATE TEMP TABLE changed_aliases AS
     FROM lost_aliases UNION ALL FROM new_aliases;
 CREATE TEMP VIEW now_aliases AS
@@ -75,7 +75,7 @@ CREATE TEMP TABLE renamed_entities AS
                CASE WHEN bool_or(entity_id IN (SELECT entity_id FROM counted WHERE lower("text") IN (FROM projects)))
                     THEN 'PROJECT'
                     ELSE coalesce(
-                        arg_max(type, (votes, type)) FILTER (type <> 'NAME' AND votes >= $least_share * cast_votes), 'NAME')
+                        arg_max(type, (votes, type)) FILTER (type <> 'NAME' AND votes >= {_LEAST_SHARE} * cast_votes), 'NAME')
                END AS type
         FROM votes GROUP BY entity_id
     ),
@@ -238,15 +238,15 @@ def _compute(
             "called": _called(spellings),
         }
         copy_in(connection, tables)
-        for script in (rules.NOW, _RESOLVED, _ENTITIES.replace("$least_share", str(_LEAST_SHARE)), _NODES, _LOST, _ASKED):
+        for script in (rules.NOW, _RESOLVED, _ENTITIES, _NODES, _LOST, _ASKED):
             connection.execute(script)
         if changes.compared_all:
             connection.execute(_ALL_ASKED)
         if changes or found.naming.lost_aliases.num_rows or found.naming.new_aliases.num_rows:
-            connection.execute(rules.script(rules.READERS))
+            connection.execute(rules.READERS)
             for read, rule in rules.RULES.items():
                 if connection.execute(f"FROM {read} LIMIT 1").fetchone():
-                    connection.execute(rules.script(rule))
+                    connection.execute(rule)
         connection.execute(rules.KEPT)
         if relations.num_rows:
             connection.execute(_STATED)

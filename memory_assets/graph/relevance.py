@@ -57,13 +57,13 @@ STANDING_IMPORTANCE = 0.8
 
 INPUT = ("id", "state", "kind", "source_key", "created_at", "importance", "confidence", "protected", "updated_at")
 
-_SCORES = """
+_SCORES = f"""
     WITH moments AS (
         SELECT r.*, coalesce(a.accesses, 0) AS accesses,
                coalesce(s.seen_at, CASE r.state WHEN 'archived' THEN r.created_at ELSE r.updated_at END) AS first_seen,
                greatest(r.created_at, first_seen) AS begun_at,
                greatest(begun_at, coalesce(a.last_at, begun_at)) AS accessed_at,
-               kind IN ($kinds) OR (source_key = '' AND importance >= $standing) AS standing
+               kind IN {tuple(map(str, STANDING_KINDS))} OR (source_key = '' AND importance >= {STANDING_IMPORTANCE}) AS standing
         FROM rows r LEFT JOIN memory_access a USING (id) LEFT JOIN memory_first_seen s USING (id)
     ),
     sides AS (
@@ -72,12 +72,12 @@ _SCORES = """
         UNION ALL SELECT target_id, source_id, confidence, origin FROM graph_edges SEMI JOIN concerned ON concerned.id = target_id
     ),
     links AS (
-        SELECT id, other, coalesce(max(confidence) FILTER (origin NOT IN ($lifeless)), 0) AS confidence FROM sides GROUP BY id, other
+        SELECT id, other, coalesce(max(confidence) FILTER (origin NOT IN {LIFELESS_ORIGINS}), 0) AS confidence FROM sides GROUP BY id, other
     ),
     neighbourhood AS (
         SELECT l.id, count(*) AS edges,
-               max(o.accessed_at) FILTER (o.state = 'active' AND l.confidence >= $lively) AS activity,
-               arg_max(o.id, o.accessed_at) FILTER (o.state = 'active' AND l.confidence >= $lively) AS lively_id
+               max(o.accessed_at) FILTER (o.state = 'active' AND l.confidence >= {LIVELY_CONFIDENCE}) AS activity,
+               arg_max(o.id, o.accessed_at) FILTER (o.state = 'active' AND l.confidence >= {LIVELY_CONFIDENCE}) AS lively_id
         FROM links l LEFT JOIN moments o ON o.id = l.other
         GROUP BY l.id
     ),
@@ -97,7 +97,7 @@ _SCORES = """
     ),
     factors AS (
         SELECT id, state, protected, standing, first_seen, exp(-$rate * age) AS decay,
-               0.3 + 0.3 * exp(-$access_rate * unread / (1 + ln(1 + accesses))) AS access,
+               0.3 + 0.3 * exp(-{ACCESS_DECAY_PER_DAY} * unread / (1 + ln(1 + accesses))) AS access,
                1 + 0.3 * ln(1 + edges) AS density, 0.5 + importance::DOUBLE AS importance,
                0.7 + 0.3 * confidence::DOUBLE AS confidence, fresh_at, accessed_at, accesses, edges, fresh_because
         FROM ages
@@ -205,17 +205,8 @@ def score_rows(connection: "DuckDBPyConnection", moment: datetime, rate: float) 
 
     The table `rows`, with the columns of `INPUT`, must hold these memories and all that an edge links to them.
     """
-    query = (
-        _SCORES.replace("$now", f"TIMESTAMPTZ '{moment.isoformat()}'")
-        .replace("$access_rate", str(ACCESS_DECAY_PER_DAY))
-        .replace("$rate", repr(float(rate)))
-        .replace("$lively", str(LIVELY_CONFIDENCE))
-        .replace("$lifeless", ", ".join(f"'{origin}'" for origin in LIFELESS_ORIGINS))
-        .replace("$kinds", ", ".join(f"'{kind}'" for kind in STANDING_KINDS))
-        .replace("$standing", str(STANDING_IMPORTANCE))
-    )
     return connection.execute(
-        f"SELECT {_COLUMNS}, state, protected, lasting, first_seen FROM ({query}) ORDER BY id"
+        f"SELECT {_COLUMNS}, state, protected, lasting, first_seen FROM ({_SCORES}) ORDER BY id", {"now": moment, "rate": rate}
     ).to_arrow_table()
 
 

@@ -21,6 +21,12 @@ HUB = 50
 ENTITY_CAP = 5
 """RELATES_TO edges per memory for shared entities: the strongest ones."""
 LEAST_ENTITY_CONFIDENCE = 0.25
+RENEWED_CONFIDENCE = 0.75
+"""Confidence that a possible replacement is one because both have the same title and the newer is of a later day."""
+LIKELIEST = """
+    QUALIFY probability >= max(probability) OVER (PARTITION BY new_id, new_place) - if(type = 'RELATES_TO', 0, 0.1)
+"""
+"""Filter for `graph_changes`: a newer statement replaces its likeliest older one, and those almost as likely."""
 
 NOW = """
 CREATE TEMP TABLE touched_rows AS
@@ -35,7 +41,7 @@ CREATE TEMP VIEW now_changes AS
     UNION ALL BY NAME FROM changed_replacements;
 """
 
-READERS = """
+READERS = f"""
 CREATE TEMP TABLE touched_names AS SELECT DISTINCT unnest(names) AS name FROM touched_rows;
 CREATE TEMP TABLE link_readers AS
     SELECT id FROM touched UNION
@@ -55,7 +61,7 @@ CREATE TEMP TABLE touched_entities AS
         USING (entity_id)
     LEFT JOIN (SELECT entity_id, count(*) AS memories FROM graph_mentions SEMI JOIN changed_mentions USING (entity_id) GROUP BY ALL) b
         USING (entity_id)
-    WHERE least(coalesce(f.memories, 0), coalesce(b.memories, 0)) <= $hub;
+    WHERE least(coalesce(f.memories, 0), coalesce(b.memories, 0)) <= {HUB};
 CREATE TEMP TABLE sharers AS
     SELECT id FROM touched UNION SELECT memory_id FROM changed_mentions
     UNION SELECT memory_id FROM now_mentions SEMI JOIN touched_entities USING (entity_id)
@@ -97,7 +103,7 @@ INSERT INTO doomed
 """
 """Finds the memories whose edges are read again, those edges, and the rules' input, in one scan of the largest table for evidence."""
 
-LINKS = """
+LINKS = f"""
 CREATE TEMP TABLE link_targets AS
     WITH found AS (
         SELECT r.id AS source_id, r.name, n.id AS target_id, n.project = r.project AND r.project <> '' AS at_home
@@ -111,7 +117,8 @@ CREATE TEMP TABLE link_targets AS
     );
 INSERT INTO wanted BY NAME
     SELECT source_id, target_id, 'RELATES_TO' AS type,
-           max(CASE WHEN bearers = 1 THEN $link ELSE $shared_name END) AS confidence, 'link' AS origin, source_id AS evidence_id,
+           max(CASE WHEN bearers = 1 THEN {LINK_CONFIDENCE} ELSE {SHARED_NAME_CONFIDENCE} END) AS confidence,
+           'link' AS origin, source_id AS evidence_id,
            'links to [[' || min(name) || ']]' AS note
     FROM link_targets GROUP BY source_id, target_id;
 INSERT INTO wanted BY NAME
@@ -123,7 +130,7 @@ INSERT INTO wanted BY NAME
     WHERE target_kind = 'link' AND bearers = 1 GROUP BY ALL;
 """
 
-SUPERSESSION = """
+SUPERSESSION = f"""
 CREATE TEMP TABLE superseded AS
     SELECT m.id, m.superseded_by, n.retracts FROM replaced m JOIN now_memories n ON n.id = m.superseded_by;
 INSERT INTO wanted BY NAME
@@ -131,7 +138,7 @@ INSERT INTO wanted BY NAME
            id AS evidence_id, 'its source was rewritten' AS note
     FROM superseded
     UNION ALL BY NAME
-    SELECT id AS source_id, superseded_by AS target_id, 'INVALIDATED_BY' AS type, $retraction AS confidence,
+    SELECT id AS source_id, superseded_by AS target_id, 'INVALIDATED_BY' AS type, {RETRACTION_CONFIDENCE} AS confidence,
            'supersession' AS origin, id AS evidence_id, 'the new version says that something no longer holds' AS note
     FROM superseded WHERE retracts;
 """
@@ -159,11 +166,11 @@ INSERT INTO wanted BY NAME
     FROM steps s JOIN now_cues c ON c.memory_id = s.next_id WHERE c.target_kind = 'previous' AND is_earlier;
 """
 
-ENTITIES = """
+ENTITIES = f"""
 CREATE TEMP TABLE partners AS
     SELECT memory_id, entity_id, count(*) OVER (PARTITION BY entity_id) AS memories
     FROM now_mentions SEMI JOIN shared_mentions USING (entity_id)
-    QUALIFY memories BETWEEN 2 AND $hub;
+    QUALIFY memories BETWEEN 2 AND {HUB};
 INSERT INTO wanted BY NAME
     WITH shared AS (
         SELECT a.memory_id, b.memory_id AS other, entity_id, 1 / log2(1 + b.memories) AS weight
@@ -173,8 +180,8 @@ INSERT INTO wanted BY NAME
         SELECT memory_id, other, sum(weight) / (1 + sum(weight)) AS confidence,
                list(entity_id ORDER BY weight DESC, entity_id) AS names
         FROM shared GROUP BY memory_id, other
-        HAVING sum(weight) / (1 + sum(weight)) >= $least_entity
-        QUALIFY row_number() OVER (PARTITION BY memory_id ORDER BY round(confidence, 9) DESC, other) <= $entity_cap
+        HAVING sum(weight) / (1 + sum(weight)) >= {LEAST_ENTITY_CONFIDENCE}
+        QUALIFY row_number() OVER (PARTITION BY memory_id ORDER BY round(confidence, 9) DESC, other) <= {ENTITY_CAP}
     ),
     named AS (
         SELECT memory_id, other, confidence, unnest(names[:3]) AS id, generate_subscripts(names[:3], 1) AS place FROM pairs
@@ -212,7 +219,7 @@ INSERT INTO wanted BY NAME
     );
 """
 
-CLAIMS = """
+CLAIMS = f"""
 CREATE TEMP TABLE of_many AS
     SELECT memory_id FROM graph_statements WHERE place > 1 AND memory_id NOT IN (FROM touched)
     UNION SELECT memory_id FROM changed_statements WHERE place > 1;
@@ -223,8 +230,8 @@ CREATE TEMP TABLE claims AS
         FROM now_changes c JOIN now_memories a ON a.id = old_id JOIN now_memories b ON b.id = new_id
     ),
     best AS (
-        SELECT * REPLACE (if(is_renewed, 'EVOLVED_INTO', type) AS type, if(is_renewed, $renewed, confidence) AS confidence)
-        FROM found $likeliest
+        SELECT * REPLACE (if(is_renewed, 'EVOLVED_INTO', type) AS type, if(is_renewed, {RENEWED_CONFIDENCE}, confidence) AS confidence)
+        FROM found {LIKELIEST}
     )
     SELECT old_id AS source_id, new_id AS target_id, type, confidence, note FROM best
     WHERE old_place = 0 AND (type <> 'RELATES_TO' OR (old_id NOT IN (FROM of_many) AND new_id NOT IN (FROM of_many)))
@@ -279,28 +286,3 @@ INSERT INTO doomed
 DELETE FROM wanted w USING decided d WHERE origin = 'claims' AND d.one = w.source_id AND d.two = w.target_id;
 """
 """A relation that somebody stated about two memories overrides what the rules read in their statements."""
-
-RENEWED_CONFIDENCE = 0.75
-"""Confidence that a possible replacement is one because both have the same title and the newer is of a later day."""
-LIKELIEST = """
-    QUALIFY probability >= max(probability) OVER (PARTITION BY new_id, new_place) - if(type = 'RELATES_TO', 0, 0.1)
-"""
-"""Filter for `graph_changes`: a newer statement replaces its likeliest older one, and those almost as likely."""
-
-PARAMETERS = {
-    "likeliest": LIKELIEST,
-    "renewed": RENEWED_CONFIDENCE,
-    "link": LINK_CONFIDENCE,
-    "shared_name": SHARED_NAME_CONFIDENCE,
-    "retraction": RETRACTION_CONFIDENCE,
-    "hub": HUB,
-    "entity_cap": ENTITY_CAP,
-    "least_entity": LEAST_ENTITY_CONFIDENCE,
-}
-
-
-def script(rule: str) -> str:
-    """Return a rule's SQL with its constants filled in."""
-    for name in sorted(PARAMETERS, key=len, reverse=True):
-        rule = rule.replace(f"${name}", str(PARAMETERS[name]))
-    return rule

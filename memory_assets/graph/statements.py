@@ -51,14 +51,16 @@ _HOME_SLUG = re.compile(r"-(?:(?:home|Users)-[^-]+|root)")
 _LINK = re.compile(r"\[\[[^\]]*\]\]|https?://\S+")
 _WORD_OF_TITLE = re.compile(r"[^\W_]+")
 
-_CANDIDATES = """
+_HUB = 60
+"""Statements that may share a word before the word no longer makes a pair worth judging."""
+_CANDIDATES = f"""
 CREATE TEMP TABLE now_statements AS
     SELECT *, count(*) OVER (PARTITION BY memory_id) AS of_memory
     FROM (FROM graph_statements WHERE memory_id NOT IN (FROM touched) UNION ALL BY NAME FROM changed_statements);
 CREATE TEMP TABLE keyed AS
     SELECT DISTINCT memory_id, place, unnest(list_concat(keys, list_transform(about, word -> word[:5]))) AS key FROM now_statements;
 CREATE TEMP TABLE weights AS
-    SELECT key, 1 / log2(1 + count(*)) AS weight FROM keyed GROUP BY key HAVING count(*) BETWEEN 2 AND $hub;
+    SELECT key, 1 / log2(1 + count(*)) AS weight FROM keyed GROUP BY key HAVING count(*) BETWEEN 2 AND {_HUB};
 CREATE TEMP TABLE sharing AS
     SELECT a.memory_id AS one_id, a.place AS one_place, b.memory_id AS other_id, b.place AS other_place, count(*) AS shared,
            sum(weight) AS weight
@@ -66,7 +68,8 @@ CREATE TEMP TABLE sharing AS
     WHERE b.memory_id < a.memory_id OR (b.memory_id > a.memory_id AND b.memory_id NOT IN (SELECT memory_id FROM changed_statements))
     GROUP BY ALL;
 """
-_PAIRS = """
+_CANDIDATES_EACH = 6
+_PAIRS = f"""
     WITH pairs AS (
         SELECT s.shared, s.weight, a, b,
                CASE WHEN abs(date_diff('day', a.said_at, b.said_at)) >= 1 THEN a.said_at > b.said_at
@@ -88,11 +91,8 @@ _PAIRS = """
     SELECT old, new FROM directed
     WHERE (new.announces OR old.session = '' OR new.session = '')
       AND (new.announces OR shared * 2 >= least(len(old.keys), len(new.keys)))
-    QUALIFY row_number() OVER (PARTITION BY new.memory_id, new.place ORDER BY weight DESC, old.memory_id, old.place) <= $candidates
+    QUALIFY row_number() OVER (PARTITION BY new.memory_id, new.place ORDER BY weight DESC, old.memory_id, old.place) <= {_CANDIDATES_EACH}
 """
-_HUB = 60
-"""Statements that may share a word before the word no longer makes a pair worth judging."""
-_CANDIDATES_EACH = 6
 
 
 def read_statements(memories: Sequence[Memory]) -> pa.Table:
@@ -153,8 +153,8 @@ def find_candidates(connection: "DuckDBPyConnection") -> list[tuple[StatementRow
     If both announce a change and no date orders them, the pair is returned in both directions. `connection` leads to the catalog, with
     the statements as of the last build, and must show `changed_statements` and `touched`.
     """
-    connection.execute(_CANDIDATES.replace("$hub", str(_HUB)))
-    pairs = connection.execute(_PAIRS, {"candidates": _CANDIDATES_EACH}).fetchall()
+    connection.execute(_CANDIDATES)
+    pairs = connection.execute(_PAIRS).fetchall()
     return [(old, new) for old, new in pairs if not (_speak_of_themselves(old, new) or _are_of_a_series(old, new))]
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from memory_assets.language.english import word_set
 from memory_assets.language.entity_types import ADDRESSES, STATISTICAL_TYPES, WRITTEN, EntityType, Mention
 from memory_assets.language.gazetteer import Certainty, Entry, Gazetteer
-from memory_assets.language.reading import Form, Inset, Part
+from memory_assets.language.reading import Inset, Part
 from memory_assets.language.surface import find_surface
 from memory_assets.language.verbs import COMMON, is_helped, is_used_as_name
 from memory_assets.language.words import CAPITALS
@@ -91,7 +91,7 @@ def _spelt(insets: Iterable[Inset], gazetteer: Gazetteer) -> Iterator[Mention]:
 
 def _mentions_in_code(insets: Iterable[Inset], gazetteer: Gazetteer) -> Iterator[Mention]:
     for inset in insets:
-        if inset.form is Form.CODE:
+        if inset.is_code:
             for mention in find_in_code(inset.written, gazetteer):
                 yield replace(mention, start=inset.start, end=inset.end)
 

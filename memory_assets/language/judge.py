@@ -18,7 +18,6 @@ import numpy as np
 
 from memory_assets.arrays import Floats, Ids
 from memory_assets.language.embedders.bge import (
-    DIMENSION,
     checked_files,
     open_session,
     open_tokenizer,
@@ -163,21 +162,9 @@ def _opened(network: Network) -> "InferenceSession":
 
 def read_network(network: Network) -> "dict[str, npt.NDArray[Any]]":
     """Return a network's weights by name."""
-    weights = read_layers(network.layers)
+    weights = read_weights(checked_files()[0], network.layers)
     with np.load(network.weights) as trained:
         for name in trained.files:
             array = trained[name]
             weights[name] = weights[name] + array if array.dtype == np.int8 else array
-    return weights
-
-
-def read_layers(count: int) -> "dict[str, npt.NDArray[Any]]":
-    """Return the weights of bge-small's first layers. The last layer's input matrix is split, as it computes the first token only."""
-    beyond = tuple(f"layer.{layer}." for layer in range(count, STATEMENTS.layers))
-    weights = {name: array for name, array in read_weights(checked_files()[0]).items() if not name.startswith(beyond)}
-    last = f"layer.{count - 1}.attention"
-    for part in ("weight", "scale"):
-        if f"{last}.input.{part}" in weights:
-            query, rest = np.split(weights.pop(f"{last}.input.{part}"), [DIMENSION], axis=-1)
-            weights |= {f"{last}.query_input.{part}": query.copy(), f"{last}.key_value_input.{part}": rest.copy()}
     return weights

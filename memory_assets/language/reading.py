@@ -9,7 +9,6 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from enum import Enum, auto
 from itertools import groupby
 from unicodedata import normalize
 
@@ -64,26 +63,16 @@ _WORDS = re.compile(r"[^\W\d_]{2,}")
 _PIECES = re.compile(r"\w+|[^\w\s]")
 
 
-class Form(Enum):
-    """The kind of a non-prose element."""
-
-    SPELT = auto()
-    """Recognised by its spelling: a path, an address, a variable, an @mention, a #tag."""
-    CODE = auto()
-    LINK = auto()
-    """A [[link]] to another memory, whose name says nothing about this one."""
-
-
 @dataclass(frozen=True, slots=True)
 class Inset:
-    """A non-prose element at its offsets in a part's text."""
+    """A non-prose element at its offsets in a part's text: a spelling, code, or a [[link]], whose name says nothing about this memory."""
 
     start: int
     end: int
-    form: Form
     written: str
     mention: Mention | None = None
-    """For `Form.SPELT`: the entity that its spelling shows, at offsets in the part."""
+    """The entity that its spelling shows (a path, an address, a variable, an @mention, a #tag), at offsets in the part."""
+    is_code: bool = False
 
     @property
     def opaque(self) -> bool:
@@ -174,22 +163,22 @@ def _strip_inline(block: str, asides: list[str]) -> Iterator[Part]:
     """Remove a block's inline markup and yield it in parts of bounded length."""
     kept: list[Inset] = []
 
-    def keep(form: Form, written: str) -> str:
-        kept.append(Inset(0, 0, form, written))
+    def keep(written: str, *, is_code: bool) -> str:
+        kept.append(Inset(0, 0, written, is_code=is_code))
         return _MARK
 
     def replacement(match: re.Match[str]) -> str:
         if match["code"]:
-            return keep(Form.CODE, match["code"].strip())
+            return keep(match["code"].strip(), is_code=True)
         if match["wiki"]:
             if match[0].startswith("(") and match[0].endswith(")"):
                 return ""
-            return match[0].replace(f"[[{match['wiki']}]]", keep(Form.LINK, match["wiki"]))
+            return match[0].replace(f"[[{match['wiki']}]]", keep(match["wiki"], is_code=False))
         if match["address"]:
             return match["address"]
         if match["target"] is not None:
             asides.append(match["target"])
-            return keep(Form.CODE, match["label"].strip("`")) if "`" in match["label"] else match["label"]
+            return keep(match["label"].strip("`"), is_code=True) if "`" in match["label"] else match["label"]
         return " "
 
     text = _INLINE.sub(replacement, block)
@@ -218,11 +207,11 @@ def _insert_placeholders(text: str, kept: list[Inset]) -> Part:
         begin = length + start - done
         length = begin + len(shown)
         if mention is None or len(written) > _LONGEST_NAME:
-            inset = next(remaining) if written == _MARK else Inset(0, 0, Form.CODE, written[:_LONGEST_NAME])
-            insets.append(Inset(begin, length, inset.form, inset.written))
+            inset = next(remaining) if written == _MARK else Inset(0, 0, written[:_LONGEST_NAME], is_code=True)
+            insets.append(replace(inset, start=begin, end=length))
         else:
             found = Mention(begin, length, mention.text, mention.type)
-            insets.append(Inset(begin, length, Form.SPELT, written, found))
+            insets.append(Inset(begin, length, written, found))
         done = end
     return Part("".join([*pieces, text[done:]]), tuple(insets))
 

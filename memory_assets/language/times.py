@@ -52,7 +52,7 @@ def display_zone(settings: "Settings", timezone: str | None = None) -> ZoneInfo:
 
 def _zone(name: str) -> ZoneInfo | None:
     try:
-        return ZoneInfo(name.strip())
+        return ZoneInfo(name.strip()) if name.strip() != "localtime" else None  # DuckDB does not know it
     except (ZoneInfoNotFoundError, ValueError, OSError):  # a folder of the zone database is an OSError
         return None
 

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 from datetime import date, timedelta
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from pydantic import Field
 
@@ -13,9 +13,6 @@ from memory_assets.operations.arguments import Narrowing, read_cursor, write_cur
 from memory_assets.operations.fields import Cursor, Day, Limit, ZoneName
 from memory_assets.sources.dating import LATEST
 from memory_assets.tenants import Tenant
-
-if TYPE_CHECKING:
-    from duckdb import DuckDBPyConnection
 
 Unit = Literal["day", "week", "month", "year"]
 _UNITS: dict[Unit, int] = {"day": 1, "week": 7, "month": 30}
@@ -49,7 +46,6 @@ _HELD = f"""
       AND (created_at, id) < ($before, $before_id)
     ORDER BY created_at DESC, id DESC LIMIT $limit
 """
-_KNOWN_ZONE = "SELECT 1 FROM pg_timezone_names() WHERE name = $1"
 
 
 class ColumnView(View):
@@ -112,7 +108,7 @@ def learned(tenant: Tenant, narrowed: Narrowing, timezone: str | None = None) ->
     if not tenant.exists:
         return Learned(unit="day", columns=())
     with tenant.catalog.interactive.read() as connection:
-        zone = _find_zone(connection, tenant, timezone)
+        zone = display_zone(tenant.settings, timezone).key
         connection.register("stored", tenant.memories.scan(("created_at", "source"), narrowed.filters(tenant).sql()))
         first, last = connection.execute(_SPAN).fetchone() or (None, None)
         if first is None:
@@ -146,7 +142,7 @@ def held_on(
     before, ids = read_cursor(cursor) if cursor else (LATEST + timedelta(days=1), [])
     begin = {"before": before, "before_id": max(ids, default=0)}
     with tenant.catalog.interactive.read() as connection:
-        zone = _find_zone(connection, tenant, timezone)
+        zone = display_zone(tenant.settings, timezone).key
         columns = ("id", "state", "created_at", "updated_at", "superseded_by")
         connection.register("stored", tenant.memories.scan(columns, filters.sql()))
         connection.register("others", tenant.memories.scan(("id", "created_at")))
@@ -159,9 +155,3 @@ def held_on(
         ),
         next_cursor=write_cursor(rows[limit - 1][1], [rows[limit - 1][0]]) if len(rows) > limit else None,
     )
-
-
-def _find_zone(connection: "DuckDBPyConnection", tenant: Tenant, timezone: str | None) -> str:
-    """Return the zone in which days are counted; UTC if DuckDB does not know the zone's name, such as `localtime`."""
-    name = display_zone(tenant.settings, timezone).key
-    return name if connection.execute(_KNOWN_ZONE, [name]).fetchone() else "UTC"

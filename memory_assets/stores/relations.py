@@ -59,7 +59,9 @@ class RelationStore(TableStore):
 
     def withdraw(self, numbers: Sequence[int]) -> None:
         table = self.stored.writing
-        lance.commit(self.stored, lambda: table.delete(lance.ids_in(numbers)), f"Relations in {self.stored.uri} could not be removed")
+        lance.commit(
+            self.stored, lambda: table.delete(lance.ids_in(numbers)), f"Relations in {self.stored.uri} could not be removed"
+        )
 
     def insert(self, relations: Mapping[StatedRelation, datetime]) -> None:
         """Insert relations that were stated elsewhere, with their times; existing ones are kept."""

@@ -12,8 +12,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from bge_graph import build_graph
 from encoder import MOST_STEPS, Encoder
 
-from memory_assets.language.embedders.bge import checked_files, read_tensors
-from memory_assets.language.judge import STATEMENTS, Network, read_layers, read_network
+from memory_assets.language.embedders.bge import checked_files, read_tensors, read_weights
+from memory_assets.language.judge import STATEMENTS, Network, read_network
 
 PARTS = ("attention.input", "attention.output", "feed_forward.input", "feed_forward.output")
 Weights = dict[str, npt.NDArray[np.float32]]
@@ -22,7 +22,7 @@ Trained = dict[str, torch.Tensor]
 
 def write_network(network: Network, state: Trained, head: str, temperature: float = 1.0) -> None:
     """Write a network with one head of a trained encoder; its logits are divided by the temperature."""
-    begun = read_layers(network.layers)
+    begun = read_weights(checked_files()[0], network.layers)
     trained = {name: value.float().numpy() for name, value in state.items()}
     found: dict[str, npt.NDArray[np.generic]] = dict(_rest(network.layers, trained, head, temperature))
     for name, matrix in _matrices(network.layers, trained):

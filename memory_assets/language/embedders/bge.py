@@ -187,12 +187,12 @@ def read_tensors(model: Path) -> dict[str, npt.NDArray[Any]]:
     }
 
 
-def read_weights(model: Path) -> dict[str, npt.NDArray[Any]]:
-    """Return every weight by its name in the graph; most tables and matrices stay in the mapped file."""
-    return dict(_list_weights(read_tensors(model)))
+def read_weights(model: Path, layers: int = _LAYERS) -> dict[str, npt.NDArray[Any]]:
+    """Return the weights of the first layers by name in the graph; most tables and matrices stay in the mapped file."""
+    return dict(_list_weights(read_tensors(model), layers))
 
 
-def _list_weights(tensors: dict[str, npt.NDArray[Any]]) -> Iterator[tuple[str, npt.NDArray[Any]]]:
+def _list_weights(tensors: dict[str, npt.NDArray[Any]], layers: int) -> Iterator[tuple[str, npt.NDArray[Any]]]:
     """Yield every weight that the graph declares, from the tensors of the file.
 
     The tables of words, positions and types are unsigned bytes around 128 with one scale per table. The matrices, six per layer, each
@@ -212,12 +212,12 @@ def _list_weights(tensors: dict[str, npt.NDArray[Any]]) -> Iterator[tuple[str, n
     yield "embedding.norm.bias", tensors["embeddings.LayerNorm.bias"]
     # The matrices are numbered in the order in which the network uses them.
     matrices = (name.removesuffix("_quantized") for name in tensors if re.fullmatch(r"onnx::MatMul_\d+_quantized", name))
-    for layer in range(_LAYERS):
+    for layer in range(layers):
         ours, theirs = f"layer.{layer}", f"encoder.layer.{layer}"
         projections = [next(matrices) for _ in range(3)]
         for name, part in (
             [("query_input", projections[:1]), ("key_value_input", projections[1:])]
-            if layer == _LAYERS - 1
+            if layer == layers - 1
             else [("input", projections)]
         ):
             yield f"{ours}.attention.{name}.weight", np.concatenate([tensors[f"{matrix}_quantized"] for matrix in part], axis=1)
