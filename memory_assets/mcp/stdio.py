@@ -19,7 +19,7 @@ from memory_assets.tenants import Tenant
 
 _THREADS = 4
 """Concurrent calls, and as many that use the embedder; other requests are answered at once on the reading thread."""
-_SLOW = frozenset({"tools/call", "resources/read"})
+_SLOW = ("tools/call", "resources/read")
 
 
 def serve(tenant: Tenant, here: Project | None) -> None:

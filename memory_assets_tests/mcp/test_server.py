@@ -214,12 +214,13 @@ def test_lines_that_are_no_requests_neither_end_the_server_nor_go_unanswered(ten
         b'{"jsonrpc":"2.0","method":"notifications/initialized"}',
         b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":[]}}',
         b'{"jsonrpc":"2.0","id":{},"method":"ping"}',
+        b'{"jsonrpc":"2.0","id":6,"method":[]}',
         b'{"jsonrpc":"2.0","id":7,"method":"no/such"}',
         rb'{"jsonrpc":"2.0","id":"\ud800","method":"\udfff"}',
         b'{"jsonrpc":"2.0","id":8,"method":"ping"}',
         call.encode(),
     )
     outcomes = [(answer["id"], answer.get("error", {}).get("code")) for answer in answers]
-    malformed = [(None, code) for code in (-32700, -32700, -32600, -32600)]
+    malformed = [(None, code) for code in (-32700, -32700, -32600, -32600, -32600)]
     assert outcomes == [*malformed, (7, -32601), ("\ud800", -32601), (8, None), ("a", None)]
     assert len(tenant.memories) == 1
