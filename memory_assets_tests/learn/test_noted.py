@@ -211,6 +211,32 @@ def test_what_was_dropped_or_stored_is_not_noted_again_when_its_session_ends(tra
     assert "DuckDB" not in (settings.tenant_dir() / "noted.json").read_text()
 
 
+def test_a_wish_is_noted_once_in_each_project_and_holds_everywhere_without_one(tenant: Tenant) -> None:
+    wish = "From now on always run the linter before a commit."
+    in_alpha, in_beta, anywhere, earlier = (Noted(wish, project, "", "s1") for project in ("/alpha", "/beta", "", "/gamma"))
+    note(tenant.folder, [in_alpha])
+    (stored,) = store_noted(tenant, [in_alpha.id]).noted
+    note(tenant.folder, [in_alpha, in_beta])
+    note(tenant.folder, [in_beta])
+    (listed,) = noted(tenant).noted
+    assert (listed.project, listed.id) == ("/beta", in_beta.id)
+    assert listed.id != in_alpha.id
+    (also_stored,) = store_noted(tenant, [listed.id]).noted
+    assert also_stored.stored != stored.stored
+    note(tenant.folder, [anywhere])
+    drop_noted(tenant, [anywhere.id])
+    note(tenant.folder, [earlier])
+    assert noted(tenant).count == 0
+
+
+def test_what_an_earlier_release_settled_by_its_text_alone_is_not_noted_again(tenant: Tenant) -> None:
+    wish = Noted("Always lint.", "/alpha", "", "s1")
+    tenant.folder.mkdir(parents=True, exist_ok=True)
+    (tenant.folder / "noted.json").write_text('{"noted": [], "settled": ["851bcb72e92f23d0"]}')
+    note(tenant.folder, [wish])
+    assert read_noted(tenant.folder) == ()
+
+
 def test_a_repeated_call_stores_and_drops_the_same_sentences_and_no_others(transcript: Path, tenant: Tenant) -> None:
     end(transcript)
     first, second, third = (each.id for each in read_noted(tenant.folder))
