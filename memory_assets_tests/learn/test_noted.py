@@ -13,8 +13,9 @@ from click.testing import CliRunner, Result
 
 from memory_assets.cli.main import cli
 from memory_assets.errors import InvalidInputError
-from memory_assets.learn.noted import Noted, classify, kind_of, note, read_noted
+from memory_assets.learn.noted import Noted, classify, find_sentences, kind_of, note, read_noted
 from memory_assets.learn.session_queue import has_queued
+from memory_assets.learn.transcripts import read_record, user_words
 from memory_assets.models import Kind
 from memory_assets.operations.answers import LocalTime
 from memory_assets.operations.noted import drop_noted, noted, store_noted
@@ -55,6 +56,45 @@ def end(path: Path, **more: Any) -> None:
     given = json.dumps({"session_id": "s1", "transcript_path": str(path), "cwd": "/srv/atlas", **more})
     ended = CliRunner().invoke(cli, ["session-end"], input=given)
     assert (ended.exit_code, ended.output) == (0, "")
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        "/home/ada/src/app.py must never import requests, please always use httpx there.",
+        "<Button> is wrong, from now on use the Link component.",
+        "<my-card> is wrong, from now on use the Link component.",
+        "/ must never be written in a name, please always use a dash there.",
+    ],
+)
+def test_a_prompt_that_begins_with_a_path_or_a_tag_is_noted(prompt: str, tmp_path: Path) -> None:
+    path = tmp_path / "session.jsonl"
+    path.write_text(json.dumps(said(prompt)) + "\n", encoding="utf-8")
+    assert [each.text for each in find_sentences(path, "", "s1")] == [prompt]
+    assert read_record(path).requests == [prompt]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "/compact",
+        " /memory:learn always use httpx",
+        "/mcp__atlas__deploy-all always",
+        "/review\nPlease always use httpx.",
+        "<command-message>always</command-message>",
+        "<local-command-caveat>always</local-command-caveat>",
+        "<bash-input>always</bash-input>",
+        "<system-reminder>\nAlways lint.\n</system-reminder>",
+        "<task-notification>\n<task-id>always</task-id>",
+        "<user-prompt-submit-hook>always</user-prompt-submit-hook>",
+        "<ide_opened_file>Always lint.</ide_opened_file>",
+        '<teammate-message teammate_id="lead">Always lint.</teammate-message>',
+        "[Request interrupted by user]",
+        "Caveat: always",
+    ],
+)
+def test_what_a_program_wrote_in_the_users_place_is_known_by_its_beginning(text: str) -> None:
+    assert user_words(said(text)) == ""
 
 
 @pytest.mark.parametrize("event", ["PreCompact", "SessionEnd"])
