@@ -69,7 +69,7 @@ class StoredMemory(MemoryView):
                     path = path_of(older)
                     how = f"change it in {path}" if path else f"{local.program}supersede {older.id} {newer.id}"
                     lines.append(f"  {replaces}: {how}")
-                    lines.append(f"  Both hold: {local.program}relate {self.id} RELATES_TO {echoes[0].id}")
+                    lines.append(f"  Both hold: {local.keep_both(self.id, echoes[0].id)}")
                 lines.append(f"  To take the new one back: {local.program}undo {self.id}")
         echoed = {each.id for each in self.echoes}
         if related := [each for each in self.splash if each.id not in echoed]:
