@@ -146,8 +146,9 @@ class EditedMemory(ChangedMemory):
 def edit(tenant: Tenant, reference: str | int, content: Content, *, source: Source, seen: datetime | None = None) -> EditedMemory:
     """Correct a memory's text: a new version replaces it, and the old one stays as history.
 
-    The new version keeps the fields and tags that somebody gave; its time is now, and its entities, actions and automatic tags are
-    extracted anew. If only line ends or surrounding white space differ, nothing changes.
+    The new version keeps the fields that somebody gave, and the tags that the analyzer does not find in the old text: a stored tag
+    does not say who gave it. Its time is now, and its entities, actions and automatic tags are extracted anew. If only line ends or
+    surrounding white space differ, nothing changes.
     """
     old = find_memory(tenant, reference, seen)
     refuse_if_from_file(old)
