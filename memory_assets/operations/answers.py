@@ -223,6 +223,11 @@ def fit_lines(entries: Callable[[int], Sequence[str]], max_tokens: int | None) -
     return truncate_tokens("\n".join(shown), max_tokens)
 
 
+def describe_masked(kinds: Sequence[str]) -> str:
+    """Return which kinds of keys and passwords were masked, and which setting decides it."""
+    return f"{', '.join(kinds)}: only the kind is kept (MEMORY_SECRETS)"
+
+
 def describe_remains(strays: Sequence[str], needed: Sequence[str], commands: Mapping[str, str]) -> list[str]:
     """Return lines that name the places where a removed text is left.
 
