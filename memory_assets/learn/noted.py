@@ -9,7 +9,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from memory_assets.display import visible
@@ -67,13 +67,19 @@ class Noted:
 
     @property
     def id(self) -> str:
-        """Eight hexadecimal digits that depend on the text alone and therefore never change."""
+        """Eight hexadecimal digits that depend on the text and the project alone and therefore never change."""
         return self.digest[:_ID_DIGITS]
 
     @property
     def digest(self) -> str:
-        """Digest of the text, kept when the note is settled."""
-        return hashlib.blake2b(self.text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+        """Digest of the text and the project, kept when the note is settled; without a project, of the text alone."""
+        named = f"{self.text}\0{self.project}" if self.project else self.text
+        return hashlib.blake2b(named.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+
+    @property
+    def covering(self) -> frozenset[str]:
+        """Digests of the notes that say this: the note itself, and the same text in no project, as earlier releases settled all."""
+        return frozenset({self.digest, replace(self, project="").digest})
 
 
 def read_noted(folder: Path) -> tuple[Noted, ...]:
@@ -102,10 +108,8 @@ def note(folder: Path, found: Sequence[Noted], patience_seconds: float | None = 
     erased = Tombstones(FileState(folder))
 
     def add(notes: "_Notes") -> "_Notes":
-        known = {each.text for each in notes.noted}
-        fresh = [
-            each for each in found if each.text not in known and each.digest not in notes.settled and not erased.find(each.text)
-        ]
+        known = {*notes.settled, *(each.digest for each in notes.noted)}
+        fresh = [each for each in found if known.isdisjoint(each.covering) and not erased.find(each.text)]
         return _Notes((*notes.noted, *fresh)[-_MAX_NOTES:], notes.settled)
 
     _update(folder, add, patience_seconds)

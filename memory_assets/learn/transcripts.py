@@ -15,8 +15,12 @@ from memory_assets.display import visible
 from memory_assets.sources.files import json_objects, read_head
 
 _TAIL_BYTES = 8 << 20
-_PROGRAM_PREFIXES = ("<", "Caveat:", "[Request interrupted", "This session is being continued", "/")
-"""Prefixes of texts that a program wrote in the user's place."""
+_PROGRAM_TEXT = re.compile(
+    r"\s*(?:Caveat:|\[Request interrupted|This session is being continued|/[\w:-]+(?!\S)"
+    r"|<(?:(?:local-)?command-[a-z-]+|bash-[a-z-]+|ide_\w+|system-reminder|task-notification|teammate-message|user-memory-input"
+    r"|user-[a-z-]+-hook)[\s>])"
+)
+"""Beginning of a slash command, or of a text that Claude Code wrote in the user's place."""
 _REFUSAL = "the user said:\n"
 """Precedes the user's words in the result of a refused tool; Claude Code's own remarks may follow them."""
 _REMARKS = re.compile(r"\n\nNote: |^The user wants to clarify")
@@ -198,7 +202,12 @@ def user_words(entry: dict[str, Any]) -> str:
         texts = [_read_refusal(block) for block in blocks(entry)]
     else:
         texts = [block.get("text") for block in blocks(entry) if block.get("type") == "text"]
-    return "\n".join(text for text in texts if isinstance(text, str) and not text.lstrip().startswith(_PROGRAM_PREFIXES))
+    return "\n".join(text for text in texts if isinstance(text, str) and not is_by_program(text))
+
+
+def is_by_program(text: str) -> bool:
+    """Whether a prompt is a slash command, or a text that Claude Code wrote in the user's place."""
+    return bool(_PROGRAM_TEXT.match(text))
 
 
 def without_pasted(words: str) -> str:

@@ -93,10 +93,10 @@ class _ProtocolError(Exception):
 class Server:
     """Answers clients' messages from one tenant's memory."""
 
-    def __init__(self, session: Session, *, all_tools: bool = False) -> None:
+    def __init__(self, session: Session) -> None:
         self._session = session
-        pai = session.tenant.is_sources_tenant and (all_tools or in_use(session.tenant.settings))
-        offered = DAILY + (RARE if all_tools else ()) + (PAI if pai else ())
+        pai = session.tenant.is_sources_tenant and (session.all_tools or in_use(session.tenant.settings))
+        offered = DAILY + (RARE if session.all_tools else ()) + (PAI if pai else ())
         self._tools: dict[str, Tool] = {tool.name: tool for tool in (*offered, *HOOKS)}
         self._definitions = [tool.definition() for tool in offered]
         self._about = {"name": "memory", "title": "Memory", "version": version("memory_assets")}

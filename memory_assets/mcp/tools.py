@@ -7,7 +7,7 @@ when not.
 import inspect
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from threading import Lock, Thread
@@ -48,6 +48,8 @@ class Session:
     tenant: Tenant
     here: Project | None
     """The current project; None searches all projects."""
+    all_tools: bool = False
+    """Whether the rare tools are offered, too."""
     may_name_files: bool = True
     """Whether the client runs on this machine, so that a call may name its files."""
     on_written: Callable[[Path], object] = lambda _path: None
@@ -57,7 +59,8 @@ class Session:
 
     def text(self, answer: Answer, timezone: str | None = None, **shown: Any) -> str:
         """Return an answer as its command prints it; `shown` goes to its text form."""
-        return visible(answer.text(LocalTime.of(self.tenant.settings, timezone), **shown))
+        local = replace(LocalTime.of(self.tenant.settings, timezone), may_relate=self.all_tools)
+        return visible(answer.text(local, **shown))
 
     def json(self, answer: Answer) -> str:
         """Return an answer as its command prints it with `--json`."""

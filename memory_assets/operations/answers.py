@@ -31,6 +31,8 @@ class LocalTime:
     now: datetime = field(default_factory=lambda: datetime.now(UTC))
     program: str = ""
     """Prefix of a command that the user can paste: `memory ` in a shell."""
+    may_relate: bool = False
+    """Whether the reader is an assistant that has the tool `relate`."""
 
     @classmethod
     def of(cls, settings: Settings, timezone: str | None = None) -> "LocalTime":
@@ -40,6 +42,13 @@ class LocalTime:
     def command(self, arguments: str) -> str:
         """Return a command of the shell in backticks, for the tenant that is shown."""
         return f"`{self.program or 'memory '}{arguments}`"
+
+    def keep_both(self, one: int, other: int) -> str:
+        """Return how to decide that both of two memories hold."""
+        if self.may_relate:
+            return f"relate {one} RELATES_TO {other}"
+        decide = f"conflicts --both-hold {one} {other}"
+        return f"{self.program}{decide}" if self.program else f"keep both; {self.command(decide)} settles it"
 
     def age(self, moment: datetime) -> str:
         """Return how long ago, with the date from one day on: "3 hours ago", "8 months ago (2026-03-14)"."""
@@ -212,6 +221,11 @@ def fit_lines(entries: Callable[[int], Sequence[str]], max_tokens: int | None) -
         if count_tokens(text := "\n".join([*shown[:number], left_out])) <= max_tokens:
             return text
     return truncate_tokens("\n".join(shown), max_tokens)
+
+
+def describe_masked(kinds: Sequence[str]) -> str:
+    """Return which kinds of keys and passwords were masked, and which setting decides it."""
+    return f"{', '.join(kinds)}: only the kind is kept (MEMORY_SECRETS)"
 
 
 def describe_remains(strays: Sequence[str], needed: Sequence[str], commands: Mapping[str, str]) -> list[str]:

@@ -20,7 +20,7 @@ from memory_assets.language.tags import normalise_tag
 from memory_assets.language.validation import validate_tags
 from memory_assets.learn.briefing import update_brief
 from memory_assets.models import LAST_CHANGE, MACHINE, REVISES, Memory, NewMemory, SecretPolicy, Source, State
-from memory_assets.operations.answers import LocalTime, MemoryView, name_of, passage, path_of
+from memory_assets.operations.answers import LocalTime, MemoryView, describe_masked, name_of, passage, path_of
 from memory_assets.operations.arguments import find_memory
 from memory_assets.operations.fields import Content, Reference, Tags
 from memory_assets.stores.rows import to_arrow
@@ -141,13 +141,15 @@ class EditedMemory(ChangedMemory):
     """The new version, or the memory itself if its text is the same."""
 
     replaces: int | None = Field(description="The version that it replaces; null if nothing changed.")
+    masked: list[str] = Field(default=[], description="Kinds of keys and passwords that were masked in it.")
 
 
 def edit(tenant: Tenant, reference: str | int, content: Content, *, source: Source, seen: datetime | None = None) -> EditedMemory:
     """Correct a memory's text: a new version replaces it, and the old one stays as history.
 
-    The new version keeps the fields and tags that somebody gave; its time is now, and its entities, actions and automatic tags are
-    extracted anew. If only line ends or surrounding white space differ, nothing changes.
+    The new version keeps the fields that somebody gave, and the tags that the analyzer does not find in the old text: a stored tag
+    does not say who gave it. Its time is now, and its entities, actions and automatic tags are extracted anew. If only line ends or
+    surrounding white space differ, nothing changes.
     """
     old = find_memory(tenant, reference, seen)
     refuse_if_from_file(old)
@@ -168,10 +170,13 @@ def edit(tenant: Tenant, reference: str | int, content: Content, *, source: Sour
     given = NewMemory(
         **{field.name: getattr(old, field.name) for field in fields(NewMemory) if field.name not in _NOT_INHERITED} | own
     )
-    newer = revise_memory(tenant, old, given).memory
+    stored = revise_memory(tenant, old, given)
+    newer = stored.memory
     update_brief(tenant, [(old, find_memory(tenant, old.id)), (None, newer)])
     summary = f"Edited: {old.id} is history, {newer.id} takes its place\n   {passage(newer.content)}"
-    return EditedMemory.of(newer, replaces=old.id, summary=summary)
+    if stored.masked:
+        summary += f"\n   masked {describe_masked(stored.masked)}"
+    return EditedMemory.of(newer, replaces=old.id, masked=stored.masked, summary=summary)
 
 
 def tag(

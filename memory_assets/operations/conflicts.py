@@ -44,7 +44,7 @@ class Conflicts(Answer):
         path = path_of(first.older)
         how = f"change the older one in {path}" if path else f"{local.program}supersede {first.older.id} {first.newer.id}"
         lines.append(f"The newer one holds: {how}")
-        lines.append(f"Both hold: {local.program}conflicts --both-hold {first.older.id} {first.newer.id}")
+        lines.append(f"Both hold: {local.keep_both(first.older.id, first.newer.id)}")
         lines.append("One is wrong: forget it.")
         return "\n".join(lines)
 

@@ -1,7 +1,7 @@
 """Curate Claude Code's silos into the canonical homes: check, decide, apply, undo."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from memory_assets.display import counted
@@ -284,11 +284,18 @@ def silo_texts(tenant: Tenant, paths: Sequence[str]) -> dict[str, str]:
 
 def reword(tenant: Tenant, reference: str, content: Content) -> ReviewAnswer:
     """Replace a proposal's text: the first paragraph is the description, the rest the body."""
-    validate_content(content)
-    curation = Curation(tenant)
-    description, _, body = (part.strip() for part in content.strip().partition("\n\n"))
-    change = Decided(curation.decisions().find(reference).id, description=" ".join(description.split()), body=body)
-    return _answer_review(curation, curation.decide([change]))
+    return reword_all(tenant, {reference: content})
+
+
+def reword_all(tenant: Tenant, contents: Mapping[str, str]) -> ReviewAnswer:
+    """Replace the texts of several proposals, all or none. `contents` maps their ids to texts as `reword` takes them."""
+    curation, changes = Curation(tenant), list[Decided]()
+    known = curation.decisions()
+    for reference, content in contents.items():
+        validate_content(content)
+        description, _, body = (part.strip() for part in content.strip().partition("\n\n"))
+        changes.append(Decided(known.find(reference).id, description=" ".join(description.split()), body=body))
+    return _answer_review(curation, curation.decide(changes))
 
 
 def apply(tenant: Tenant, *, dry_run: bool = False) -> ApplyAnswer:

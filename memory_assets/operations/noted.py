@@ -94,7 +94,7 @@ def store_noted(tenant: Tenant, ids: Sequence[str]) -> NotedSentences:
     """
     from memory_assets.ingest.direct import store_once
     from memory_assets.learn.briefing import update_brief
-    from memory_assets.stores.rows import content_hash, derived_id
+    from memory_assets.stores.rows import derived_id
 
     picked, settled = _pick_notes(tenant, ids)
     stored: list[NotedView] = []
@@ -103,7 +103,7 @@ def store_noted(tenant: Tenant, ids: Sequence[str]) -> NotedSentences:
             each.text,
             Source.CLI,
             Kind(each.kind),
-            id=derived_id(f"noted:{each.session}", content_hash(each.text)),
+            id=derived_id(f"noted:{each.session}", each.digest),
             created_at=read_moment(each.said_at),
             project=each.project,
             session=each.session,

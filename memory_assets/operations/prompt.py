@@ -11,6 +11,7 @@ from memory_assets.language.times import day_in
 from memory_assets.language.tokens import count_tokens
 from memory_assets.learn.brief import render_frame, render_line
 from memory_assets.learn.session_start import PROMPT, is_quiet, record_told, still_told
+from memory_assets.learn.transcripts import is_by_program
 from memory_assets.models import Memory, is_time_guessed
 from memory_assets.operations.answers import LocalTime, View, begins_with, passage, without_title
 from memory_assets.operations.arguments import Narrowing
@@ -57,7 +58,7 @@ def recall_for_prompt(
     """
     wanted = tenant.settings.prompt_recall
     text = prompt[:LONGEST_PROMPT].strip()
-    if wanted == "off" or text.startswith("/") or not tenant.exists or is_quiet(tenant.folder, here):
+    if wanted == "off" or is_by_program(text) or not tenant.exists or is_quiet(tenant.folder, here):
         return PromptRecall()
     known = still_told(tenant.folder, session)
     filters = Narrowing(here=here).filters(tenant)

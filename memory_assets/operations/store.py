@@ -9,7 +9,7 @@ from memory_assets.errors import InvalidInputError, format_trace
 from memory_assets.ingest.direct import Stored, store_memories, store_once
 from memory_assets.learn.briefing import update_brief
 from memory_assets.models import NewMemory
-from memory_assets.operations.answers import LocalTime, MemoryView, path_of
+from memory_assets.operations.answers import LocalTime, MemoryView, describe_masked, path_of
 from memory_assets.recall.similar import Echo, find_neighbours, judge_neighbours
 from memory_assets.sources.dating import CLOCK_DIFFERENCE, EARLIEST, is_in_future
 from memory_assets.tenants import Tenant
@@ -53,7 +53,7 @@ class StoredMemory(MemoryView):
         if self.updated_at - self.created_at > CLOCK_DIFFERENCE:
             lines.append(f"  created   {self.created_at.astimezone(local.zone):%A, %-d %B %Y}")
         if self.masked:
-            lines.append(f"  masked    {', '.join(self.masked)}: only the kind is kept (MEMORY_SECRETS)")
+            lines.append(f"  masked    {describe_masked(self.masked)}")
         entities = [f"{entity.text} ({entity.type})" for entity in self.entities]
         for name, values in (("tags", self.tags), ("entities", entities), ("actions", self.actions)):
             if values:
@@ -69,7 +69,7 @@ class StoredMemory(MemoryView):
                     path = path_of(older)
                     how = f"change it in {path}" if path else f"{local.program}supersede {older.id} {newer.id}"
                     lines.append(f"  {replaces}: {how}")
-                    lines.append(f"  Both hold: {local.program}relate {self.id} RELATES_TO {echoes[0].id}")
+                    lines.append(f"  Both hold: {local.keep_both(self.id, echoes[0].id)}")
                 lines.append(f"  To take the new one back: {local.program}undo {self.id}")
         echoed = {each.id for each in self.echoes}
         if related := [each for each in self.splash if each.id not in echoed]:

@@ -68,4 +68,5 @@ def test_a_secret_in_an_edit_or_an_import_is_masked(client: TenantClient) -> Non
     newer = client.post(f"/memories/{number}/edit", {"content": f"The deploy key is {key}."}).json()
     client.http.post("/import", content=json.dumps({"content": f"The other key is {key}."}).encode())
     assert key not in newer["content"]
+    assert newer["masked"] == ["aws access key"]
     assert key not in client.http.get("/export").text

@@ -13,8 +13,9 @@ from click.testing import CliRunner, Result
 
 from memory_assets.cli.main import cli
 from memory_assets.errors import InvalidInputError
-from memory_assets.learn.noted import Noted, classify, kind_of, note, read_noted
+from memory_assets.learn.noted import Noted, classify, find_sentences, kind_of, note, read_noted
 from memory_assets.learn.session_queue import has_queued
+from memory_assets.learn.transcripts import read_record, user_words
 from memory_assets.models import Kind
 from memory_assets.operations.answers import LocalTime
 from memory_assets.operations.noted import drop_noted, noted, store_noted
@@ -55,6 +56,45 @@ def end(path: Path, **more: Any) -> None:
     given = json.dumps({"session_id": "s1", "transcript_path": str(path), "cwd": "/srv/atlas", **more})
     ended = CliRunner().invoke(cli, ["session-end"], input=given)
     assert (ended.exit_code, ended.output) == (0, "")
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        "/home/ada/src/app.py must never import requests, please always use httpx there.",
+        "<Button> is wrong, from now on use the Link component.",
+        "<my-card> is wrong, from now on use the Link component.",
+        "/ must never be written in a name, please always use a dash there.",
+    ],
+)
+def test_a_prompt_that_begins_with_a_path_or_a_tag_is_noted(prompt: str, tmp_path: Path) -> None:
+    path = tmp_path / "session.jsonl"
+    path.write_text(json.dumps(said(prompt)) + "\n", encoding="utf-8")
+    assert [each.text for each in find_sentences(path, "", "s1")] == [prompt]
+    assert read_record(path).requests == [prompt]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "/compact",
+        " /memory:learn always use httpx",
+        "/mcp__atlas__deploy-all always",
+        "/review\nPlease always use httpx.",
+        "<command-message>always</command-message>",
+        "<local-command-caveat>always</local-command-caveat>",
+        "<bash-input>always</bash-input>",
+        "<system-reminder>\nAlways lint.\n</system-reminder>",
+        "<task-notification>\n<task-id>always</task-id>",
+        "<user-prompt-submit-hook>always</user-prompt-submit-hook>",
+        "<ide_opened_file>Always lint.</ide_opened_file>",
+        '<teammate-message teammate_id="lead">Always lint.</teammate-message>',
+        "[Request interrupted by user]",
+        "Caveat: always",
+    ],
+)
+def test_what_a_program_wrote_in_the_users_place_is_known_by_its_beginning(text: str) -> None:
+    assert user_words(said(text)) == ""
 
 
 @pytest.mark.parametrize("event", ["PreCompact", "SessionEnd"])
@@ -209,6 +249,32 @@ def test_what_was_dropped_or_stored_is_not_noted_again_when_its_session_ends(tra
     end(transcript, hook_event_name="SessionEnd", reason="clear")
     assert len(read_noted(settings.tenant_dir())) == 1
     assert "DuckDB" not in (settings.tenant_dir() / "noted.json").read_text()
+
+
+def test_a_wish_is_noted_once_in_each_project_and_holds_everywhere_without_one(tenant: Tenant) -> None:
+    wish = "From now on always run the linter before a commit."
+    in_alpha, in_beta, anywhere, earlier = (Noted(wish, project, "", "s1") for project in ("/alpha", "/beta", "", "/gamma"))
+    note(tenant.folder, [in_alpha])
+    (stored,) = store_noted(tenant, [in_alpha.id]).noted
+    note(tenant.folder, [in_alpha, in_beta])
+    note(tenant.folder, [in_beta])
+    (listed,) = noted(tenant).noted
+    assert (listed.project, listed.id) == ("/beta", in_beta.id)
+    assert listed.id != in_alpha.id
+    (also_stored,) = store_noted(tenant, [listed.id]).noted
+    assert also_stored.stored != stored.stored
+    note(tenant.folder, [anywhere])
+    drop_noted(tenant, [anywhere.id])
+    note(tenant.folder, [earlier])
+    assert noted(tenant).count == 0
+
+
+def test_what_an_earlier_release_settled_by_its_text_alone_is_not_noted_again(tenant: Tenant) -> None:
+    wish = Noted("Always lint.", "/alpha", "", "s1")
+    tenant.folder.mkdir(parents=True, exist_ok=True)
+    (tenant.folder / "noted.json").write_text('{"noted": [], "settled": ["851bcb72e92f23d0"]}')
+    note(tenant.folder, [wish])
+    assert read_noted(tenant.folder) == ()
 
 
 def test_a_repeated_call_stores_and_drops_the_same_sentences_and_no_others(transcript: Path, tenant: Tenant) -> None:

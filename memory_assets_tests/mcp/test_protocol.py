@@ -25,12 +25,12 @@ ATLAS = Project("/home/mira/src/atlas", ("/home/mira/src/atlas", "-home-mira-src
 
 @pytest.fixture
 def session(tenant: Tenant) -> Session:
-    return Session(tenant, ATLAS)
+    return Session(tenant, ATLAS, all_tools=True)
 
 
 @pytest.fixture
 def server(session: Session) -> Server:
-    return Server(session, all_tools=True)
+    return Server(session)
 
 
 def ask(server: Server, method: str, **params: Any) -> dict[str, Any]:
@@ -181,6 +181,14 @@ def test_a_store_names_what_it_repeats_or_contradicts(server: Server, tenant: Te
     assert f"id {first}" in contrary
     assert re.search(rf"supersede \d+ {third}", contrary)
     assert "It touches" not in stored(server, "The harbour opens at six.")[1]
+
+
+def test_both_hold_names_what_the_assistant_can_call(server: Server, tenant: Tenant) -> None:
+    first, _ = stored(server, "Alice owns the billing export.")
+    second, contrary = stored(server, "Bob owns the billing export.")
+    assert f"Both hold: relate {second} RELATES_TO {first}\n" in contrary
+    third, contrary = stored(Server(Session(tenant, ATLAS)), "Carol owns the billing export.")
+    assert re.search(rf"Both hold: keep both; `memory conflicts --both-hold {third} \d+` settles it\n", contrary)
 
 
 def test_what_was_done_can_be_undone(server: Server, tenant: Tenant) -> None:

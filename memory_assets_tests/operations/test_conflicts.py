@@ -9,6 +9,7 @@ import pytest
 
 from memory_assets.learn.brief import read_brief
 from memory_assets.learn.briefing import renew_brief
+from memory_assets.mcp.tools import Session
 from memory_assets.models import NewMemory, Source
 from memory_assets.operations.answers import LocalTime
 from memory_assets.operations.changes import forget, supersede
@@ -43,6 +44,13 @@ def test_two_values_of_one_day_are_told_with_what_differs(world):  # noqa: F811
     assert "Hoorn -> Enkhuizen" in said
     assert f"supersede {A} {B}" in said
     assert show(world.tenant, A).contradicted_by == [B]
+
+
+def test_both_hold_names_what_the_reader_can_call(world):  # noqa: F811
+    found = conflicts(contradicting(world).tenant)
+    assert f"Both hold: relate {A} RELATES_TO {B}\n" in Session(world.tenant, None, all_tools=True).text(found)
+    in_a_shell = replace(LocalTime.of(world.settings), program="memory ")
+    assert f"Both hold: memory conflicts --both-hold {A} {B}\n" in found.text(in_a_shell)
 
 
 def test_a_memory_is_shown_while_another_process_writes_the_graph(world):  # noqa: F811

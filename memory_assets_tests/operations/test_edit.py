@@ -50,6 +50,13 @@ def test_the_secret_that_was_masked_is_no_change(tenant: Tenant) -> None:
     assert edit(tenant, number, said, source=Source.CLI).id == number
 
 
+def test_an_edit_says_what_it_masked(tenant: Tenant, note: int) -> None:
+    edited = edit(tenant, note, "The FTP password is Seestern_99 until June.", source=Source.CLI)
+    assert edited.masked == ["password"]
+    assert "\n   masked password: only the kind is kept (MEMORY_SECRETS)" in edited.summary
+    assert edit(tenant, edited.id, "Priya owns the garage.", source=Source.CLI).masked == []
+
+
 def test_what_was_edited_already_is_not_edited_again(tenant: Tenant, note: int) -> None:
     edit(tenant, note, "Oona owns it.", source=Source.CLI)
     with pytest.raises(ConflictError, match="superseded"):

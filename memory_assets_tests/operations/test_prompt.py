@@ -76,6 +76,11 @@ def test_after_a_compaction_a_prompt_is_told_again_what_it_needs(filled: Tenant)
     assert number in recall_for_prompt(filled, prompt, "s1", ATLAS).ids
 
 
+def test_a_prompt_that_begins_with_a_path_is_told_what_it_needs(filled: Tenant) -> None:
+    prompt = "/srv/dumps is full. Who takes care of restoring the staging database?"
+    assert "Priya owns the job" in recall_for_prompt(filled, prompt, here=ATLAS).framed
+
+
 def test_a_prompt_that_needs_nothing_is_told_nothing(filled: Tenant) -> None:
     for prompt in ["ok, go ahead", "thanks!", "yes please", "/memory:learn", "", "run it again"]:
         assert recall_for_prompt(filled, prompt, session="s1", here=ATLAS).framed == "", prompt

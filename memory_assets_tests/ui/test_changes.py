@@ -40,6 +40,12 @@ def test_an_edit_is_a_new_version_with_a_difference_and_an_undo(tenant: Tenant, 
     assert tenant.memories.get([new])[0].state is State.FORGOTTEN
 
 
+def test_an_edit_says_what_it_masked(tenant: Tenant, visitor: Visitor) -> None:
+    number = remember(tenant, "Alice sails.")
+    page = visitor.post(f"/memories/{number}/edit", seen=seen(visitor, number), content="The FTP password is Seestern_99.")
+    assert "Masked password: only the kind is kept" in page.text
+
+
 def test_a_form_holds_every_character_of_a_text(tenant: Tenant, visitor: Visitor) -> None:
     text = "Write \u2068<Ä>\u2069 first.\u2028Then the rest."
     number = remember(tenant, text)

@@ -94,8 +94,10 @@ def test_texts_of_many_proposals_are_saved_with_one_decision(sample: Tenant, rev
         sent |= {f"description {each.id}": each.description, f"body {each.id}": each.body.replace("\n", "\r\n")}
     assert reviewer.post("/review/decide", decision="edit", **sent).status_code == 400
     first, second, third = list(before)[:3]
-    refused = reviewer.post("/review/decide", decision="edit", **{**sent, f"description {first}": "Rings\x07"})
+    unfit = {f"description {first}": "Mine", f"description {second}": "Rings\x07"}
+    refused = reviewer.post("/review/decide", decision="edit", **{**sent, **unfit})
     assert (refused.status_code, "a control character" in refused.text) == (400, True)
+    assert learn.review(sample, look=False).proposals == list(before.values())
     mine = {f"description {first}": "Mine", f"body {second}": "Other\r\nbody"}
     page = reviewer.post("/review/decide", decision="accept", id=third, **{**sent, **mine}).text
     assert f"{first}, {second}: saved what you wrote." in page

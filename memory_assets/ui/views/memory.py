@@ -71,7 +71,8 @@ def edit(page: Page) -> Response:
         return show_changed(page, [number], content)
     if done.replaces is None:
         return page.redirect(f"/memories/{done.id}", "Nothing changed: the memory says that already.")
-    return page.redirect(f"/memories/{done.id}", "The new text replaces the old one, which stays as history.", undo=done)
+    masked = f" Masked {operations.answers.describe_masked(done.masked)}." if done.masked else ""
+    return page.redirect(f"/memories/{done.id}", f"The new text replaces the old one, which stays as history.{masked}", undo=done)
 
 
 @change("/memories/{id:int}/tags")

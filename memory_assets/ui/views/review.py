@@ -61,8 +61,8 @@ def decide(page: Page) -> Response:
             raise InvalidInputError("Tick the proposals to decide on.")
         operations.learn.require_one_decision(note, chosen)
     _refuse_changed(page, [*written, *(chosen if decision != "edit" else ())])
-    for proposal, text in written.items():
-        operations.learn.reword(page.tenant, proposal, text)
+    if written:
+        operations.learn.reword_all(page.tenant, written)
     messages = [f"{', '.join(written)}: saved what you wrote."] if written else []
     if decision != "edit":
         accept, reject, defer = (chosen if decision == each else () for each in _DECISIONS)
