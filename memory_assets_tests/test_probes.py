@@ -1,6 +1,7 @@
 """Liveness probes: a stopped process is noticed, killed and restarted; a process that answers is left alone."""
 
 import os
+import re
 import signal
 import socket
 import sqlite3
@@ -17,7 +18,7 @@ import pytest
 
 from memory_assets import probes, supervisor
 from memory_assets.probes import Probe, grpc_probe, heartbeat_probe, http_probe
-from memory_assets.settings import Settings
+from memory_assets.settings import EXIT_SECONDS, FINISH_SECONDS, Settings
 from memory_assets.supervisor import Part
 from memory_assets_tests.ports import free_ports
 
@@ -67,6 +68,39 @@ def test_a_part_that_was_stopped_is_killed_and_started_again(tmp_path: Path, mon
         supervisor._stop_parts([part], told.append)
     assert part.ended == "hung"
     assert told[0] == "The page gives no sign of life and is killed."
+
+
+def test_each_part_has_its_own_time_to_end(tmp_path: Path) -> None:
+    script = (
+        "import signal, sys, time; signal.signal(15, lambda *_: (time.sleep(0.5), sys.exit())); print(flush=True); time.sleep(60)"
+    )
+    told: list[str] = []
+    parts = [Part("first", ["sleep", "60"], lambda: Probe(bool))]
+    for name, seconds in (("quick", 0.1), ("slow", 30.0)):
+        ready = tmp_path / name
+        command = ["sh", "-c", 'exec "$0" -c "$1" > "$2"', sys.executable, script, str(ready)]
+        parts.append(Part(name, command, lambda: Probe(bool), stop_seconds=seconds))
+    for part in parts:
+        supervisor._start_part(part)
+    wait_until(lambda: all((tmp_path / part.name).exists() and (tmp_path / part.name).stat().st_size for part in parts[1:]))
+    supervisor._stop_parts(parts, told.append)
+    assert told == ["The quick did not end within 0 s and was killed."]
+
+
+def test_everybody_waits_for_the_requests_that_the_service_accepted(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "environ", dict(os.environ))
+    *_, service = supervisor._make_parts(settings, tmp_path, tmp_path / "door", None, 8000)
+    assert service.stop_seconds > FINISH_SECONDS + EXIT_SECONDS
+    local = Path(__file__).parents[1] / "deploy" / "local"
+    for file, pattern in (
+        ("memory.service", r"TimeoutStopSec=(\d+)"),
+        ("org.memory-assets.plist", r"<key>ExitTimeOut</key>\s*<integer>(\d+)"),
+    ):
+        found = re.search(pattern, (local / file).read_text(encoding="utf-8"))
+        assert found, file
+        assert int(found[1]) >= supervisor.END_SECONDS, file
 
 
 def test_a_part_hangs_after_as_many_looks_as_it_has_patience(monkeypatch: pytest.MonkeyPatch) -> None:
