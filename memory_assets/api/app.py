@@ -84,6 +84,7 @@ def create_app(
     app.add_middleware(HostCheck, names={settings.host, *settings.allowed_hosts})
     app.add_middleware(RequestRecord, metrics=app.state.metrics)
     app.add_api_route("/api/v1/health", _health, response_model=models.ServiceHealth, responses=_UNHEALTHY, name="health")
+    app.add_api_route("/api/v1/health", _health, methods=["HEAD"], include_in_schema=False)
     app.add_api_route("/metrics", _metrics, include_in_schema=False)
     app.include_router(router)
     if mount_pages:
@@ -115,7 +116,7 @@ async def _health(request: Request) -> models.ServiceHealth:
         raise HTTPException(HTTPStatus.SERVICE_UNAVAILABLE, "store: the data folder cannot be read and written.")
     if fault := await asyncio.to_thread(disk_fault, folder):
         raise HTTPException(HTTPStatus.SERVICE_UNAVAILABLE, f"store: {fault}")
-    if fault := await request.app.state.pool.embedder_fault():
+    if request.method != "HEAD" and (fault := await request.app.state.pool.embedder_fault()):
         raise HTTPException(HTTPStatus.SERVICE_UNAVAILABLE, f"embedding: {fault}.")
     return models.ServiceHealth(status="healthy", version=request.app.version)
 
