@@ -10,13 +10,19 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC
 from pathlib import Path
 from threading import Event, Thread
+from typing import Any
 
 import grpc
 import pytest
+from click.testing import CliRunner
 
 from memory_assets import probes, supervisor
+from memory_assets.cli.main import cli
+from memory_assets.operations.answers import LocalTime
+from memory_assets.operations.status import ServiceView
 from memory_assets.probes import Probe, grpc_probe, heartbeat_probe, http_probe
 from memory_assets.settings import EXIT_SECONDS, FINISH_SECONDS, Settings
 from memory_assets.supervisor import Part
@@ -101,6 +107,33 @@ def test_everybody_waits_for_the_requests_that_the_service_accepted(
         found = re.search(pattern, (local / file).read_text(encoding="utf-8"))
         assert found, file
         assert int(found[1]) >= supervisor.END_SECONDS, file
+
+
+def test_a_slow_start_in_the_background_is_told_with_how_to_look_and_to_end_it(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start, started = subprocess.Popen, list[subprocess.Popen[bytes]]()
+
+    def start_slowly(_: list[str], **options: Any) -> subprocess.Popen[bytes]:
+        started.append(start(["sleep", "60"], **options))
+        return started[0]
+
+    monkeypatch.setattr(subprocess, "Popen", start_slowly)
+    monkeypatch.setattr("memory_assets.cli.up._START_SECONDS", 0.1)
+    told = CliRunner().invoke(cli, ["up", "--detach"])
+    started[0].kill()
+    started[0].wait()
+    assert (told.exit_code, told.stdout) == (0, "")
+    assert f"still starting (process {started[0].pid})" in told.stderr
+    for named in ("`memory status`", "`memory down`", str(settings.data_dir / supervisor.LOG)):
+        assert named in told.stderr
+
+
+def test_a_part_that_never_ran_is_not_started_again() -> None:
+    part, local = Part("daemon", [], lambda: Probe(bool)), LocalTime(UTC)
+    assert ServiceView.model_validate(part.state()).text(local) == "  daemon        waits for its start"
+    part.restarts, part.ended = 1, "exit 1"
+    assert "is about to be started again" in ServiceView.model_validate(part.state()).text(local)
 
 
 def test_a_part_hangs_after_as_many_looks_as_it_has_patience(monkeypatch: pytest.MonkeyPatch) -> None:

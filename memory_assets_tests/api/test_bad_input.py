@@ -90,7 +90,9 @@ def test_a_query_that_a_route_does_not_know_is_refused_by_name_and_nothing_is_st
         ("/mcp?dry_run=true", b'{"jsonrpc": "2.0", "id": 1, "method": "ping"}'),
     ):
         answer = client.http.post(path, content=body, headers=JSON)
-        assert (answer.status_code, answer.json()["error"]) == (400, "dry_run: is not a parameter in the query of this route"), path
+        assert (answer.status_code, answer.json()["error"]) == (400, "dry_run: is not a parameter in the query of this route"), (
+            path
+        )
     assert len(client.tenant.memories) == 0
     assert client.http.post("/import?skip_invalid=true", content=line, headers=JSON).status_code == 200
 
