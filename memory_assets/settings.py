@@ -38,6 +38,10 @@ _PATHS = (
     "backup_identity",
 )
 """Settings that name a file or folder. A relative path in the settings file begins at the file's folder."""
+FINISH_SECONDS = 60
+"""Time for the service to finish accepted requests after a signal to stop."""
+EXIT_SECONDS = 10
+"""Time for a process of the service to exit after its last request."""
 Fraction = Annotated[float, Field(ge=0.0, le=1.0)]
 Weight = Annotated[float, Field(ge=0.0)]
 

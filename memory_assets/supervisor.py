@@ -24,7 +24,7 @@ from threading import Event
 
 from memory_assets.errors import StoreError
 from memory_assets.probes import Probe, grpc_probe, heartbeat_probe, http_probe
-from memory_assets.settings import Settings
+from memory_assets.settings import EXIT_SECONDS, FINISH_SECONDS, Settings
 from memory_assets.stores.files import replace_file
 
 STATE = "supervisor.json"
@@ -38,6 +38,10 @@ _LONGEST_PAUSE_SECONDS = 60.0
 _STABLE_SECONDS = 60.0
 """A part that ran for so long is restarted after the shortest pause."""
 _STOP_SECONDS = 30.0
+_SERVICE_STOP_SECONDS = FINISH_SECONDS + 2.0 * EXIT_SECONDS
+"""Its workers exit first, then their parent."""
+END_SECONDS = _SERVICE_STOP_SECONDS + _STOP_SECONDS + EXIT_SECONDS
+"""Time for a supervisor to end, as it ends the code location last."""
 _LOAD_SECONDS = 120.0
 _ON_LINUX = sys.platform == "linux"
 _DIE_WITH_PARENT = 1
@@ -55,6 +59,8 @@ class Part:
     watch: Callable[[], Probe]
     """Makes the probe of a new process."""
     url: str = ""
+    stop_seconds: float = _STOP_SECONDS
+    """Time to end after a signal; then it is killed."""
     probe: Probe | None = None
     hangs: bool = False
     """Whether it was killed because it gave no sign of life."""
@@ -113,7 +119,7 @@ def stop_running(settings: Settings) -> bool:
         return False
     with suppress(ProcessLookupError):
         os.kill(running.pid, signal.SIGTERM)
-    deadline = time.monotonic() + 3 * _STOP_SECONDS
+    deadline = time.monotonic() + END_SECONDS
     while find_running(settings):
         if time.monotonic() > deadline:
             raise StoreError(f"The supervisor (process {running.pid}) does not end; read its messages, or kill it.")
@@ -211,7 +217,7 @@ def _make_parts(settings: Settings, home: Path, door: Path, ui_port: int | None,
     if port is not None:
         serve = [python, "-m", "memory_assets.cli", "serve", "--port", str(port)]
         health = partial(http_probe, settings.host, port, "HEAD /api/v1/health")
-        parts.append(Part("HTTP service", serve, health, f"http://{settings.host}:{port}"))
+        parts.append(Part("HTTP service", serve, health, f"http://{settings.host}:{port}", _SERVICE_STOP_SECONDS))
     return parts
 
 
@@ -286,13 +292,13 @@ def _stop_parts(parts: list[Part], announce: Announce) -> None:
         running = [part for part in group if part.process]
         for part in running:
             _signal_group(part, signal.SIGTERM)
-        deadline = time.monotonic() + _STOP_SECONDS
+        signalled = time.monotonic()
         for part in running:
             assert part.process
             try:
-                part.process.wait(max(0.1, deadline - time.monotonic()))
+                part.process.wait(max(0.1, signalled + part.stop_seconds - time.monotonic()))
             except subprocess.TimeoutExpired:
-                announce(f"The {part.name} did not end within {_STOP_SECONDS:.0f} s and was killed.")
+                announce(f"The {part.name} did not end within {part.stop_seconds:.0f} s and was killed.")
             _signal_group(part, signal.SIGKILL)
             part.process.wait()
             if part.probe:

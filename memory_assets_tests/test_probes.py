@@ -1,6 +1,7 @@
 """Liveness probes: a stopped process is noticed, killed and restarted; a process that answers is left alone."""
 
 import os
+import re
 import signal
 import socket
 import sqlite3
@@ -9,15 +10,21 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC
 from pathlib import Path
 from threading import Event, Thread
+from typing import Any
 
 import grpc
 import pytest
+from click.testing import CliRunner
 
 from memory_assets import probes, supervisor
+from memory_assets.cli.main import cli
+from memory_assets.operations.answers import LocalTime
+from memory_assets.operations.status import ServiceView
 from memory_assets.probes import Probe, grpc_probe, heartbeat_probe, http_probe
-from memory_assets.settings import Settings
+from memory_assets.settings import EXIT_SECONDS, FINISH_SECONDS, Settings
 from memory_assets.supervisor import Part
 from memory_assets_tests.ports import free_ports
 
@@ -67,6 +74,66 @@ def test_a_part_that_was_stopped_is_killed_and_started_again(tmp_path: Path, mon
         supervisor._stop_parts([part], told.append)
     assert part.ended == "hung"
     assert told[0] == "The page gives no sign of life and is killed."
+
+
+def test_each_part_has_its_own_time_to_end(tmp_path: Path) -> None:
+    script = (
+        "import signal, sys, time; signal.signal(15, lambda *_: (time.sleep(0.5), sys.exit())); print(flush=True); time.sleep(60)"
+    )
+    told: list[str] = []
+    parts = [Part("first", ["sleep", "60"], lambda: Probe(bool))]
+    for name, seconds in (("quick", 0.1), ("slow", 30.0)):
+        ready = tmp_path / name
+        command = ["sh", "-c", 'exec "$0" -c "$1" > "$2"', sys.executable, script, str(ready)]
+        parts.append(Part(name, command, lambda: Probe(bool), stop_seconds=seconds))
+    for part in parts:
+        supervisor._start_part(part)
+    wait_until(lambda: all((tmp_path / part.name).exists() and (tmp_path / part.name).stat().st_size for part in parts[1:]))
+    supervisor._stop_parts(parts, told.append)
+    assert told == ["The quick did not end within 0 s and was killed."]
+
+
+def test_everybody_waits_for_the_requests_that_the_service_accepted(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "environ", dict(os.environ))
+    *_, service = supervisor._make_parts(settings, tmp_path, tmp_path / "door", None, 8000)
+    assert service.stop_seconds > FINISH_SECONDS + EXIT_SECONDS
+    local = Path(__file__).parents[1] / "deploy" / "local"
+    for file, pattern in (
+        ("memory.service", r"TimeoutStopSec=(\d+)"),
+        ("org.memory-assets.plist", r"<key>ExitTimeOut</key>\s*<integer>(\d+)"),
+    ):
+        found = re.search(pattern, (local / file).read_text(encoding="utf-8"))
+        assert found, file
+        assert int(found[1]) >= supervisor.END_SECONDS, file
+
+
+def test_a_slow_start_in_the_background_is_told_with_how_to_look_and_to_end_it(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start, started = subprocess.Popen, list[subprocess.Popen[bytes]]()
+
+    def start_slowly(_: list[str], **options: Any) -> subprocess.Popen[bytes]:
+        started.append(start(["sleep", "60"], **options))
+        return started[0]
+
+    monkeypatch.setattr(subprocess, "Popen", start_slowly)
+    monkeypatch.setattr("memory_assets.cli.up._START_SECONDS", 0.1)
+    told = CliRunner().invoke(cli, ["up", "--detach"])
+    started[0].kill()
+    started[0].wait()
+    assert (told.exit_code, told.stdout) == (0, "")
+    assert f"still starting (process {started[0].pid})" in told.stderr
+    for named in ("`memory status`", "`memory down`", str(settings.data_dir / supervisor.LOG)):
+        assert named in told.stderr
+
+
+def test_a_part_that_never_ran_is_not_started_again() -> None:
+    part, local = Part("daemon", [], lambda: Probe(bool)), LocalTime(UTC)
+    assert ServiceView.model_validate(part.state()).text(local) == "  daemon        waits for its start"
+    part.restarts, part.ended = 1, "exit 1"
+    assert "is about to be started again" in ServiceView.model_validate(part.state()).text(local)
 
 
 def test_a_part_hangs_after_as_many_looks_as_it_has_patience(monkeypatch: pytest.MonkeyPatch) -> None:

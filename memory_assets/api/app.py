@@ -33,7 +33,7 @@ from memory_assets.api.pool import TenantPool
 from memory_assets.api.routes import router
 from memory_assets.api.workers import SharingServer, Workers
 from memory_assets.errors import MemoryAssetsError, SettingsError
-from memory_assets.settings import Settings
+from memory_assets.settings import EXIT_SECONDS, FINISH_SECONDS, Settings
 from memory_assets.stores.deferred import import_lancedb
 from memory_assets.stores.files import disk_fault
 from memory_assets.stores.keys import KeyStore
@@ -45,8 +45,6 @@ _DESCRIPTION = """Stores, finds and relates what an AI assistant remembers.
 
 Every route of a tenant needs one of its keys in the header `X-API-Key`. Every answer has an `X-Request-ID`, and every error is
 `{"error", "request_id"}`."""
-_FINISH_SECONDS = 60
-"""Time to finish accepted requests after a signal to stop."""
 _SWITCH_SECONDS = 0.0005
 """Interval at which a thread doing language work releases the interpreter, so that short steps of other threads do not wait."""
 _M_ARENA_MAX, _M_MMAP_THRESHOLD, _M_TRIM_THRESHOLD = -8, -3, -1
@@ -56,8 +54,6 @@ _FREE_BYTES = 8 << 20
 """Free memory that a process keeps for its next request. Setting a threshold for large blocks would otherwise fix this at 128 kB."""
 _PRELOADED_MODULES = ("duckdb", "numpy.ma", "memory_assets.language.intervals")
 _WAITING_CONNECTIONS = 2048
-_EXIT_SECONDS = 10
-"""Time for a worker to exit after its last request."""
 
 
 def create_app(
@@ -88,6 +84,7 @@ def create_app(
     app.add_middleware(HostCheck, names={settings.host, *settings.allowed_hosts})
     app.add_middleware(RequestRecord, metrics=app.state.metrics)
     app.add_api_route("/api/v1/health", _health, response_model=models.ServiceHealth, responses=_UNHEALTHY, name="health")
+    app.add_api_route("/api/v1/health", _health, methods=["HEAD"], include_in_schema=False)
     app.add_api_route("/metrics", _metrics, include_in_schema=False)
     app.include_router(router)
     if mount_pages:
@@ -119,7 +116,7 @@ async def _health(request: Request) -> models.ServiceHealth:
         raise HTTPException(HTTPStatus.SERVICE_UNAVAILABLE, "store: the data folder cannot be read and written.")
     if fault := await asyncio.to_thread(disk_fault, folder):
         raise HTTPException(HTTPStatus.SERVICE_UNAVAILABLE, f"store: {fault}")
-    if fault := await request.app.state.pool.embedder_fault():
+    if request.method != "HEAD" and (fault := await request.app.state.pool.embedder_fault()):
         raise HTTPException(HTTPStatus.SERVICE_UNAVAILABLE, f"embedding: {fault}.")
     return models.ServiceHealth(status="healthy", version=request.app.version)
 
@@ -174,7 +171,7 @@ def serve(
             access_log=False,
             server_header=False,
             proxy_headers=False,
-            timeout_graceful_shutdown=_FINISH_SECONDS,
+            timeout_graceful_shutdown=FINISH_SECONDS,
             lifespan="on",
         )
         listener.listen(_WAITING_CONNECTIONS)
@@ -191,7 +188,7 @@ def serve(
         def work(beat: Callable[[], None]) -> None:
             SharingServer(config, _WAITING_CONNECTIONS, beat).run(sockets=[listener])
 
-        number = Workers(count, work, app.state.metrics.forget_process, _FINISH_SECONDS + _EXIT_SECONDS).run()
+        number = Workers(count, work, app.state.metrics.forget_process, FINISH_SECONDS + EXIT_SECONDS).run()
         _remove_copies(settings)
     if signal.getsignal(number) is signal.SIG_IGN:  # a shell sets this for background processes
         signal.signal(number, signal.SIG_DFL)

@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Annotated, Any, Literal, get_origin, get_type_hints
 
 from fastapi import APIRouter, Body, Depends, Header, Path, Query, Request, Response, Security
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import StreamingResponse
 from fastapi.routing import APIRoute
 from fastapi.security import APIKeyHeader
@@ -109,10 +110,22 @@ IdempotencyKey = Annotated[
     ),
 ]
 
+
+async def _refuse_unknown_query(request: Request) -> None:
+    """Refuse a query such as `?dry_run=true`, which a POST route without that parameter would ignore."""
+    known = {each.alias for each in request.scope["route"].dependant.query_params}
+    if request.method == "POST" and (unknown := sorted(request.query_params.keys() - known)):
+        fault = {"type": "extra", "msg": "is not a parameter in the query of this route"}
+        raise RequestValidationError([{"loc": ("query", name), **fault} for name in unknown])
+
+
 router = APIRouter(
     prefix="/api/v1/{tenant}",
     route_class=TenantRoute,
-    dependencies=[Security(APIKeyHeader(name=KEY_HEADER, auto_error=False, description="A key of this tenant."))],
+    dependencies=[
+        Security(APIKeyHeader(name=KEY_HEADER, auto_error=False, description="A key of this tenant.")),
+        Depends(_refuse_unknown_query),
+    ],
     responses={
         **{each.value: {"model": models.ErrorOut, "description": each.phrase} for each in _ERROR_STATUSES},
         "default": {"model": models.ErrorOut, "description": "Another error."},
@@ -142,10 +155,6 @@ def _create_body(
     return create_model(f"{operation.__name__.title()}Request", __base__=base, **taken)
 
 
-async def _refuse_query(_given: Annotated[models.Request, Query()]) -> None:
-    """Refuse a query such as `?dry_run=true`, which a route with a body would ignore."""
-
-
 def _add_route(
     route: str,
     operation: Callable[..., View],
@@ -167,7 +176,7 @@ def _add_route(
     """
     method, path = route.split()
     in_query = method == "GET"
-    base, dependencies = (BaseModel, ()) if in_query else (models.Request, (Depends(_refuse_query),))
+    base = BaseModel if in_query else models.Request
     body = _create_body(operation, fields, defaults, base) if fields or not in_query else None
 
     async def serve(opened: OpenTenant, body: BaseModel | None = None, **named: object) -> View | Response:
@@ -186,8 +195,7 @@ def _add_route(
     vars(serve)["__signature__"] = Signature(parameters)
     answers: dict[str, Any] = _DOCUMENT if respond else {"response_model": get_type_hints(operation)["return"]}
     about = (operation.__doc__ or "").partition("\n\n")[0]
-    answers |= {"dependencies": dependencies, "description": about}
-    router.add_api_route(path, serve, methods=[method], name=name or operation.__name__, **answers)
+    router.add_api_route(path, serve, methods=[method], name=name or operation.__name__, description=about, **answers)
 
 
 @router.post("/store")

@@ -50,8 +50,12 @@ def _detach(arguments: list[str]) -> None:
         )
     deadline = time.monotonic() + _START_SECONDS
     while not ((running := find_running(settings)) and running.pid == process.pid and running.has_begun):
-        if process.poll() is not None or time.monotonic() > deadline:
+        if process.poll() is not None:
             raise StoreError(f"The services did not start; {path} says why.")
+        if time.monotonic() > deadline:
+            how = f"`memory status` shows each that runs, {path} has their messages, `memory down` ends them"
+            say(f"memory: The services are still starting (process {process.pid}): {how}.", err=True)
+            return
         time.sleep(0.2)
     for part in running.parts:
         say(f"{part['name']}: process {part['pid']} {part['url']}".rstrip())

@@ -51,14 +51,15 @@ class ServiceView(View):
     """A process that `memory up` keeps running."""
 
     name: str
-    pid: int | None = Field(description="Null while it waits for a restart.")
+    pid: int | None = Field(description="Null while it waits for its start.")
     since: Instant
     restarts: int
     ended: str = Field(description="How it last ended; empty if it never did.")
     url: str
 
     def text(self, local: LocalTime) -> str:
-        state = f"process {self.pid}, started {local.age(self.since)}" if self.pid else "is about to be started again"
+        waits = "is about to be started again" if self.restarts else "waits for its start"
+        state = f"process {self.pid}, started {local.age(self.since)}" if self.pid else waits
         again = f", started again {counted(self.restarts, 'time', 'times')} ({self.ended})" if self.restarts else ""
         return f"  {self.name:<14}{state}{again} {self.url}".rstrip()
 

@@ -10,8 +10,12 @@ from memory_assets.tenants import Tenant
 _log = logging.getLogger(__name__)
 _SETTLING_MS = 400
 """A file that is still being written changes again within this time."""
-_ABSENT_SECONDS = 300.0
-"""Interval at which a missing source is looked for."""
+_LOOK_SECONDS = 1.0
+"""Interval at which a source that appeared or was replaced is looked for."""
+_FIRST_PAUSE_SECONDS = 5.0
+"""Pause after a failure; it doubles with each further one."""
+_LONGEST_PAUSE_SECONDS = 300.0
+"""Interval at which sources are ingested even if no change was noticed."""
 _SUFFIXES = (".md", ".json", ".jsonl")
 
 
@@ -68,7 +72,6 @@ class SourceWatch:
         """Ingest earlier changes, then watch. Does nothing if `watch_sources` is off or the tenant has no sources."""
         if self._tenant.settings.watch_sources == "off" or not self._tenant.is_sources_tenant:
             return
-        self._due.set()
         Thread(target=self._ingest, name="source-taking-in", daemon=True).start()
         Thread(target=self._watch, name="source-watch", daemon=True).start()
 
@@ -83,50 +86,58 @@ class SourceWatch:
         self._due.set()
 
     def _ingest(self) -> None:
+        pause = retry = _FIRST_PAUSE_SECONDS
         while True:
-            self._due.wait()
+            self._due.wait(pause)
             if self._stopping.is_set():
                 return
             self._due.clear()
             try:
                 if self._roots():
                     take_in(self._tenant)
-            except Exception as error:  # noqa: BLE001 - the thread must go on with the next change
+                pause, retry = _LONGEST_PAUSE_SECONDS, _FIRST_PAUSE_SECONDS
+            except Exception as error:  # noqa: BLE001 - the thread must go on
                 _log.warning("sources were not taken in: %s", type(error).__name__)
+                pause, retry = retry, min(2 * retry, _LONGEST_PAUSE_SECONDS)
 
     def _watch(self) -> None:
         from watchfiles import watch
 
+        pause = _FIRST_PAUSE_SECONDS
         while not self._stopping.is_set():
-            roots = self._roots()
-            if not roots:
-                self._stopping.wait(_ABSENT_SECONDS)
-                continue
             try:
-                for changes in watch(
+                roots = self._roots()
+                looks = watch(
                     *roots,
-                    watch_filter=lambda _change, path: self._is_source_file(path),
+                    watch_filter=None,  # or it yields nothing while a transcript grows
                     step=_SETTLING_MS,
                     stop_event=self._stopping,
-                    rust_timeout=int(_ABSENT_SECONDS * 1_000),
+                    rust_timeout=int(_LOOK_SECONDS * 1_000),
                     yield_on_timeout=True,
                     ignore_permission_denied=True,
-                ):
-                    if changes:
+                )
+                next(looks, None)  # the watch has begun: from here on it notices every change
+                self._due.set()
+                pause = _FIRST_PAUSE_SECONDS
+                for changes in looks:
+                    if any(self._is_source_file(path) for _, path in changes):
                         self._due.set()
                     if self._roots() != roots:
                         break
             except (OSError, RuntimeError) as error:  # too many watches, or a folder was removed
                 _log.warning("sources are not watched: %s", type(error).__name__)
-                self._stopping.wait(_ABSENT_SECONDS)
+                self._stopping.wait(pause)
+                pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
 
-    def _roots(self) -> list[Path]:
+    def _roots(self) -> dict[Path, tuple[int, int]]:
+        """Return the folders to watch, each with its device and inode, by which a replaced one is known."""
         from memory_assets.sources.readers import source_paths
 
         folders = {
             path if path.is_dir() else path.parent for path in source_paths(self._tenant.settings).values() if path.exists()
         }
-        return sorted(each for each in folders if folders.isdisjoint(each.parents))
+        roots = {each: each.stat() for each in sorted(folders) if folders.isdisjoint(each.parents)}
+        return {path: (found.st_dev, found.st_ino) for path, found in roots.items()}
 
     def _is_source_file(self, path: str) -> bool:
         """Return whether a source may read the file. Excludes Claude Code's transcripts, which grow beside its memory folders."""

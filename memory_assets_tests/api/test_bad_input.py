@@ -80,6 +80,23 @@ def test_a_body_that_is_no_memory_is_refused(client: TenantClient) -> None:
         assert len(client.tenant.memories) == 0, body
 
 
+def test_a_query_that_a_route_does_not_know_is_refused_by_name_and_nothing_is_stored(client: TenantClient) -> None:
+    line = b'{"content": "Stored by mistake."}'
+    for path, body in (
+        ("/store?dry_run=true", line),
+        ("/recent?dry_run=true", b"{}"),
+        ("/import?dry_run=true&skip_invalid=true", line),
+        ("/learn/apply?dry_run=true", b"{}"),
+        ("/mcp?dry_run=true", b'{"jsonrpc": "2.0", "id": 1, "method": "ping"}'),
+    ):
+        answer = client.http.post(path, content=body, headers=JSON)
+        assert (answer.status_code, answer.json()["error"]) == (400, "dry_run: is not a parameter in the query of this route"), (
+            path
+        )
+    assert len(client.tenant.memories) == 0
+    assert client.http.post("/import?skip_invalid=true", content=line, headers=JSON).status_code == 200
+
+
 def test_a_body_without_its_content_type_is_told_which_to_send(client: TenantClient) -> None:
     answer = client.http.post("/store", content=b'{"content": "a"}')
     assert answer.status_code == 400

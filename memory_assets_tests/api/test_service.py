@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from memory_assets_tests.api.service import ROOT, Service, TenantClient, get
@@ -21,6 +22,13 @@ def test_the_health_of_the_service_needs_no_key_and_says_nothing_of_tenants(serv
     assert answer.json().keys() == {"status", "version"}
     assert answer.json()["status"] == "healthy"
     assert client.name not in answer.text
+
+
+def test_a_probe_that_asks_for_the_head_of_health_is_no_error(service: Service) -> None:
+    answer = httpx.head(f"{service.url}/api/v1/health", timeout=60)
+    assert (answer.status_code, answer.content) == (200, b"")
+    counted = get(f"{service.url}/metrics").text
+    assert 'memory_requests_total{method="HEAD",route="/api/v1/health",status="200"}' in counted
 
 
 def test_counters_are_prometheus_text_without_names_or_content(service: Service, client: TenantClient) -> None:
@@ -99,6 +107,7 @@ def test_with_a_hung_embedder_health_is_red_and_what_needs_none_is_answered(tmp_
                 time.sleep(0.5)
                 red = get(f"{service.url}/api/v1/health")
                 assert (red.status_code, red.json()["error"]) == (503, "embedding: it did not answer within 5 s.")
+                assert httpx.head(f"{service.url}/api/v1/health", timeout=4).status_code == 200, "it does not ask the embedder"
                 assert client.post("/recent").status_code == 200
                 assert not any(store.done() for store in stores), "they wait, and the list above did not wait for them"
                 silent.close()

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from memory_assets.settings import Settings, variable_names
+from memory_assets.settings import EXIT_SECONDS, FINISH_SECONDS, Settings, variable_names
 
 DEPLOYMENT = Path(__file__).parents[2] / "deploy" / "cluster"
 MANIFESTS = list(yaml.safe_load_all((DEPLOYMENT / "kubernetes" / "memory.yaml").read_text()))
@@ -138,6 +138,12 @@ def test_the_service_answers_to_its_name():
     names = [each["metadata"]["name"] for each in MANIFESTS if each["kind"] == "Service"]
     for name in names:
         assert {name, f"{name}.default.svc.cluster.local"} <= {*config["MEMORY_ALLOWED_HOSTS"].split(",")}
+
+
+def test_kubernetes_waits_for_the_requests_that_the_service_accepted():
+    specs = {each["metadata"]["name"]: each["spec"] for each in MANIFESTS if each["kind"] == "Deployment"}
+    seconds = specs["memory-service"]["template"]["spec"].get("terminationGracePeriodSeconds", 30)
+    assert seconds >= FINISH_SECONDS + 2 * EXIT_SECONDS
 
 
 def test_the_launcher_of_both_deployments_is_there():

@@ -1,14 +1,16 @@
 """Changed files are searchable within seconds, without Dagster and without a request."""
 
 import json
+import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from memory_assets.operations import take_in as module
 from memory_assets.operations.search import search
 from memory_assets.operations.take_in import SourceWatch, take_in
 from memory_assets.settings import Settings, load_settings
@@ -75,23 +77,86 @@ def test_a_watch_takes_in_a_file_that_is_written_and_a_folder_that_appears(
     assert {each.title for each in search(tenant, "office").memories} == {"kettle", "lamp"}
 
 
-def test_an_error_that_nobody_foresaw_ends_no_watch(silo: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    taken: list[int] = []
+Watching = Callable[[Callable[[int], object]], list[int]]
 
-    def work(_: Tenant) -> None:
-        taken.append(len(taken))
-        if len(taken) == 1:
-            raise KeyError("a fault of the program")
 
-    monkeypatch.setattr(_TAKE_IN, work)
+@pytest.fixture
+def watching(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[Watching]:
+    """Starts a watch that looks often and calls a function with the number of each turn; returns the numbers."""
     watch = SourceWatch(Tenant(settings.model_copy(update={"watch_sources": "on"})))
-    watch.start()
-    try:
-        wait_until(lambda: taken == [0])
-        watch.notice(silo / "kettle.md")
-        wait_until(lambda: taken == [0, 1])
-    finally:
-        watch.stop()
+
+    def start(work: Callable[[int], object]) -> list[int]:
+        taken: list[int] = []
+
+        def count(_: Tenant) -> None:
+            taken.append(len(taken))
+            work(taken[-1])
+
+        monkeypatch.setattr(_TAKE_IN, count)
+        monkeypatch.setattr(module, "_LOOK_SECONDS", 0.1)
+        monkeypatch.setattr(module, "_SETTLING_MS", 50)
+        watch.start()
+        return taken
+
+    yield start
+    watch.stop()
+
+
+@pytest.mark.usefixtures("silo")
+def test_a_failure_that_nobody_foresaw_is_followed_by_another_try_without_a_change(
+    watching: Watching, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_FIRST_PAUSE_SECONDS", 0.02)
+
+    def fail(_: int) -> None:
+        raise KeyError("a fault of the program")
+
+    taken = watching(fail)
+    wait_until(lambda: len(taken) == 4)
+    time.sleep(0.5)
+    assert len(taken) < 10, "the pause grows"
+
+
+def test_a_source_that_is_replaced_under_its_path_is_taken_in_and_watched(
+    watching: Watching, settings: Settings, silo: Path
+) -> None:
+    taken = watching(lambda _: None)
+    wait_until(lambda: bool(taken))
+    projects = settings.claude_projects_dir
+    shutil.copytree(projects, projects.with_name("restored"))
+    projects.rename(projects.with_name("old"))
+    projects.with_name("restored").rename(projects)
+    before = len(taken)
+    wait_until(lambda: len(taken) > before)
+    before = len(taken)
+    write(silo, "kettle", "The office kettle is red.")
+    wait_until(lambda: len(taken) > before)
+
+
+def test_a_source_that_appears_after_the_start_is_taken_in_whole(watching: Watching, settings: Settings) -> None:
+    taken = watching(lambda _: None)
+    folder = settings.claude_projects_dir.with_name("prepared") / "-src-atlas" / "memory"
+    folder.mkdir(parents=True)
+    write(folder, "kettle", "The office kettle is red.")
+    time.sleep(0.1)
+    assert not taken
+    settings.claude_projects_dir.with_name("prepared").rename(settings.claude_projects_dir)
+    wait_until(lambda: bool(taken))
+
+
+@pytest.mark.usefixtures("silo")
+def test_the_first_take_in_follows_the_begin_of_the_watch(watching: Watching, monkeypatch: pytest.MonkeyPatch) -> None:
+    order: list[str] = []
+
+    def begin(*_roots: Path, **_options: object) -> Iterator[set[object]]:
+        time.sleep(0.2)
+        order.append("watched")
+        yield set()
+
+    monkeypatch.setattr("watchfiles.watch", begin)
+    watching(lambda _: order.append("taken in"))
+    wait_until(lambda: {"watched", "taken in"} <= set(order))
+    assert order[0] == "watched"
 
 
 def test_a_transcript_and_foreign_files_wake_nobody(settings: Settings) -> None:
