@@ -84,7 +84,7 @@ def find_damage(repository: Repository, snapshot: Snapshot, *, decrypting: bool 
 def restore_backup(
     repository: Repository, snapshot: Snapshot, tenant: Tenant, *, skip_damaged: bool = False, with_settings: bool = False
 ) -> Restoration:
-    """Restore a tenant from a backup. Killed at any point, this leaves nothing of the tenant and can be repeated.
+    """Restore a tenant from a backup. A kill leaves all of its memories, or none; then it can be repeated.
 
     Texts erased since the backup are left out. A backup of another tenant brings no keys. An existing settings file is kept.
     """
@@ -98,18 +98,21 @@ def restore_backup(
             raise ConflictError(f"The tenant {tenant.name!r} is being restored by another process; wait for it to end.")
         for path in staging.iterdir():
             shutil.rmtree(path) if path.is_dir() else path.unlink()
-        return _Restore(repository, snapshot, tenant, staging, skip_damaged=skip_damaged).restore(with_settings=with_settings)
+        restore = _Restore(repository, snapshot, tenant, staging, skip_damaged=skip_damaged)
+        restore.put_in_place()
+    return restore.finish(with_settings=with_settings)
 
 
 def _refuse_filled(tenant: Tenant) -> None:
-    if held := len(tenant.memories) + len(tenant.relations) * tenant.location.is_folder:
+    """Raise ConflictError if the tenant has memories. A killed restore to tables elsewhere may have left relations."""
+    if held := len(tenant.memories):
         raise ConflictError(
-            f"The tenant {tenant.name!r} holds {held} memories and relations already; restore into a new one with --tenant NAME."
+            f"The tenant {tenant.name!r} holds {held} memories already; restore into a new one with --tenant NAME."
         )
 
 
 class _Restore:
-    """A restore of one backup: it builds the tenant in a staging folder, and then puts that in place."""
+    """A restore of one backup: it builds the tenant in a staging folder, puts that in place, and then writes tables elsewhere."""
 
     def __init__(self, repository: Repository, snapshot: Snapshot, tenant: Tenant, staging: Path, *, skip_damaged: bool) -> None:
         self._repository = repository
@@ -120,10 +123,11 @@ class _Restore:
         self._state = FileState(staging) if isinstance(tenant.state, FileState) else tenant.state
         """Target of the values: the staging folder, or the tenant's own state if that is no folder."""
         self._erased = Tombstones(tenant.state).joined(Tombstones(open_states(tenant.settings).open(snapshot.tenant)))
+        self._has_own_tables = tenant.location.is_folder and tenant.location.path.parent == tenant.folder
         self._done = Restoration()
 
-    def restore(self, *, with_settings: bool) -> Restoration:
-        """Restore everything; the memories appear in one step."""
+    def put_in_place(self) -> None:
+        """Restore the tenant's folder in one step, with the tables if they are in it."""
         tenant = self._tenant
         self._restore_files()
         self._erased.joined(Tombstones(self._state)).save(self._state)
@@ -131,8 +135,7 @@ class _Restore:
         self._restore_catalog(
             Catalog(str(self._staging / "catalog.duckdb"), tenant.settings.lock_timeout) if is_file else tenant.catalog
         )
-        here = tenant.location.is_folder and tenant.location.path.parent == tenant.folder
-        if here:
+        if self._has_own_tables:
             self._restore_tables(Location(str(self._staging / "vectors")))
         self._state.create_id(anew=self._state is not tenant.state)
         with tenant.state.closed_to_writers(), tenant.location.closed_to_writers():
@@ -141,9 +144,12 @@ class _Restore:
             if tenant.folder.exists():  # the folder of an empty tenant; it is removed like that of a deleted one
                 tenant.folder.rename(tenant.folder.with_name(f".deleted-{tenant.name}-{secrets.token_hex(4)}"))
             self._staging.rename(tenant.folder)
-        if not here:
-            fresh = Tenant(tenant.settings, tenant.name)
-            with fresh.location.creating():
+
+    def finish(self, *, with_settings: bool) -> Restoration:
+        """Restore tables elsewhere, the memories in one step, and the files outside. The staging folder must no longer be locked."""
+        if not self._has_own_tables:
+            fresh = Tenant(self._tenant.settings, self._tenant.name)
+            with fresh.state.closed_to_writers(), fresh.location.creating():
                 _refuse_filled(fresh)
                 self._restore_tables(fresh.location)
         self._restore_outside(with_settings=with_settings)
