@@ -30,6 +30,7 @@ from memory_assets.stores.schema import UNDERIVED
 from memory_assets.stores.state import FileState
 from memory_assets.stores.tables import StoredTable, session
 from memory_assets.stores.tombstones import Tombstones
+from memory_assets.stores.upkeep import note_removal
 from memory_assets.tenants import Tenant, open_states
 
 _BATCH = 4_096
@@ -217,6 +218,8 @@ class _Restore:
                 raise DamagedError(
                     f"The backup {self._snapshot.name} has {done.rows[name]} of {copy.rows} rows of {name}; take another one."
                 )
+            if done.erased:
+                note_removal(table)
         MemoryStore(place).prepare()
         RelationStore(place).prepare()
 
