@@ -153,12 +153,12 @@ def allow_again(tenant: Tenant, ids: Iterable[int]) -> int:
 
 
 def backups_holding(repository: Repository, tenant: str, ids: Iterable[int]) -> list[str]:
-    """Return the names of a tenant's backups that hold any of some memories."""
+    """Return the names of a tenant's backups that hold any of some memories and relations."""
     wanted = np.array(sorted(ids), np.int64)
     held: dict[str, Any] = {}
     found = []
     for snapshot in repository.snapshots(tenant):
-        for pack in snapshot.tables["memories"].packs if "memories" in snapshot.tables else ():
+        for pack in chain.from_iterable(copy.packs for copy in snapshot.tables.values()):
             if pack.index not in held:
                 held[pack.index] = from_bytes(repository.get(pack.index, snapshot.objects[pack.index]))["id"].to_numpy()
             if np.isin(held[pack.index], wanted).any():
