@@ -29,6 +29,7 @@ from memory_assets.stores.rows import find_altered
 from memory_assets.stores.schema import UNDERIVED
 from memory_assets.stores.state import FileState
 from memory_assets.stores.tables import StoredTable, session
+from memory_assets.stores.tombstones import FILE as TOMBSTONES
 from memory_assets.stores.tombstones import Tombstones
 from memory_assets.stores.upkeep import note_removal
 from memory_assets.tenants import Tenant, open_states
@@ -124,12 +125,16 @@ class _Restore:
         self._state = FileState(staging) if isinstance(tenant.state, FileState) else tenant.state
         """Target of the values: the staging folder, or the tenant's own state if that is no folder."""
         self._erased = Tombstones(tenant.state).joined(Tombstones(open_states(tenant.settings).open(snapshot.tenant)))
+        self._newest = repository.newest(snapshot.tenant) or snapshot
+        self._objects = self._newest.objects | snapshot.objects
         self._has_own_tables = tenant.location.is_folder and tenant.location.path.parent == tenant.folder
         self._done = Restoration()
 
     def put_in_place(self) -> None:
         """Restore the tenant's folder in one step, with the tables if they are in it."""
         tenant = self._tenant
+        if self._newest.name != self._snapshot.name and (name := self._newest.files.get(TOMBSTONES)):
+            self._erased.joined(Tombstones(tenant.state, self._read(name)))
         self._restore_files()
         self._erased.joined(Tombstones(self._state)).save(self._state)
         is_file = tenant.catalog.is_in(tenant.folder)
@@ -159,7 +164,7 @@ class _Restore:
     def _read(self, name: str) -> bytes | None:
         """Return the content of an object; None if it is damaged and to be skipped."""
         try:
-            return self._repository.get(name, self._snapshot.objects[name])
+            return self._repository.get(name, self._objects[name])
         except DamagedError as error:
             if not self._skip_damaged:
                 raise

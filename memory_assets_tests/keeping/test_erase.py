@@ -391,6 +391,21 @@ def test_backups_that_hold_it_are_named_and_restoring_them_leaves_it_out(tenant:
         remember(other, text)
 
 
+def test_an_older_backup_is_restored_on_a_new_machine_without_what_was_erased_since(tenant: Tenant, tmp_path: Path):
+    text = f"Frank said {token()}."
+    number = remember(tenant, text)
+    remember(tenant, "Grace sails.")
+    repository = Repository(str(tmp_path / "backups"))
+    older = take_backup(tenant, repository)
+    erase(tenant, [number], confirm=True)
+    take_backup(tenant, repository)
+    moved = Tenant(load_settings(data_dir=tmp_path / "moved"))
+    restored = restore_backup(repository, older, moved)
+    assert (restored.erased, len(moved.memories)) == (1, 1)
+    with pytest.raises(ProcessingError, match="was erased"):
+        remember(moved, text)
+
+
 def test_a_backup_that_cannot_be_found_is_named(tenant: Tenant, tmp_path: Path):
     number = remember(tenant, "Frank sails.")
     stick = tmp_path / "stick"
