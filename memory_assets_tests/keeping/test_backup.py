@@ -447,7 +447,7 @@ def test_restored_settings_are_toml_and_leave_the_data_where_the_new_machine_kee
     config = tmp_path / "memory.toml"
     monkeypatch.setenv("MEMORY_CONFIG", str(config))
     held = 'tana_workspace = "Zuhause 🏡"\n'
-    places = "".join(f'{name} = "/old/machine"\n' for name in ("data_dir", "MEMORY_VECTORS_URI", "catalog_uri"))
+    places = "".join(f'{name} = "/old/machine"\n' for name in ("data_dir", "MEMORY_VECTORS_URI", "catalog_uri", "state_uri"))
     config.write_text(places + held, encoding="utf-8")
     snapshot = take_backup(used, repository)
     config.unlink()
