@@ -19,7 +19,6 @@ from click.testing import CliRunner
 
 from memory_assets.cli.main import cli
 from memory_assets.errors import ConflictError, DamagedError, InvalidInputError, SettingsError, StoreError
-from memory_assets.ingest.direct import store_memories
 from memory_assets.keeping import restoring
 from memory_assets.keeping.copying import prune, select_kept, take_backup
 from memory_assets.keeping.encryption import Cipher
@@ -27,10 +26,9 @@ from memory_assets.keeping.erasing import files_holding
 from memory_assets.keeping.repository import Repository, Snapshot
 from memory_assets.keeping.restoring import _Restore, find_damage, restore_backup
 from memory_assets.learn.noted import Noted, note
-from memory_assets.models import Kind, Memory, NewMemory, RelationType, SecretPolicy, Source, State
+from memory_assets.models import Kind, Memory, RelationType, Source, State
 from memory_assets.operations.backup import backup, places_of, verify
 from memory_assets.operations.erase import erase
-from memory_assets.operations.scan import mend
 from memory_assets.settings import Settings, load_settings
 from memory_assets.stores.access_log import AccessLog, fold_accesses
 from memory_assets.stores.keys import KeyStore
@@ -41,8 +39,6 @@ from memory_assets.stores.rows import new_id
 from memory_assets.tana.state import SyncRecord
 from memory_assets.tenants import Tenant, create_tenant, delete_tenant
 from memory_assets_tests.conftest import filled_once
-from memory_assets_tests.ingest.test_secrets import PASSWORD
-from memory_assets_tests.ingest.test_secrets import use as with_policy
 from memory_assets_tests.stores.unit_vectors import vectors
 from memory_assets_tests.torture import zygote
 
@@ -137,44 +133,6 @@ def test_deleted_rows_are_gone_from_the_next_backup_and_many_small_packs_become_
     restored = Tenant(tenant.settings, "restored")
     restore_backup(repository, snapshot, restored)
     assert rows(restored) == rows(tenant)
-
-
-@pytest.mark.parametrize("remove", [lambda tenant, number: erase(tenant, [number], confirm=True), lambda tenant, _: mend(tenant)])
-def test_a_backup_after_a_text_was_erased_or_masked_does_not_hold_it(
-    tenant: Tenant, repository: Repository, remove: Callable[[Tenant, int], object]
-):
-    said = f"The admin password is {PASSWORD}"
-    given = [NewMemory(text, Source.CLI) for text in (said, "Mira rows.", "Bo sails.", "Ines swims.", "Ada dives.")]
-    secret, first, *others = (each.memory.id for each in store_memories(with_policy(tenant, SecretPolicy.ALLOW), given))
-    for number, why in zip(others, (said, "because", ""), strict=True):
-        tenant.relations.state(StatedRelation(first, number, RelationType.RELATES_TO, note=why))
-    before = take_backup(tenant, repository)
-    remove(tenant, secret)
-    after = take_backup(tenant, repository)
-    for snapshot, held in ((before, 2), (after, 0)):
-        objects = [repository.get(name, stored) for name, stored in snapshot.objects.items()]
-        assert sum(PASSWORD.encode() in content for content in objects) == held
-
-
-def test_a_backup_of_a_restored_tenant_does_not_hold_what_the_restore_left_out(tenant: Tenant, repository: Repository):
-    (erased,), _ = add(tenant, 1, "Ines said kettle-4711"), add(tenant, 4)
-    snapshot = take_backup(tenant, repository)
-    erase(tenant, [erased], confirm=True)
-    shutil.rmtree(tenant.location.path)
-    again = Tenant(tenant.settings)
-    assert restore_backup(repository, snapshot, again).erased == 1
-    (pack,) = take_backup(again, repository).tables["memories"].packs
-    assert pack.count == 4
-
-
-def test_the_first_backup_of_this_release_copies_no_pack_with_a_row_that_may_be_erased(tenant: Tenant, repository: Repository):
-    ids = add(tenant, 5)
-    snapshot = take_backup(tenant, repository)
-    tenant.memories.delete(ids[:1])
-    snapshot.tables["memories"].rewritten = None
-    repository.write(snapshot)
-    (pack,) = take_backup(tenant, repository).tables["memories"].packs
-    assert pack.count == 4
 
 
 def add_and_back_up(tenant: Tenant, repository: Repository) -> list[int]:
