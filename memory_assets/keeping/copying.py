@@ -231,7 +231,7 @@ def _settings_file(settings: Settings) -> bytes:
     except (OSError, ValueError):
         return b""
     left_out = {name for name, field in type(settings).model_fields.items() if "SecretStr" in str(field.annotation)}
-    left_out |= {"data_dir", "vectors_uri", "catalog_uri"}
+    left_out |= {"data_dir", "vectors_uri", "catalog_uri", "state_uri"}
     lines = [
         f"{given.name} = {json.dumps(given.value, ensure_ascii=False)}"
         for field, given in held.items()

@@ -39,7 +39,7 @@ from memory_assets.stores.layout import CACHE, Care, care_of, entries_of, files_
 from memory_assets.stores.locks import alone, locked
 from memory_assets.stores.resident.copies import remove_copies
 from memory_assets.stores.rows import COLUMNS, from_arrow
-from memory_assets.stores.tombstones import ERASED, Tombstones, folded
+from memory_assets.stores.tombstones import ERASED, Tombstone, Tombstones, folded
 from memory_assets.stores.upkeep import rewrite
 from memory_assets.tana.formats import node_name
 from memory_assets.tana.state import Mapping, forget_entries
@@ -127,19 +127,21 @@ def erase(tenant: Tenant, memories: Sequence[Memory], *, of_machine: bool = Fals
         return find_remains(tenant, unique, of_machine=of_machine)
 
 
-def erase_as_elsewhere(tenant: Tenant, ids: Collection[int]) -> int:
+def erase_as_elsewhere(tenant: Tenant, there: Collection[tuple[str, Tombstone]]) -> int:
     """Erase memories that another machine erased; return how many exist here. The others are refused later.
 
-    A text that was erased and then allowed here is kept.
+    `there` has the other machine's tombstones, each with the key of its digests. A text that was erased and then allowed here is kept.
     """
     stones = Tombstones(tenant.state)
-    wanted = set(ids) - stones.allowed
+    wanted = {stone.id for _, stone in there} - stones.allowed
     memories = versions_of(tenant, wanted) if wanted else []
     if memories:
         erase(tenant, memories)
-    if unknown := wanted.difference((memory.id for memory in memories), (stone.id for stone in stones.all)):
+    wanted -= {memory.id for memory in memories} | {stone.id for stone in stones.all if stone.digests}
+    noted = {stone.id for stone in stones.all}
+    if new := [(key, stone) for key, stone in there if stone.id in wanted and (stone.digests or stone.id not in noted)]:
         tenant.memories.prepare()
-        Tombstones.change(tenant.state, lambda stones: stones.add(dict.fromkeys(unknown, ()), finished=True))
+        Tombstones.change(tenant.state, lambda stones: stones.adopt(new))
     return len(memories)
 
 
@@ -153,12 +155,12 @@ def allow_again(tenant: Tenant, ids: Iterable[int]) -> int:
 
 
 def backups_holding(repository: Repository, tenant: str, ids: Iterable[int]) -> list[str]:
-    """Return the names of a tenant's backups that hold any of some memories."""
+    """Return the names of a tenant's backups that hold any of some memories and relations."""
     wanted = np.array(sorted(ids), np.int64)
     held: dict[str, Any] = {}
     found = []
     for snapshot in repository.snapshots(tenant):
-        for pack in snapshot.tables["memories"].packs if "memories" in snapshot.tables else ():
+        for pack in chain.from_iterable(copy.packs for copy in snapshot.tables.values()):
             if pack.index not in held:
                 held[pack.index] = from_bytes(repository.get(pack.index, snapshot.objects[pack.index]))["id"].to_numpy()
             if np.isin(held[pack.index], wanted).any():

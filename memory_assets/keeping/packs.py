@@ -13,6 +13,7 @@ from memory_assets.arrays import Ids, Mask, Times
 from memory_assets.keeping.repository import Pack, TableCopy, canonical
 from memory_assets.stores import lance
 from memory_assets.stores.tables import StoredTable
+from memory_assets.stores.upkeep import REWRITTEN_FACT
 
 if TYPE_CHECKING:
     from memory_assets.keeping.copying import Writer
@@ -100,7 +101,8 @@ def copy_table(stored: StoredTable, writer: "Writer", last: TableCopy | None) ->
             if "updated_at" in schema.names
             else index_of(light)["stamp"].to_numpy()
         )
-        kept = _select_packs(known, ids, stamps)
+        rewritten = lance.facts_of(schema).get(REWRITTEN_FACT, "")
+        kept = _select_packs(known, ids, stamps, whole=last is not None and last.rewritten != rewritten)
         held = np.concatenate([each.ids[live] for each, live in kept]) if kept else np.array([], np.int64)
         todo = ids[~np.isin(ids, held)]
         packs = [each.pack.keeping(live) for each, live in kept]
@@ -108,9 +110,8 @@ def copy_table(stored: StoredTable, writer: "Writer", last: TableCopy | None) ->
             writer.reuse(pack.rows)
             writer.reuse(pack.index)
         packs += [_write_pack(writer, rows) for rows in _read_batches(table, todo, ids)]
-    return TableCopy(
-        version=version, rows=count, arrow_schema=base64.b64encode(schema.serialize().to_pybytes()).decode(), packs=packs
-    )
+    arrow_schema = base64.b64encode(schema.serialize().to_pybytes()).decode()
+    return TableCopy(version=version, rows=count, arrow_schema=arrow_schema, packs=packs, rewritten=rewritten)
 
 
 def _load_packs(writer: "Writer", last: TableCopy | None, schema: pa.Schema) -> Iterator[_KnownPack]:
@@ -123,8 +124,11 @@ def _load_packs(writer: "Writer", last: TableCopy | None, schema: pa.Schema) -> 
             yield _KnownPack(pack, held["id"].to_numpy(), held["stamp"].to_numpy())
 
 
-def _select_packs(known: list[_KnownPack], ids: Ids, stamps: Times) -> list[tuple[_KnownPack, Mask]]:
-    """Return the packs to reuse, each with a mask of live rows. Mostly dead packs are left out, and small ones if there are many."""
+def _select_packs(known: list[_KnownPack], ids: Ids, stamps: Times, *, whole: bool) -> list[tuple[_KnownPack, Mask]]:
+    """Return the packs to reuse, each with a mask of live rows. Mostly dead packs are left out, and small ones if there are many.
+
+    If `whole`, packs with any dead row are left out, because that row may hold a text that was erased or masked.
+    """
     order = np.argsort(ids)
     sorted_ids, sorted_stamps = ids[order], stamps[order]
     kept: list[tuple[_KnownPack, Mask]] = []
@@ -132,7 +136,7 @@ def _select_packs(known: list[_KnownPack], ids: Ids, stamps: Times) -> list[tupl
         place = np.minimum(np.searchsorted(sorted_ids, each.ids), max(0, len(ids) - 1))
         live = each.pack.live
         live &= (sorted_ids[place] == each.ids) & (sorted_stamps[place] == each.stamps) if len(ids) else False
-        if live.sum() * 2 > each.pack.count:
+        if live.all() if whole else live.sum() * 2 > each.pack.count:
             kept.append((each, live))
     small = [pair for pair in kept if pair[1].sum() < _SMALL_ROWS]
     return kept if len(small) < _MAX_SMALL_PACKS else [pair for pair in kept if pair[1].sum() >= _SMALL_ROWS]

@@ -86,6 +86,8 @@ class TableCopy(BaseModel):
     arrow_schema: str
     """Arrow's serialised schema with its facts, in base64."""
     packs: list[Pack]
+    rewritten: str | None = None
+    """The table's fact of that name, or empty: no pack holds what was removed until then. None in backups of older releases."""
 
     @property
     def table_schema(self) -> pa.Schema:

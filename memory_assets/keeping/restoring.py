@@ -29,7 +29,9 @@ from memory_assets.stores.rows import find_altered
 from memory_assets.stores.schema import UNDERIVED
 from memory_assets.stores.state import FileState
 from memory_assets.stores.tables import StoredTable, session
+from memory_assets.stores.tombstones import FILE as TOMBSTONES
 from memory_assets.stores.tombstones import Tombstones
+from memory_assets.stores.upkeep import note_removal
 from memory_assets.tenants import Tenant, open_states
 
 _BATCH = 4_096
@@ -84,7 +86,7 @@ def find_damage(repository: Repository, snapshot: Snapshot, *, decrypting: bool 
 def restore_backup(
     repository: Repository, snapshot: Snapshot, tenant: Tenant, *, skip_damaged: bool = False, with_settings: bool = False
 ) -> Restoration:
-    """Restore a tenant from a backup. Killed at any point, this leaves nothing of the tenant and can be repeated.
+    """Restore a tenant from a backup. A kill leaves all of its memories, or none; then it can be repeated.
 
     Texts erased since the backup are left out. A backup of another tenant brings no keys. An existing settings file is kept.
     """
@@ -98,18 +100,21 @@ def restore_backup(
             raise ConflictError(f"The tenant {tenant.name!r} is being restored by another process; wait for it to end.")
         for path in staging.iterdir():
             shutil.rmtree(path) if path.is_dir() else path.unlink()
-        return _Restore(repository, snapshot, tenant, staging, skip_damaged=skip_damaged).restore(with_settings=with_settings)
+        restore = _Restore(repository, snapshot, tenant, staging, skip_damaged=skip_damaged)
+        restore.put_in_place()
+    return restore.finish(with_settings=with_settings)
 
 
 def _refuse_filled(tenant: Tenant) -> None:
-    if held := len(tenant.memories) + len(tenant.relations) * tenant.location.is_folder:
+    """Raise ConflictError if the tenant has memories. A killed restore to tables elsewhere may have left relations."""
+    if held := len(tenant.memories):
         raise ConflictError(
-            f"The tenant {tenant.name!r} holds {held} memories and relations already; restore into a new one with --tenant NAME."
+            f"The tenant {tenant.name!r} holds {held} memories already; restore into a new one with --tenant NAME."
         )
 
 
 class _Restore:
-    """A restore of one backup: it builds the tenant in a staging folder, and then puts that in place."""
+    """A restore of one backup: it builds the tenant in a staging folder, puts that in place, and then writes tables elsewhere."""
 
     def __init__(self, repository: Repository, snapshot: Snapshot, tenant: Tenant, staging: Path, *, skip_damaged: bool) -> None:
         self._repository = repository
@@ -120,19 +125,23 @@ class _Restore:
         self._state = FileState(staging) if isinstance(tenant.state, FileState) else tenant.state
         """Target of the values: the staging folder, or the tenant's own state if that is no folder."""
         self._erased = Tombstones(tenant.state).joined(Tombstones(open_states(tenant.settings).open(snapshot.tenant)))
+        self._newest = repository.newest(snapshot.tenant) or snapshot
+        self._objects = self._newest.objects | snapshot.objects
+        self._has_own_tables = tenant.location.is_folder and tenant.location.path.parent == tenant.folder
         self._done = Restoration()
 
-    def restore(self, *, with_settings: bool) -> Restoration:
-        """Restore everything; the memories appear in one step."""
+    def put_in_place(self) -> None:
+        """Restore the tenant's folder in one step, with the tables if they are in it."""
         tenant = self._tenant
+        if self._newest.name != self._snapshot.name and (name := self._newest.files.get(TOMBSTONES)):
+            self._erased.joined(Tombstones(tenant.state, self._read(name)))
         self._restore_files()
         self._erased.joined(Tombstones(self._state)).save(self._state)
         is_file = tenant.catalog.is_in(tenant.folder)
         self._restore_catalog(
             Catalog(str(self._staging / "catalog.duckdb"), tenant.settings.lock_timeout) if is_file else tenant.catalog
         )
-        here = tenant.location.is_folder and tenant.location.path.parent == tenant.folder
-        if here:
+        if self._has_own_tables:
             self._restore_tables(Location(str(self._staging / "vectors")))
         self._state.create_id(anew=self._state is not tenant.state)
         with tenant.state.closed_to_writers(), tenant.location.closed_to_writers():
@@ -141,9 +150,12 @@ class _Restore:
             if tenant.folder.exists():  # the folder of an empty tenant; it is removed like that of a deleted one
                 tenant.folder.rename(tenant.folder.with_name(f".deleted-{tenant.name}-{secrets.token_hex(4)}"))
             self._staging.rename(tenant.folder)
-        if not here:
-            fresh = Tenant(tenant.settings, tenant.name)
-            with fresh.location.creating():
+
+    def finish(self, *, with_settings: bool) -> Restoration:
+        """Restore tables elsewhere, the memories in one step, and the files outside. The staging folder must no longer be locked."""
+        if not self._has_own_tables:
+            fresh = Tenant(self._tenant.settings, self._tenant.name)
+            with fresh.state.closed_to_writers(), fresh.location.creating():
                 _refuse_filled(fresh)
                 self._restore_tables(fresh.location)
         self._restore_outside(with_settings=with_settings)
@@ -152,7 +164,7 @@ class _Restore:
     def _read(self, name: str) -> bytes | None:
         """Return the content of an object; None if it is damaged and to be skipped."""
         try:
-            return self._repository.get(name, self._snapshot.objects[name])
+            return self._repository.get(name, self._objects[name])
         except DamagedError as error:
             if not self._skip_damaged:
                 raise
@@ -211,8 +223,11 @@ class _Restore:
                 raise DamagedError(
                     f"The backup {self._snapshot.name} has {done.rows[name]} of {copy.rows} rows of {name}; take another one."
                 )
-        MemoryStore(place).prepare()
         RelationStore(place).prepare()
+        memories = MemoryStore(place)
+        memories.prepare()
+        if done.erased:
+            note_removal(memories.stored)
 
     def _read_batches(self, copy: TableCopy, indices: list[pa.Table], faults: list[Exception]) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a table for LanceDB.

@@ -228,15 +228,19 @@ def describe_masked(kinds: Sequence[str]) -> str:
     return f"{', '.join(kinds)}: only the kind is kept (MEMORY_SECRETS)"
 
 
-def describe_remains(strays: Sequence[str], needed: Sequence[str], commands: Mapping[str, str]) -> list[str]:
+def describe_remains(
+    backups: Sequence[str], strays: Sequence[str], needed: Sequence[str], commands: Mapping[str, str]
+) -> list[str]:
     """Return lines that name the places where a removed text is left.
 
     Args:
+        backups: Backups with it, and places that could not be read.
         strays: Files that may be deleted.
         needed: Files of the stores.
         commands: Name of another tenant -> command that removes the text there.
     """
     return [
+        *(f"Still in the backup {each}" for each in backups),
         *(f"Still in {path}: delete it if you do not need it." for path in strays),
         *(f"Still in the tenant {name}: `{command}` takes it out there." for name, command in commands.items()),
         *(f"Still in {path}: keep the file, the program needs it." for path in needed),

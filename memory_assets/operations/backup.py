@@ -1,5 +1,6 @@
 """Back up a tenant, list, verify and prune its backups, and restore one."""
 
+from collections.abc import Iterable
 from datetime import datetime
 from pathlib import Path
 from shlex import quote
@@ -7,9 +8,10 @@ from shlex import quote
 from pydantic import Field
 
 from memory_assets.display import counted
-from memory_assets.errors import InvalidInputError, NotFoundError
+from memory_assets.errors import InvalidInputError, MemoryAssetsError, NotFoundError
 from memory_assets.keeping import restoring
 from memory_assets.keeping.copying import PLACES, back_up, parse_places
+from memory_assets.keeping.erasing import backups_holding
 from memory_assets.keeping.repository import Repository, Snapshot
 from memory_assets.keeping.restoring import find_damage
 from memory_assets.operations.answers import Answer, Instant, LocalTime, View
@@ -120,6 +122,20 @@ def sources_of(tenant: Tenant) -> list[tuple[str, str]]:
     """Return all places of backups of this tenant, and the settings' place, each with the tenant that was backed up there."""
     recorded, here = parse_places(tenant.state.get(PLACES), tenant.name), tenant.settings.backup_to
     return list(dict.fromkeys([*recorded, *([(here, tenant.name)] if here else [])]))
+
+
+def find_backups(tenant: Tenant, ids: Iterable[int]) -> list[str]:
+    """Return the backups that hold any of some memories and relations, and the places that could not be read."""
+    found: list[str] = []
+    for place, source in sources_of(tenant):
+        try:
+            repository = open_repository(tenant.settings, place)
+            if source not in repository.tenants():
+                found.append(f"{place}, perhaps: it cannot be found")
+            found += [f"{place}/snapshots/{name}" for name in backups_holding(repository, source, ids)]
+        except MemoryAssetsError as error:
+            found.append(f"{place}, perhaps: {error}")
+    return found
 
 
 def places_of(tenant: Tenant) -> list[str]:

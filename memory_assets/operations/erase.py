@@ -16,7 +16,7 @@ from memory_assets.language.validation import is_blank
 from memory_assets.models import Memory, Source, State
 from memory_assets.operations.answers import Answer, Instant, LocalTime, View, describe_remains, name_of
 from memory_assets.operations.arguments import digits_of, find_memory
-from memory_assets.operations.backup import open_repository, sources_of
+from memory_assets.operations.backup import find_backups
 from memory_assets.operations.fields import Moment, Query, Reference
 from memory_assets.stores.filters import Filters
 from memory_assets.stores.lance import quoted
@@ -66,9 +66,8 @@ class Erased(Answer):
         lines += [f"Its file still says it: {path}" for path in self.files]
         verb = "Moved to Tana's trash" if self.trashed else "Still in Tana; --trash-in-tana moves it to the trash"
         lines += [f"{verb}: node {node}" for node in self.nodes]
-        lines += [f"Still in the backup {each}" for each in self.backups]
         commands = {other.name: f"memory erase {' '.join(map(str, other.ids))} --tenant {other.name}" for other in self.others}
-        lines += describe_remains(self.remains, self.needed, commands)
+        lines += describe_remains(self.backups, self.remains, self.needed, commands)
         if self.done:
             lines.append(f"{local.command('run')} builds the graph again.")
         return "\n".join(lines)
@@ -171,24 +170,11 @@ def _preview(tenant: Tenant, memories: list[Memory], *, done: bool) -> Erased:
         files=list(dict.fromkeys([*(str(path) for path in paths if path and Path(path).exists()), *reports, *transcripts])),
         nodes=list(erasing.mirroring_nodes(tenant, memories).values()),
         trashed=False,
-        backups=_find_backups(tenant, [memory.id for memory in memories]),
+        backups=find_backups(tenant, [memory.id for memory in memories]),
         remains=[],
         needed=[],
         others=[],
     )
-
-
-def _find_backups(tenant: Tenant, ids: list[int]) -> list[str]:
-    found: list[str] = []
-    for place, source in sources_of(tenant):
-        try:
-            repository = open_repository(tenant.settings, place)
-            if source not in repository.tenants():
-                found.append(f"{place}, perhaps: it cannot be found")
-            found += [f"{place}/snapshots/{name}" for name in erasing.backups_holding(repository, source, ids)]
-        except MemoryAssetsError as error:
-            found.append(f"{place}, perhaps: {error}")
-    return found
 
 
 def _trash_nodes(tenant: Tenant, nodes: Sequence[str]) -> bool:

@@ -27,7 +27,7 @@ from memory_assets.stores.files import writing
 from memory_assets.stores.memories import SUPERSEDABLE
 from memory_assets.stores.relations import StatedRelation
 from memory_assets.stores.rows import to_arrow, to_jsonl
-from memory_assets.stores.tombstones import Tombstones
+from memory_assets.stores.tombstones import Tombstone, Tombstones
 from memory_assets.tenants import Tenant
 
 
@@ -58,7 +58,7 @@ def export(tenant: Tenant, file: Path) -> Exported:
 
 
 def export_lines(tenant: Tenant) -> Iterator[str]:
-    """Yield all memories as JSON Lines, a batch at a time, then the ids of erased ones.
+    """Yield all memories as JSON Lines, a batch at a time, then the ids of erased ones with the digests of their texts.
 
     Raises:
         StoreError: The memories cannot be read; the lines before are whole.
@@ -76,7 +76,9 @@ def _memory_lines(tenant: Tenant) -> Iterator[str]:
 
 
 def _erased_lines(tenant: Tenant) -> Iterator[str]:
-    return (f"{json.dumps({'id': stone.id, 'erased_at': stone.erased_at})}\n" for stone in Tombstones(tenant.state).all)
+    for key, stone in Tombstones(tenant.state).keyed:
+        compared = {"key": key, "digests": stone.digests} if stone.digests else {}
+        yield f"{json.dumps({'id': stone.id, 'erased_at': stone.erased_at} | compared)}\n"
 
 
 class Imported(Answer):
@@ -119,10 +121,21 @@ class _Line(BaseModel):
     relations: tuple[_Relation, ...]
 
 
+class _Erased(BaseModel):
+    id: int = Field(gt=0, lt=1 << 53)
+    erased_at: AwareDatetime
+    key: str = Field("", pattern=r"^([0-9a-f]{64})?$")
+    digests: tuple[Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")], ...] = ()
+
+    @property
+    def tombstone(self) -> Tombstone:
+        at = self.erased_at.astimezone(UTC).isoformat(timespec="seconds")
+        return Tombstone(self.id, at, self.digests if self.key else (), finished=True)
+
+
 _OBJECT = TypeAdapter(dict[str, Any])
 _ID = TypeAdapter(Annotated[int | str | None, Field(union_mode="left_to_right")])
 _MEMORY = TypeAdapter(NewMemory)
-_ERASED = TypeAdapter(Annotated[int, Field(gt=0, lt=1 << 53)])
 _MOMENT = TypeAdapter(AwareDatetime | None)
 _RETIRED = ("id", "state", "superseded_by", "metadata", "updated_at")
 _OUT = (State.FORGOTTEN, State.SUPERSEDED)
@@ -204,7 +217,7 @@ def import_lines(
     given: list[NewMemory] = []
     stated: dict[int, tuple[_Relation, ...]] = {}
     exported: dict[int | None, datetime | None] = {}
-    erased: set[int] = set()
+    erased: dict[tuple[str, Tombstone], None] = {}
     refused = 0
     for number, marked in enumerate(lines, start=1):
         if not (line := marked.removeprefix(BOM_UTF8)).strip():
@@ -212,7 +225,8 @@ def import_lines(
         try:
             read = _OBJECT.validate_json(line)
             if "erased_at" in read and "content" not in read:
-                erased.add(_ERASED.validate_python(read.get("id")))
+                gone = _Erased.model_validate(read)
+                erased[gone.key, gone.tombstone] = None
                 continue
             relations = _Line(relations=read.get("relations") or ()).relations
             given.append(memory := _parse_memory(read))

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -26,6 +27,7 @@ from memory_assets.learn.brief import NAME as BRIEF
 from memory_assets.learn.briefing import renew_brief
 from memory_assets.models import Memory
 from memory_assets.operations.answers import Answer, LocalTime, View, describe_remains
+from memory_assets.operations.backup import find_backups
 from memory_assets.stores.files import replace_file
 from memory_assets.stores.keys import KeyStore
 from memory_assets.stores.lance import aligned
@@ -38,6 +40,15 @@ _MARKER = "masking.tmp"
 """Marker file during a mend; if it is left by an interrupted mend, the next one repeats everything."""
 _ITEMS = "SELECT path, title, description, body, tags, links, project, session, author, metadata FROM source_items"
 _HOOKS = "SELECT path, hook FROM source_hooks"
+
+
+class _Found(NamedTuple):
+    """A place with kind and text of its secrets, if any."""
+
+    place: str
+    secrets: list[tuple[str, str]]
+    id: int = 0
+    """Id of the memory or relation."""
 
 
 class Leak(View):
@@ -57,6 +68,10 @@ class Scanned(Answer):
     )
     needed: list[str] = Field(default_factory=list, description="Files that still contain a secret and that the program needs.")
     others: list[str] = Field(default_factory=list, description="Other tenants that still have a secret.")
+    backups: list[str] = Field(
+        default_factory=list,
+        description="Backups with a memory or relation that was masked, and places that could not be read.",
+    )
 
     @property
     def is_failure(self) -> bool:
@@ -75,7 +90,7 @@ class Scanned(Answer):
             return "\n".join(lines)
         lines.append(f"{places} masked; {local.command('run')} builds the graph again. Change the secrets where they are used.")
         commands = {name: f"memory scan --mend --tenant {name}" for name in self.others}
-        lines += describe_remains(self.remains, self.needed, commands)
+        lines += describe_remains(self.backups, self.remains, self.needed, commands)
         return "\n".join(lines)
 
 
@@ -113,7 +128,7 @@ def mend(tenant: Tenant) -> Scanned:
     reanalyse(tenant.memories, tenant.analyzer, lambda *_: None)
     renew_brief(tenant)
     begun.unlink()
-    secrets = {secret for _, there in found for _, secret in there}
+    secrets = {secret for each in found for _, secret in each.secrets}
     left = find_remains(tenant, secrets, of_machine=True)
     return Scanned(
         leaks=leaks,
@@ -121,30 +136,33 @@ def mend(tenant: Tenant) -> Scanned:
         remains=[str(path) for path in left.strays],
         needed=[str(path) for path in left.needed],
         others=[other.name for other in left.others],
+        backups=find_backups(tenant, [each.id for each in found if each.secrets and each.id]),
     )
 
 
-def _find_secrets(tenant: Tenant) -> Iterator[tuple[str, list[tuple[str, str]]]]:
-    """Yield every place with kind and text of its secrets."""
+def _find_secrets(tenant: Tenant) -> Iterator[_Found]:
+    """Yield every place."""
     for memory in _read_memories(tenant.memories.table.search().select(list(COLUMNS)).to_batches(_BATCH)):
-        yield f"Memory {memory.id} ({shortened(mask(memory.title or memory.content), 60)})", secrets_of(memory)
+        yield _Found(f"Memory {memory.id} ({shortened(mask(memory.title or memory.content), 60)})", secrets_of(memory), memory.id)
     for relation in tenant.relations.scan().to_pylist():
-        yield f"The relation {relation['id']}", list(iter_secrets(relation["note"]))
+        yield _Found(f"The relation {relation['id']}", list(iter_secrets(relation["note"])), relation["id"])
     if tenant.catalog.exists:
         with tenant.catalog.read() as connection:
             for path, *texts in connection.execute(_ITEMS).fetchall() + connection.execute(_HOOKS).fetchall():
-                yield f"Text read from {mask(path)}", list(iter_secrets(texts))
+                yield _Found(f"Text read from {mask(path)}", list(iter_secrets(texts)))
     for file in copies_of_applies(tenant):
         if file.exists():
-            yield f"The copies of curated memories, {file}", list(iter_secrets(file.read_bytes().decode("utf-8", "replace")))
+            yield _Found(
+                f"The copies of curated memories, {file}", list(iter_secrets(file.read_bytes().decode("utf-8", "replace")))
+            )
     state = tenant.state
     if brief := state.get(BRIEF):
-        yield f"The brief for sessions, {state.where(BRIEF)}", list(iter_secrets(brief.decode("utf-8", "replace")))
+        yield _Found(f"The brief for sessions, {state.where(BRIEF)}", list(iter_secrets(brief.decode("utf-8", "replace"))))
     for relative, values in kept_values(tenant):
         path = tenant.folder / relative
-        yield str(path) if path.exists() else state.where(relative), list(iter_secrets(values))
+        yield _Found(str(path) if path.exists() else state.where(relative), list(iter_secrets(values)))
     for key in KeyStore(state).list():
-        yield f"The description of the key {key.id}", list(iter_secrets(key.description))
+        yield _Found(f"The description of the key {key.id}", list(iter_secrets(key.description)))
 
 
 def _read_memories(batches: Iterable[pa.RecordBatch]) -> Iterator[Memory]:
@@ -152,8 +170,8 @@ def _read_memories(batches: Iterable[pa.RecordBatch]) -> Iterator[Memory]:
         yield from from_arrow(pa.Table.from_batches([batch]))
 
 
-def _list_leaks(found: Iterable[tuple[str, list[tuple[str, str]]]]) -> list[Leak]:
-    return [Leak(place=place, kinds=list(dict.fromkeys(kind for kind, _ in secrets))) for place, secrets in found if secrets]
+def _list_leaks(found: Iterable[_Found]) -> list[Leak]:
+    return [Leak(place=each.place, kinds=list(dict.fromkeys(kind for kind, _ in each.secrets))) for each in found if each.secrets]
 
 
 def _mask_memories(rows: pa.Table) -> pa.Table:

@@ -43,9 +43,9 @@ _JSON = TypeAdapter(dict[str, tuple[Tombstone, ...]])
 class Tombstones:
     """The tombstones of one tenant, or of several combined."""
 
-    def __init__(self, state: TenantState) -> None:
-        """Read a tenant's tombstones, if there are any. DamagedError if they cannot be read."""
-        self._content = state.get(FILE)
+    def __init__(self, state: TenantState, content: bytes | EllipsisType | None = ...) -> None:
+        """Read a tenant's tombstones, if any, or those of a backup's `content`. DamagedError if they cannot be read."""
+        self._content = state.get(FILE) if content is ... else content
         """The content that was read."""
         try:
             self._replace({} if self._content is None else _JSON.validate_json(self._content))
@@ -71,10 +71,15 @@ class Tombstones:
         return any(self._by_key.values())
 
     @property
+    def keyed(self) -> list[tuple[str, Tombstone]]:
+        """The tombstones in force, oldest first, each with the key of its digests."""
+        pairs = ((key, each) for key, stones in self._by_key.items() for each in stones if not each.allowed)
+        return sorted(pairs, key=lambda pair: pair[1].erased_at)
+
+    @property
     def all(self) -> list[Tombstone]:
         """The tombstones in force, oldest first."""
-        stones = chain.from_iterable(self._by_key.values())
-        return sorted((each for each in stones if not each.allowed), key=lambda each: each.erased_at)
+        return [each for _, each in self.keyed]
 
     @property
     def allowed(self) -> set[int]:
@@ -105,15 +110,22 @@ class Tombstones:
         self._replace(joined)
         return self
 
+    @property
+    def _own_key(self) -> str:
+        return next(iter(self._by_key), None) or secrets.token_hex(32)
+
     def add(self, texts: Mapping[int, Iterable[str]], *, finished: bool = False) -> None:
         """Add tombstones: id -> the texts that must not come back."""
-        key = next(iter(self._by_key), None) or secrets.token_hex(32)
-        now = datetime.now(UTC).isoformat(timespec="seconds")
-        stones = tuple(
-            Tombstone(number, now, tuple(sorted({_digest(key, text) for text in each if folded(text)})), finished)
-            for number, each in texts.items()
-        )
-        self._replace(self._by_key | {key: (*self._by_key.get(key, ()), *stones)})
+        key, now = self._own_key, datetime.now(UTC).isoformat(timespec="seconds")
+        digests = {number: {_digest(key, text) for text in each if folded(text)} for number, each in texts.items()}
+        self.adopt((key, Tombstone(number, now, tuple(sorted(each)), finished)) for number, each in digests.items())
+
+    def adopt(self, stones: Iterable[tuple[str, Tombstone]]) -> None:
+        """Add tombstones, each with the key of its digests; the key is empty if there are none."""
+        by_key, own = dict(self._by_key), self._own_key
+        for key, each in stones:
+            by_key[key or own] = (*by_key.get(key or own, ()), each)
+        self._replace(by_key)
 
     def finish(self) -> None:
         self._replace({key: tuple(replace(each, finished=True) for each in stones) for key, stones in self._by_key.items()})

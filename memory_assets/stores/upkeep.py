@@ -9,7 +9,7 @@ import logging
 import math
 import warnings
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
@@ -31,6 +31,8 @@ _WORTH_MERGING = 50
 SMALLEST = 20_000
 """Number of rows below which every search scans all vectors."""
 TRAINED_FACT = "memory_assets:vector_index_rows"
+REWRITTEN_FACT = "memory_assets:rewritten"
+"""Fact of a table: when an erasure, a mend or a restore last removed values."""
 _REBUILD_FACTOR = 4
 _MOST_SEGMENTS = 12
 """Most segments of a vector index. Each indexing of new rows adds one, which slows every search and keeps files from being merged."""
@@ -136,11 +138,17 @@ def rewrite(stored: StoredTable, change: Callable[[pa.Table], pa.Table]) -> None
     with stored.location.closed_to_writers():
         while not lance.commit(stored, lambda: _replace_rows(table, change), failure):
             pass
+        note_removal(stored)
         lance.ensure_indices(stored, stored.definition.indices(), anew=True)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # LanceDB warns of readers of older versions
             options = {"cleanup_older_than": timedelta(0), "delete_unverified": stored.location.is_folder}
             lance.commit(stored, lambda: table.optimize(**options), failure)
+
+
+def note_removal(stored: StoredTable) -> None:
+    """Record that the table is without rows or values that earlier copies of it hold, so that no backup reuses those."""
+    lance.set_facts(stored, {REWRITTEN_FACT: datetime.now(UTC).isoformat()})
 
 
 def _replace_rows(table: "Table", change: Callable[[pa.Table], pa.Table]) -> bool:

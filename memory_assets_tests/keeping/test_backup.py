@@ -11,6 +11,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -18,6 +19,7 @@ from click.testing import CliRunner
 
 from memory_assets.cli.main import cli
 from memory_assets.errors import ConflictError, DamagedError, InvalidInputError, SettingsError, StoreError
+from memory_assets.keeping import restoring
 from memory_assets.keeping.copying import prune, select_kept, take_backup
 from memory_assets.keeping.encryption import Cipher
 from memory_assets.keeping.erasing import files_holding
@@ -228,6 +230,34 @@ def test_a_killed_restore_leaves_no_tenant_and_can_be_run_again(used: Tenant, re
     assert rows(restored) == rows(used)
 
 
+def _restore_elsewhere(data: Path, place: str, tables: Path) -> None:
+    """Restore, and die between the two tables."""
+
+    def die(table: Any, _written: object) -> int:
+        assert table.name == "relations"
+        os.kill(os.getpid(), signal.SIGKILL)
+        return 0
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(restoring, "_verify_table", die)
+        repository = Repository(place)
+        restore_backup(repository, repository.require("main"), Tenant(load_settings(data_dir=data, vectors_uri=str(tables))))
+
+
+def test_a_backup_is_restored_to_tables_in_another_folder_after_a_kill_too(used: Tenant, repository: Repository, tmp_path: Path):
+    take_backup(used, repository)
+    for name in ("first", "killed"):
+        data, tables = tmp_path / name, tmp_path / f"{name}-tables"
+        if name == "killed":
+            assert zygote.shared().call(_restore_elsewhere, data, repository.target, tables).wait().killed
+        there = Tenant(load_settings(data_dir=data, vectors_uri=str(tables)))
+        restore_backup(repository, repository.require("main"), there)
+        assert rows(there) == rows(used)
+        assert [key.description for key in KeyStore(there.state).list()] == ["laptop"]
+        with pytest.raises(ConflictError, match="holds 30 memories"):
+            restore_backup(repository, repository.require("main"), there)
+
+
 def test_damage_is_named_and_the_rest_comes_back(tenant: Tenant, repository: Repository):
     add(tenant, 3_000)
     take_backup(tenant, repository)
@@ -374,7 +404,7 @@ def test_restored_settings_are_toml_and_leave_the_data_where_the_new_machine_kee
     config = tmp_path / "memory.toml"
     monkeypatch.setenv("MEMORY_CONFIG", str(config))
     held = 'tana_workspace = "Zuhause 🏡"\n'
-    places = "".join(f'{name} = "/old/machine"\n' for name in ("data_dir", "MEMORY_VECTORS_URI", "catalog_uri"))
+    places = "".join(f'{name} = "/old/machine"\n' for name in ("data_dir", "MEMORY_VECTORS_URI", "catalog_uri", "state_uri"))
     config.write_text(places + held, encoding="utf-8")
     snapshot = take_backup(used, repository)
     config.unlink()

@@ -309,6 +309,32 @@ def test_an_erasure_travels_with_an_export_without_the_text(tenant: Tenant):
     assert taken_in(there, before).added == 1
 
 
+def test_an_erasure_elsewhere_keeps_out_a_file_that_is_read_only_later(tenant: Tenant, write_silo: WriteSilo, tmp_path: Path):
+    write_silo("billing", text := f"It was {token()}.")
+    ingest(tenant)
+    (memory,) = erase(tenant, source=Source.CLAUDE_SILO, confirm=True).memories
+    lines = [line.encode() for text in export_lines(tenant) for line in text.splitlines()]
+    without_digests = json.dumps({"id": memory.id, "erased_at": "2026-01-01T00:00:00+00:00"}).encode()
+    there = Tenant(load_settings(data_dir=tmp_path / "there"))
+    for read in ([without_digests], lines, lines):
+        import_lines(there, "x", read, skip_invalid=False, on_fault=pytest.fail, on_progress=ignore)
+    assert [len(stone.digests) > 0 for stone in Tombstones(there.state).all] == [False, True]
+    ingest(there)
+    assert len(there.memories) == 0 and files_holding(there.settings.data_dir, [text]) == []
+    assert f"as memory {memory.id}" in refusals(there.catalog)[0].reason
+    write_silo("billing", "It is something else now.")
+    ingest(there)
+    assert len(there.memories) == 1
+
+
+@pytest.mark.parametrize("wrong", [{"key": "00"}, {"digests": ["x"]}, {"id": 0}, {"erased_at": "yesterday"}])
+def test_a_line_of_an_erasure_that_is_invalid_is_refused(tenant: Tenant, wrong: dict[str, object]):
+    line = {"id": 5, "erased_at": "2026-01-01T00:00:00+00:00", **wrong}
+    faults: list[str] = []
+    done = import_lines(tenant, "x", [json.dumps(line).encode()], skip_invalid=True, on_fault=faults.append, on_progress=ignore)
+    assert (done.refused, len(faults), not Tombstones(tenant.state)) == (1, 1, True)
+
+
 def test_a_restored_backup_is_without_what_another_machine_erased_until_it_is_allowed(tenant: Tenant):
     stones, later = Tombstones(tenant.state), Tombstones(tenant.state)
     stones.add({5: ()}, finished=True)
@@ -389,6 +415,21 @@ def test_backups_that_hold_it_are_named_and_restoring_them_leaves_it_out(tenant:
     assert holding(tenant, text) == []
     with pytest.raises(ProcessingError, match="was erased"):
         remember(other, text)
+
+
+def test_an_older_backup_is_restored_on_a_new_machine_without_what_was_erased_since(tenant: Tenant, tmp_path: Path):
+    text = f"Frank said {token()}."
+    number = remember(tenant, text)
+    remember(tenant, "Grace sails.")
+    repository = Repository(str(tmp_path / "backups"))
+    older = take_backup(tenant, repository)
+    erase(tenant, [number], confirm=True)
+    take_backup(tenant, repository)
+    moved = Tenant(load_settings(data_dir=tmp_path / "moved"))
+    restored = restore_backup(repository, older, moved)
+    assert (restored.erased, len(moved.memories)) == (1, 1)
+    with pytest.raises(ProcessingError, match="was erased"):
+        remember(moved, text)
 
 
 def test_a_backup_that_cannot_be_found_is_named(tenant: Tenant, tmp_path: Path):

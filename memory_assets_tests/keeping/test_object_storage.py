@@ -195,3 +195,6 @@ def test_tables_in_object_storage_are_backed_up_while_their_old_versions_are_rem
     counts = [each.tables["memories"].rows for each in snapshots]
     assert counts == sorted(counts)
     assert all(find_damage(repository, each) == [] for each in snapshots)
+    restored = Tenant(load_settings(), "restored")
+    restore_backup(repository, snapshots[0], restored)
+    assert len(restored.memories) == counts[0]

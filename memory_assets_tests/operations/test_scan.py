@@ -14,9 +14,12 @@ from memory_assets.cli.look import scan as command
 from memory_assets.cli.main import cli
 from memory_assets.ingest.direct import import_memories, store_memories
 from memory_assets.ingest.scans import refresh_source
+from memory_assets.keeping.copying import take_backup
+from memory_assets.keeping.repository import Repository
 from memory_assets.language.embedders.context import embed_in_context
 from memory_assets.learn.briefing import renew_brief
 from memory_assets.models import NewMemory, RelationType, SecretPolicy, Source, State
+from memory_assets.operations.backup import backup
 from memory_assets.operations.changes import tag
 from memory_assets.operations.scan import mend, scan
 from memory_assets.stores.access_log import AccessLog, fold_accesses
@@ -78,6 +81,24 @@ def test_a_secret_of_another_tenant_is_masked_there_and_its_files_are_kept(tenan
         "Still in the tenant copy: `memory scan --mend --tenant copy` takes it out there."
     ]
     assert mend(other).others == [] and len(other.memories) == 1
+
+
+def test_a_mend_names_the_backups_that_hold_a_secret(tenant: Tenant, tmp_path):
+    place = str(tmp_path / "backups")
+    given = [NewMemory(text, Source.CLI) for text in ("Plain.", "Even plainer.")]
+    first, second = (each.memory.id for each in store_memories(tenant, given))
+    backup(tenant, place)
+    tenant.relations.state(StatedRelation(first, second, RelationType.RELATES_TO, note=f"because of {TOKEN}"))
+    store_memories(use(tenant, SecretPolicy.ALLOW), [NewMemory(f"pw: {PASSWORD}", Source.CLI)])
+    with_secrets = take_backup(tenant, Repository(place))
+    said = CliRunner().invoke(command, ["--mend"]).output
+    assert [line for line in said.splitlines() if line.startswith("Still in")] == [
+        f"Still in the backup {place}/snapshots/{with_secrets.name}"
+    ]
+    tenant.relations.state(StatedRelation(second, first, RelationType.RELATES_TO, note=f"because of {TOKEN}"))
+    take_backup(tenant, Repository(place))
+    (named,) = mend(tenant).backups
+    assert named > f"{place}/snapshots/{with_secrets.name}"
 
 
 def test_the_command_exits_with_1_while_a_secret_is_there(tenant: Tenant):
