@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from memory_assets.ingest.features import moves_table
 from memory_assets.language.embedders.context import embed_in_context
-from memory_assets.models import MACHINE, Memory, State
+from memory_assets.models import LAST_CHANGE, MACHINE, Memory, State
 from memory_assets.stores.catalog import Catalog
 from memory_assets.stores.lance import ids_in, quoted
 from memory_assets.stores.layout import read_moves
@@ -237,10 +237,10 @@ def _write_batch(store: MemoryStore, embedder: "Embedder", batch: pa.Table, outc
 
 
 def _record_machines(store: MemoryStore, memories: Sequence[Memory], rows: Sequence[dict[str, Any]]) -> list[Memory]:
-    """Record the machine on which each text was first read; known texts keep their record."""
+    """Record the machine on which each text was first read; known texts keep this record and that of their last change."""
     noted = {each.id: {MACHINE: row["machine"] or socket.gethostname()} for each, row in zip(memories, rows, strict=True)}
     known = store.get([row["same_id"] for row in rows if row["same_id"]])
-    noted |= {each.id: {key: value for key, value in each.metadata.items() if key == MACHINE} for each in known}
+    noted |= {each.id: {key: value for key, value in each.metadata.items() if key in (MACHINE, LAST_CHANGE)} for each in known}
     return [replace(each, metadata=each.metadata | noted[each.id]) for each in memories]
 
 

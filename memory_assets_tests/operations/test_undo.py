@@ -16,12 +16,13 @@ from memory_assets.operations.changes import edit, forget, restore, supersede, t
 from memory_assets.operations.relate import relate, relations
 from memory_assets.operations.show import recent_changes
 from memory_assets.operations.store import store
+from memory_assets.operations.take_in import take_in
 from memory_assets.operations.undo import undo
 from memory_assets.settings import load_settings
 from memory_assets.stores.memories import MemoryStore
 from memory_assets.stores.relations import RelationStore
 from memory_assets.tenants import Tenant
-from memory_assets_tests.conftest import filled_once
+from memory_assets_tests.conftest import WriteSilo, filled_once
 from memory_assets_tests.torture import zygote
 
 
@@ -64,6 +65,19 @@ def test_of_two_edits_that_were_taken_back_neither_is_restored_beside_the_first_
         with pytest.raises(ConflictError, match=str(old)):
             restore(tenant, taken_back)
     assert [state(tenant, each) for each in (old, second, third)] == [State.ACTIVE, State.FORGOTTEN, State.FORGOTTEN]
+
+
+def test_a_relation_of_files_can_be_taken_back_after_an_attribute_of_them_changed(tenant: Tenant, write_silo: WriteSilo) -> None:
+    texts = {"one": "The boat is moored in Hoorn.", "two": "The choir meets on Tuesday."}
+    for kind in ("project", "reference"):
+        for name, text in texts.items():
+            write_silo(name, text, kind)
+        take_in(tenant)
+        if kind == "project":
+            first, second = tenant.memories.scan(("id",))["id"].to_pylist()
+            relate(tenant, first, RelationType.RELATES_TO, second, note="both hold", stated_by="cli")
+    assert undo(tenant, first).did == "relate"
+    assert not relations(tenant, first).count
 
 
 @pytest.mark.parametrize("by", ["older", "newer"])
