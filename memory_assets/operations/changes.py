@@ -86,19 +86,25 @@ def commit_changes(tenant: Tenant, changes: Sequence[tuple[Memory, Memory]]) -> 
 
 
 def find_replacement(tenant: Tenant, memory: Memory) -> Memory | None:
-    """Return the active memory that replaced `memory`, directly or through others; None if there is none.
+    """Return the active memory that replaced or revises `memory`, directly or through others; None if there is none.
 
     For the text of an edit that was taken back, that is the memory that the edit corrected.
     """
-    followed = {memory.id}
-    number = memory.superseded_by or memory.metadata.get(REVISES)
-    while isinstance(number, int) and number not in followed:
-        followed.add(number)
-        found = next(iter(tenant.memories.get([number])), None)
-        if found is None or found.state is State.ACTIVE:
+    followed, versions = {memory.id}, [memory]
+    while versions:
+        linked = [number for each in versions if isinstance(number := each.superseded_by or each.metadata.get(REVISES), int)]
+        versions = [each for each in (*tenant.memories.get(linked), *_find_revising(tenant, versions)) if each.id not in followed]
+        if found := next((each for each in versions if each.state is State.ACTIVE), None):
             return found
-        number = found.superseded_by or found.metadata.get(REVISES)
+        followed.update(each.id for each in versions)
     return None
+
+
+def _find_revising(tenant: Tenant, versions: Sequence[Memory]) -> list[Memory]:
+    """Return the memories that edits of these made, those too that were taken back."""
+    said = " OR ".join(f"contains(metadata, '\"{REVISES}\": {each.id}')" for each in versions)
+    found = tenant.memories.get(tenant.memories.scan(("id",), said)["id"].to_pylist())
+    return [each for each in found if each.metadata.get(REVISES) in {version.id for version in versions}]
 
 
 def refuse_if_superseded(tenant: Tenant, memory: Memory) -> None:

@@ -91,6 +91,8 @@ def _plan_undo(tenant: Tenant, memory: Memory, did: str, before: Any) -> list[tu
         newer = find_memory(tenant, memory.superseded_by)
         if newer.state is State.SUPERSEDED:
             raise ConflictError(f"The memory {newer.id} replaced {memory.id} and was replaced itself; undo that first.")
+        if newer.state is not State.ACTIVE:
+            refuse_if_replaced(tenant, memory)
         return _take_back_version(newer, [memory])
     if memory.state is not State.ACTIVE:
         was = State(str(before)) if did == "forget" else State.ACTIVE

@@ -67,6 +67,30 @@ def test_of_two_edits_that_were_taken_back_neither_is_restored_beside_the_first_
     assert [state(tenant, each) for each in (old, second, third)] == [State.ACTIVE, State.FORGOTTEN, State.FORGOTTEN]
 
 
+def test_of_two_versions_that_were_taken_back_and_forgotten_one_alone_is_restored(tenant: Tenant, old: int) -> None:
+    second = edit(tenant, old, "Oona owns the billing export.", source=Source.CLI).id
+    third = edit(tenant, second, "Nina owns the billing export.", source=Source.CLI).id
+    undo(tenant, second)
+    undo(tenant, old)
+    forget(tenant, old)
+    restore(tenant, third)
+    for change, number in ((restore, old), (undo, old), (restore, second)):
+        with pytest.raises(ConflictError, match=str(third)):
+            change(tenant, number)
+    assert [state(tenant, each) for each in (old, second, third)] == [State.FORGOTTEN, State.FORGOTTEN, State.ACTIVE]
+
+
+def test_an_undo_brings_no_text_back_beside_another_edit_of_it(tenant: Tenant, old: int) -> None:
+    first = edit(tenant, old, "Oona owns the billing export.", source=Source.CLI).id
+    undo(tenant, first)
+    second = edit(tenant, old, "Nina owns the billing export.", source=Source.CLI).id
+    forget(tenant, second)
+    restore(tenant, first)
+    for change, number in ((undo, old), (restore, second)):
+        with pytest.raises(ConflictError, match=str(first)):
+            change(tenant, number)
+
+
 def test_a_relation_of_files_can_be_taken_back_after_an_attribute_of_them_changed(tenant: Tenant, write_silo: WriteSilo) -> None:
     texts = {"one": "The boat is moored in Hoorn.", "two": "The choir meets on Tuesday."}
     for kind in ("project", "reference"):
