@@ -70,7 +70,7 @@ def sync_memories(tenant: "Tenant", on_progress: Callable[[int, int], None]) -> 
     existing = store.scan(_COMPARED, "source_key <> ''")
     with catalog.read() as connection:
         _find_own(connection, store, existing, moves)
-        keys, covered = _find_moved(connection)
+        keys, covered, displaced = _find_moved(connection)
         plan = None if keys else _plan(connection, covered)
     if plan is None:
         read_at = existing.filter(pc.field("id").isin(list(keys)))["updated_at"].to_pylist()
@@ -92,7 +92,7 @@ def sync_memories(tenant: "Tenant", on_progress: Callable[[int, int], None]) -> 
     outcome.returned = len(store.transition(back, _GONE, State.ACTIVE, superseded_by=[None] * len(back)))
     old, new = to_supersede["id"].to_pylist(), to_supersede["superseded_by"].to_pylist()
     outcome.superseded += len(store.transition(old, SUPERSEDABLE, State.SUPERSEDED, superseded_by=new))
-    outcome.vanished = len(store.transition(vanished, (State.ACTIVE,), State.VANISHED))
+    outcome.vanished = len(store.transition([*vanished, *displaced], (State.ACTIVE,), State.VANISHED))
     store.upkeep.after_commit()
     return outcome
 
@@ -135,12 +135,13 @@ def _find_own(connection: "DuckDBPyConnection", store: MemoryStore, existing: pa
         connection.execute("INSERT INTO own SELECT unnest($1::BIGINT[])", [own])
 
 
-def _find_moved(connection: "DuckDBPyConnection") -> tuple[dict[int, str], list[str]]:
-    """Return new source keys by memory whose source moved, and the keys of entries that another memory already covers.
+def _find_moved(connection: "DuckDBPyConnection") -> tuple[dict[int, str], list[str], list[int]]:
+    """Return new source keys by memory whose source moved, the keys of entries that another memory already covers, and displaced memories.
 
     A curated silo memory gets the key of its canonical file. It gets its first key back if the curation is undone, or if the file returns
     after the canonical one is gone; its id, derived from the first key and text, identifies it. A renamed or moved file keeps its memory,
-    and with it the user's decisions about it.
+    and with it the user's decisions about it. A memory that it displaces, whose file it overwrote, gets its former key: it vanished, and
+    nothing replaced it.
     """
     adopted = connection.execute("""
         SELECT x.id, m.canonical FROM existing x SEMI JOIN own o ON o.id = x.id
@@ -158,30 +159,40 @@ def _find_moved(connection: "DuckDBPyConnection") -> tuple[dict[int, str], list[
     """).fetchall()
     keys = dict(adopted)
     if not missing:
-        return keys, []
+        return keys, [], []
     said = connection.execute(f"SELECT x.id FROM existing x SEMI JOIN memory_entries e ON {_SAME_TEXT}").fetchall()
     there = {number for (number,) in connection.execute("SELECT id FROM existing").fetchall()}
     taken = {number: key for key, digest in missing if (number := derived_id(key, digest)) in there and number not in keys}
     alive = {number for (number,) in said}
     returned = {number: key for number, key in taken.items() if number not in alive}
-    renamed = connection.execute(
+    connection.execute(
         """
+        CREATE TEMP TABLE renamed AS
         WITH left_behind AS (
-            SELECT x.id, x.source, x.content_hash, row_number() OVER (
+            SELECT x.id, x.state, x.source, x.source_key, x.content_hash, row_number() OVER (
                 PARTITION BY x.source, x.content_hash ORDER BY x.state <> 'forgotten', x.state <> 'active', x.source_key, x.id
             ) AS place
             FROM existing x SEMI JOIN entry_keys k ON k.key = x.source_key ANTI JOIN memory_entries s ON s.key = x.source_key
             WHERE x.state <> 'superseded' AND NOT list_contains($1, x.id)
         ), unknown AS (
             SELECT e.key, e.source, e.content_hash, row_number() OVER (PARTITION BY e.source, e.content_hash ORDER BY e.key) AS place
-            FROM memory_entries e ANTI JOIN existing x ON x.source_key = e.key
+            FROM memory_entries e ANTI JOIN existing x ON x.source_key = e.key AND x.content_hash = e.content_hash
             WHERE NOT list_contains($2, e.key)
         )
-        SELECT id, key FROM left_behind JOIN unknown USING (source, content_hash, place)
+        SELECT id, key, source_key, state FROM left_behind JOIN unknown USING (source, content_hash, place)
         """,
         [[*keys, *taken], [*keys.values(), *taken.values()]],
+    )
+    renamed = connection.execute("SELECT id, key FROM renamed").fetchall()
+    displaced = connection.execute(
+        f"""
+        SELECT x.id, r.source_key FROM existing x SEMI JOIN own o ON o.id = x.id JOIN renamed r ON r.key = x.source_key
+        WHERE x.state IN {quoted(SUPERSEDABLE)} AND r.state <> 'vanished' AND NOT list_contains($1, x.id)
+        """,
+        [[*keys, *taken]],
     ).fetchall()
-    return keys | returned | dict(renamed), [key for number, key in taken.items() if number in alive]
+    covered = [key for number, key in taken.items() if number in alive]
+    return keys | returned | dict(displaced) | dict(renamed), covered, [number for number, _ in displaced]
 
 
 def _plan(connection: "DuckDBPyConnection", covered: Sequence[str]) -> tuple[pa.Table, pa.Table, pa.Table, list[int]]:
