@@ -136,3 +136,42 @@ def test_a_section_keeps_its_memory_when_one_of_the_same_heading_goes(tenant: Te
     assert after["Emil signs every invoice."].state is State.ACTIVE
     assert (after["Dora signs every release."].state, after["Dora signs every release."].superseded_by) == (State.VANISHED, None)
     assert not changed(tenant)
+
+
+def test_what_was_forgotten_stays_so_when_its_index_line_changes_or_its_file_is_renamed(
+    tenant: Tenant, write_silo: WriteSilo
+) -> None:
+    paths = [write_silo(name, f"{name} is round.") for name in ("moon", "sun")]
+    index = paths[0].with_name("MEMORY.md")
+
+    def run(hook: str) -> dict[str, list[tuple[str, str]]]:
+        index.write_text(f"# Index\n\n- [Moon](moon.md) — {hook}\n- [Sun](sun.md) — {hook}\n")
+        ingest(tenant)
+        assert not changed(tenant)
+        rows = sorted(from_arrow(tenant.memories.scan(COLUMNS)), key=lambda memory: memory.content)
+        return {
+            title: [(memory.content.split("\n")[1], memory.state.value) for memory in rows if memory.title == title]
+            for title in ("moon", "sun")
+        }
+
+    run("a: seen in Graz")
+    tenant.memories.transition([by_title(tenant)["moon"].id], [State.ACTIVE], State.FORGOTTEN)
+    first, second = "a: seen in Graz", "b: seen in spring"
+    assert run(second) == {
+        "moon": [(first, "superseded"), (second, "forgotten")],
+        "sun": [(first, "superseded"), (second, "active")],
+    }
+    assert run(first) == {
+        "moon": [(first, "forgotten"), (second, "superseded")],
+        "sun": [(first, "active"), (second, "superseded")],
+    }
+    for path in paths:
+        path.rename(path.with_name(f"the_{path.name}"))
+    assert run(first) == {
+        "moon": [("", "forgotten"), (first, "superseded"), (second, "superseded")],
+        "sun": [("", "active"), (first, "superseded"), (second, "superseded")],
+    }
+    renamed = paths[0].with_name("the_moon.md")
+    renamed.write_text(renamed.read_text().replace("round", "far away"))
+    ingest(tenant)
+    assert "far away" in by_title(tenant)["moon"].content
