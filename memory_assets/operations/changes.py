@@ -115,12 +115,20 @@ def refuse_if_superseded(tenant: Tenant, memory: Memory) -> None:
         raise ConflictError(f"The memory {memory.id} is superseded by {number}; name that one.")
 
 
-def refuse_if_replaced(tenant: Tenant, memory: Memory) -> None:
-    """Raise ConflictError if an active memory replaced this one: two versions must not both be in recall."""
+def refuse_if_outdated(tenant: Tenant, memory: Memory) -> None:
+    """Raise ConflictError if an active memory replaced this one, or if its file no longer says it: the next run would retire it."""
     if newer := find_replacement(tenant, memory):
         raise ConflictError(
             f"The memory {memory.id} stays out of recall, because {newer.id} replaced it; edit or supersede that one."
         )
+    if path := path_of(memory):
+        from memory_assets.ingest.memories import is_unsaid
+
+        if memory.state is State.VANISHED or is_unsaid(tenant.catalog.interactive, memory):
+            raise ConflictError(
+                f"The memory {memory.id} stays out of recall, because {path} no longer says it; put the file back, or store the text"
+                " anew (`memory store TEXT`)."
+            )
 
 
 def refuse_if_from_file(memory: Memory) -> None:
@@ -231,6 +239,6 @@ def _change_state(tenant: Tenant, memory: Memory, state: State, did: str, summar
     refuse_if_superseded(tenant, memory)
     if memory.state is not state:
         if state is State.ACTIVE:
-            refuse_if_replaced(tenant, memory)
+            refuse_if_outdated(tenant, memory)
         (memory,) = commit_changes(tenant, [(memory, record_change(memory, did, memory.state, state=state))])
     return ChangedMemory.of(memory, summary=f"{summary}: {name_of(memory)} · id {memory.id}")

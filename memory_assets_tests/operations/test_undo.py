@@ -91,6 +91,32 @@ def test_an_undo_brings_no_text_back_beside_another_edit_of_it(tenant: Tenant, o
             change(tenant, number)
 
 
+@pytest.mark.parametrize(("is_forgotten", "text"), [(False, ""), (True, ""), (True, "Nina owns the billing export.")])
+def test_what_a_file_no_longer_says_is_restored_with_the_file_alone(
+    tenant: Tenant, write_silo: WriteSilo, is_forgotten: bool, text: str
+) -> None:
+    path = write_silo("owner", "Priya owns the billing export.")
+    take_in(tenant)
+    (number,) = tenant.memories.scan(("id",))["id"].to_pylist()
+    if is_forgotten:
+        forget(tenant, number)
+    if text:
+        write_silo("owner", text)
+    else:
+        path.unlink()
+    take_in(tenant)
+    before = state(tenant, number)
+    for change in (restore, undo):
+        with pytest.raises(ConflictError, match=r"owner[.]md no longer says it; put the file back, or .*memory store"):
+            change(tenant, number)
+    assert state(tenant, number) is before
+    write_silo("owner", "Priya owns the billing export.")
+    take_in(tenant)
+    assert restore(tenant, number).active
+    take_in(tenant)
+    assert state(tenant, number) is State.ACTIVE
+
+
 def test_a_relation_of_files_can_be_taken_back_after_an_attribute_of_them_changed(tenant: Tenant, write_silo: WriteSilo) -> None:
     texts = {"one": "The boat is moored in Hoorn.", "two": "The choir meets on Tuesday."}
     for kind in ("project", "reference"):
