@@ -127,7 +127,7 @@ class Corruptions:
 
     def memory_of_a_vanished_file(self) -> str:
         digest = content_hash(self.tenant.memories.get([self.number])[0].content)
-        self._execute(f"INSERT INTO entry_keys VALUES ('claude_silo:-home-eve/gone.md', '{digest}')")
+        self._execute(f"INSERT INTO entry_keys (key, content_hash) VALUES ('claude_silo:-home-eve/gone.md', '{digest}')")
         return self._set("source_key", "claude_silo:-home-eve/gone.md")
 
     def relation_of_a_memory_that_is_gone(self) -> str:

@@ -102,7 +102,8 @@ _WANTED = f"""
            trim(concat_ws(E'\n\n', nullif(concat_ws(E'\n', nullif(description, ''), hooks), ''),
                           nullif(nullif(body, ''), description))) AS content,
            created_at, tags, links, project, session, author, importance, confidence, metadata,
-           md5(content) AS content_hash, md5(concat(item_hash, path, hooks)) AS entry_hash
+           md5(content) AS content_hash, md5(concat(item_hash, path, hooks)) AS entry_hash,
+           md5(nullif(trim(concat_ws(E'\n\n', nullif(description, ''), nullif(nullif(body, ''), description))), '')) AS text_hash
     FROM source_items LEFT JOIN (SELECT key, array_to_string(hooks, E'\n') AS hooks FROM {NEW_HOOKS}) USING (key)
     WHERE remember AND content <> '' AND key NOT IN (
         SELECT c.key FROM moves JOIN source_items c ON c.key = moves.canonical JOIN source_items s ON s.key = moves.silo
@@ -142,7 +143,8 @@ def refresh_entries(tenant: "Tenant") -> EntriesOutcome:
             MERGE INTO memory_entries e USING ({_WANTED}) w ON e.key = w.key
                 WHEN MATCHED AND e.entry_hash <> w.entry_hash THEN UPDATE BY NAME
                 WHEN NOT MATCHED THEN INSERT BY NAME;
-            INSERT INTO entry_keys SELECT key, content_hash FROM memory_entries ANTI JOIN entry_keys USING (key, content_hash)
+            INSERT INTO entry_keys BY NAME
+                SELECT key, content_hash, text_hash FROM memory_entries ANTI JOIN entry_keys USING (key, content_hash)
         """)
         return EntriesOutcome(added, changed, removed, *_entries_state(connection))
 

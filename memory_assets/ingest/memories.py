@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from memory_assets.ingest.features import moves_table
 from memory_assets.language.embedders.context import embed_in_context
-from memory_assets.models import MACHINE, Memory, State
+from memory_assets.models import LAST_CHANGE, MACHINE, Memory, State
 from memory_assets.stores.catalog import Catalog
 from memory_assets.stores.lance import ids_in, quoted
 from memory_assets.stores.layout import read_moves
@@ -70,7 +70,7 @@ def sync_memories(tenant: "Tenant", on_progress: Callable[[int, int], None]) -> 
     existing = store.scan(_COMPARED, "source_key <> ''")
     with catalog.read() as connection:
         _find_own(connection, store, existing, moves)
-        keys, covered = _find_moved(connection)
+        keys, covered, displaced = _find_moved(connection)
         plan = None if keys else _plan(connection, covered)
     if plan is None:
         read_at = existing.filter(pc.field("id").isin(list(keys)))["updated_at"].to_pylist()
@@ -88,11 +88,12 @@ def sync_memories(tenant: "Tenant", on_progress: Callable[[int, int], None]) -> 
         _write_batch(store, embedder, pa.Table.from_batches([batch]), outcome)
         done += batch.num_rows
         on_progress(done, to_write.num_rows)
-    back = to_return["id"].to_pylist()
-    outcome.returned = len(store.transition(back, _GONE, State.ACTIVE, superseded_by=[None] * len(back)))
-    old, new = to_supersede["id"].to_pylist(), to_supersede["superseded_by"].to_pylist()
-    outcome.superseded += len(store.transition(old, SUPERSEDABLE, State.SUPERSEDED, superseded_by=new))
-    outcome.vanished = len(store.transition(vanished, (State.ACTIVE,), State.VANISHED))
+    for state, back in to_return.items():
+        outcome.returned += len(store.transition(back, _GONE, state, superseded_by=[None] * len(back)))
+    for states, replaced in to_supersede.items():
+        new = list(replaced.values())
+        outcome.superseded += len(store.transition(list(replaced), states, State.SUPERSEDED, superseded_by=new))
+    outcome.vanished = len(store.transition([*vanished, *displaced], (State.ACTIVE,), State.VANISHED))
     store.upkeep.after_commit()
     return outcome
 
@@ -106,8 +107,15 @@ def find_said(catalog: Catalog, store: MemoryStore) -> frozenset[int]:
     return frozenset(number for (number,) in said)
 
 
+def is_unsaid(catalog: Catalog, memory: Memory) -> bool:
+    """Return whether a memory was read from a file of this machine that no longer says its text."""
+    unsaid = "SELECT 1 FROM entry_keys ANTI JOIN memory_entries USING (key, content_hash) WHERE key = ? AND content_hash = ?"
+    with catalog.read() as connection:
+        return connection.execute(unsaid, [memory.source_key, memory.content_hash]).fetchone() is not None
+
+
 def _find_own(connection: "DuckDBPyConnection", store: MemoryStore, existing: pa.Table, moves: Mapping[str, str]) -> None:
-    """Create the tables `existing`, `moves` and `own`: the ids of memories that were read from files of this machine.
+    """Create the tables `existing`, `moves` and `own`: the memories that were read from files of this machine.
 
     Two machines may have different files with the same key. A rebuilt catalog does not know which files it had read; then the recorded
     machine and the file's folder, or the curation, decide.
@@ -115,9 +123,9 @@ def _find_own(connection: "DuckDBPyConnection", store: MemoryStore, existing: pa
     connection.register("existing", existing)
     connection.register("moves", moves_table(moves))
     connection.execute("""
-        CREATE TEMP TABLE own AS SELECT x.id FROM existing x SEMI JOIN (
-            FROM entry_keys UNION SELECT m.canonical, k.content_hash FROM entry_keys k JOIN moves m ON m.silo = k.key
-        ) k ON k.key = x.source_key AND k.content_hash = x.content_hash
+        CREATE TEMP TABLE own AS SELECT x.id, any_value(text_hash) AS text_hash FROM existing x JOIN (
+            FROM entry_keys UNION ALL BY NAME SELECT k.* REPLACE (m.canonical AS key) FROM entry_keys k JOIN moves m ON m.silo = k.key
+        ) k ON k.key = x.source_key AND k.content_hash = x.content_hash GROUP BY x.id
     """)
     unread = connection.execute(f"""
         SELECT x.id FROM existing x SEMI JOIN source_scans s USING (source) ANTI JOIN own o ON o.id = x.id
@@ -132,15 +140,16 @@ def _find_own(connection: "DuckDBPyConnection", store: MemoryStore, existing: pa
             for number, key, each in noted
             if each.get(MACHINE) == socket.gethostname() and (key in moves or PurePath(each.get("path", "")).parent in folders)
         ]
-        connection.execute("INSERT INTO own SELECT unnest($1::BIGINT[])", [own])
+        connection.execute("INSERT INTO own (id) SELECT unnest($1::BIGINT[])", [own])
 
 
-def _find_moved(connection: "DuckDBPyConnection") -> tuple[dict[int, str], list[str]]:
-    """Return new source keys by memory whose source moved, and the keys of entries that another memory already covers.
+def _find_moved(connection: "DuckDBPyConnection") -> tuple[dict[int, str], list[str], list[int]]:
+    """Return new source keys by memory whose source moved, the keys of entries that another memory already covers, and displaced memories.
 
     A curated silo memory gets the key of its canonical file. It gets its first key back if the curation is undone, or if the file returns
     after the canonical one is gone; its id, derived from the first key and text, identifies it. A renamed or moved file keeps its memory,
-    and with it the user's decisions about it.
+    and with it the user's decisions about it. A memory that it displaces, whose file it overwrote, gets its former key: it vanished, and
+    nothing replaced it.
     """
     adopted = connection.execute("""
         SELECT x.id, m.canonical FROM existing x SEMI JOIN own o ON o.id = x.id
@@ -158,59 +167,100 @@ def _find_moved(connection: "DuckDBPyConnection") -> tuple[dict[int, str], list[
     """).fetchall()
     keys = dict(adopted)
     if not missing:
-        return keys, []
+        return keys, [], []
     said = connection.execute(f"SELECT x.id FROM existing x SEMI JOIN memory_entries e ON {_SAME_TEXT}").fetchall()
     there = {number for (number,) in connection.execute("SELECT id FROM existing").fetchall()}
     taken = {number: key for key, digest in missing if (number := derived_id(key, digest)) in there and number not in keys}
     alive = {number for (number,) in said}
     returned = {number: key for number, key in taken.items() if number not in alive}
-    renamed = connection.execute(
+    connection.execute(
         """
+        CREATE TEMP TABLE renamed AS
         WITH left_behind AS (
-            SELECT x.id, x.source, x.content_hash, row_number() OVER (
+            SELECT x.id, x.state, x.source, x.source_key, x.content_hash, row_number() OVER (
                 PARTITION BY x.source, x.content_hash ORDER BY x.state <> 'forgotten', x.state <> 'active', x.source_key, x.id
             ) AS place
             FROM existing x SEMI JOIN entry_keys k ON k.key = x.source_key ANTI JOIN memory_entries s ON s.key = x.source_key
             WHERE x.state <> 'superseded' AND NOT list_contains($1, x.id)
         ), unknown AS (
             SELECT e.key, e.source, e.content_hash, row_number() OVER (PARTITION BY e.source, e.content_hash ORDER BY e.key) AS place
-            FROM memory_entries e ANTI JOIN existing x ON x.source_key = e.key
+            FROM memory_entries e ANTI JOIN existing x ON x.source_key = e.key AND x.content_hash = e.content_hash
             WHERE NOT list_contains($2, e.key)
         )
-        SELECT id, key FROM left_behind JOIN unknown USING (source, content_hash, place)
+        SELECT id, key, source_key, state FROM left_behind JOIN unknown USING (source, content_hash, place)
         """,
         [[*keys, *taken], [*keys.values(), *taken.values()]],
+    )
+    renamed = connection.execute("SELECT id, key FROM renamed").fetchall()
+    displaced = connection.execute(
+        f"""
+        SELECT x.id, r.source_key FROM existing x SEMI JOIN own o ON o.id = x.id JOIN renamed r ON r.key = x.source_key
+        WHERE x.state IN {quoted(SUPERSEDABLE)} AND r.state <> 'vanished' AND NOT list_contains($1, x.id)
+        """,
+        [[*keys, *taken]],
     ).fetchall()
-    return keys | returned | dict(renamed), [key for number, key in taken.items() if number in alive]
+    covered = [key for number, key in taken.items() if number in alive]
+    return keys | returned | dict(displaced) | dict(renamed), covered, [number for number, _ in displaced]
 
 
-def _plan(connection: "DuckDBPyConnection", covered: Sequence[str]) -> tuple[pa.Table, pa.Table, pa.Table, list[int]]:
-    """Return the entries to write, the memories that returned and that are superseded, and the ids of those that vanished."""
+def _plan(
+    connection: "DuckDBPyConnection", covered: Sequence[str]
+) -> tuple[pa.Table, dict[State, list[int]], dict[tuple[State, ...], dict[int, int]], list[int]]:
+    """Return entries to write, memories that return (by new state), new versions (by the old ones' states), and memories that vanished.
+
+    A new version that says the same as a forgotten memory apart from index lines is forgotten, too, and supersedes it. A renamed file
+    whose index line is lost supersedes the memory that it left behind.
+    """
     connection.execute(f"""
         CREATE TEMP TABLE wanted AS
         SELECT e.* EXCLUDE (entry_hash), f.entities, f.actions, f.tags AS auto_tags, f.pipeline, read_on.machine,
                md5(entry_hash || f.pipeline) AS revision, md5(entry_hash || f.pipeline || f::VARCHAR) AS former_revision
         FROM memory_entries e JOIN extracted_features f USING (content_hash)
         LEFT JOIN (SELECT key, machine FROM source_items JOIN source_files USING (source, path)) read_on USING (key) WHERE f.fault IS NULL;
+        CREATE TEMP TABLE reworded AS
+        WITH left_behind AS (
+            SELECT x.id, x.source, o.text_hash, row_number() OVER (PARTITION BY x.source, o.text_hash ORDER BY x.source_key, x.id) AS place
+            FROM existing x JOIN own o ON o.id = x.id ANTI JOIN memory_entries s ON s.key = x.source_key WHERE x.state <> 'superseded'
+        ), unknown AS (
+            SELECT w.key, w.source, w.text_hash, row_number() OVER (PARTITION BY w.source, w.text_hash ORDER BY w.key) AS place
+            FROM wanted w ANTI JOIN existing x ON x.source_key = w.key
+        )
+        SELECT id, key FROM left_behind JOIN unknown USING (source, text_hash, place);
         CREATE TEMP TABLE heads AS
         SELECT w.key, any_value(x.id) FILTER (x.content_hash = w.content_hash) AS same_id,
                list(x.id ORDER BY x.id) FILTER (x.content_hash <> w.content_hash AND x.state IN {quoted(SUPERSEDABLE)}
-                                                AND x.id = o.id) AS older
-        FROM wanted w JOIN existing x ON x.source_key = w.key LEFT JOIN own o ON o.id = x.id GROUP BY w.key;
+                                                AND x.id = o.id) AS older,
+               list(x.id ORDER BY x.id) FILTER (x.content_hash <> w.content_hash AND x.state = 'forgotten'
+                                                AND o.text_hash = w.text_hash) AS forgotten
+        FROM wanted w JOIN (SELECT source_key AS key, id FROM existing UNION ALL SELECT key, id FROM reworded) k USING (key)
+        JOIN existing x ON x.id = k.id LEFT JOIN own o ON o.id = x.id GROUP BY w.key;
     """)
     to_write = connection.execute(
         """
-        SELECT w.*, h.same_id, h.older, x.updated_at AS read_at
+        SELECT w.*, h.same_id, h.older, h.forgotten, x.updated_at AS read_at
         FROM wanted w LEFT JOIN heads h USING (key) LEFT JOIN existing x ON x.id = h.same_id
         WHERE (x.id IS NULL OR x.revision NOT IN (w.revision, w.former_revision)) AND NOT list_contains($1, w.key)
         ORDER BY length(w.content), w.key
     """,
         [list(covered)],
     ).to_arrow_table()
-    returned = f"SELECT x.id FROM heads h JOIN existing x ON x.id = h.same_id WHERE x.state IN {quoted(_GONE)} ORDER BY x.id"
-    to_return = connection.execute(returned).to_arrow_table()
-    older = "SELECT unnest(older) AS id, same_id AS superseded_by FROM heads WHERE same_id IS NOT NULL AND older IS NOT NULL"
-    to_supersede = connection.execute(older).to_arrow_table()
+    to_return: dict[State, list[int]] = {State.ACTIVE: [], State.FORGOTTEN: []}
+    returned = (
+        f"SELECT x.id, forgotten FROM heads JOIN existing x ON x.id = same_id WHERE x.state IN {quoted(_GONE)} ORDER BY x.id"
+    )
+    for number, forgotten in connection.execute(returned).fetchall():
+        to_return[State.FORGOTTEN if forgotten else State.ACTIVE].append(number)
+    older = "SELECT unnest(older), same_id FROM heads WHERE same_id IS NOT NULL"
+    same = (
+        "SELECT unnest(forgotten), key, content_hash, same_id FROM heads JOIN wanted USING (key) WHERE NOT list_contains($1, key)"
+    )
+    to_supersede: dict[tuple[State, ...], dict[int, int]] = {
+        SUPERSEDABLE: dict(connection.execute(older).fetchall()),
+        (State.FORGOTTEN,): {
+            number: newer or derived_id(key, digest)
+            for number, key, digest, newer in connection.execute(same, [list(covered)]).fetchall()
+        },
+    }
     vanished = connection.execute("""
         SELECT x.id FROM existing x SEMI JOIN own o ON o.id = x.id SEMI JOIN source_scans s USING (source)
         WHERE x.state = 'active' AND x.source_key NOT IN (SELECT key FROM memory_entries) ORDER BY x.id
@@ -237,17 +287,17 @@ def _write_batch(store: MemoryStore, embedder: "Embedder", batch: pa.Table, outc
 
 
 def _record_machines(store: MemoryStore, memories: Sequence[Memory], rows: Sequence[dict[str, Any]]) -> list[Memory]:
-    """Record the machine on which each text was first read; known texts keep their record."""
+    """Record the machine on which each text was first read; known texts keep this record and that of their last change."""
     noted = {each.id: {MACHINE: row["machine"] or socket.gethostname()} for each, row in zip(memories, rows, strict=True)}
     known = store.get([row["same_id"] for row in rows if row["same_id"]])
-    noted |= {each.id: {key: value for key, value in each.metadata.items() if key == MACHINE} for each in known}
+    noted |= {each.id: {key: value for key, value in each.metadata.items() if key in (MACHINE, LAST_CHANGE)} for each in known}
     return [replace(each, metadata=each.metadata | noted[each.id]) for each in memories]
 
 
 def _memory_rows(rows: Sequence[dict[str, Any]], now: datetime) -> pa.Table:
     from memory_assets.language.tags import merge_tags
 
-    fresh = {"external_id": "", "protected": False, "state": State.ACTIVE, "superseded_by": None, "updated_at": now}
+    fresh = {"external_id": "", "protected": False, "superseded_by": None, "updated_at": now}
     return pa.Table.from_pylist(
         [
             row
@@ -255,6 +305,7 @@ def _memory_rows(rows: Sequence[dict[str, Any]], now: datetime) -> pa.Table:
             | {
                 "id": row["same_id"] or derived_id(row["key"], row["content_hash"]),
                 "source_key": row["key"],
+                "state": State.FORGOTTEN if row["forgotten"] else State.ACTIVE,
                 "tags": list(merge_tags(row["tags"], row["auto_tags"])),
             }
             for row in rows

@@ -86,19 +86,25 @@ def commit_changes(tenant: Tenant, changes: Sequence[tuple[Memory, Memory]]) -> 
 
 
 def find_replacement(tenant: Tenant, memory: Memory) -> Memory | None:
-    """Return the active memory that replaced `memory`, directly or through others; None if there is none.
+    """Return the active memory that replaced or revises `memory`, directly or through others; None if there is none.
 
     For the text of an edit that was taken back, that is the memory that the edit corrected.
     """
-    followed = {memory.id}
-    number = memory.superseded_by or memory.metadata.get(REVISES)
-    while isinstance(number, int) and number not in followed:
-        followed.add(number)
-        found = next(iter(tenant.memories.get([number])), None)
-        if found is None or found.state is State.ACTIVE:
+    followed, versions = {memory.id}, [memory]
+    while versions:
+        linked = [number for each in versions if isinstance(number := each.superseded_by or each.metadata.get(REVISES), int)]
+        versions = [each for each in (*tenant.memories.get(linked), *_find_revising(tenant, versions)) if each.id not in followed]
+        if found := next((each for each in versions if each.state is State.ACTIVE), None):
             return found
-        number = found.superseded_by or found.metadata.get(REVISES)
+        followed.update(each.id for each in versions)
     return None
+
+
+def _find_revising(tenant: Tenant, versions: Sequence[Memory]) -> list[Memory]:
+    """Return the memories that edits of these made, those too that were taken back."""
+    said = " OR ".join(f"contains(metadata, '\"{REVISES}\": {each.id}')" for each in versions)
+    found = tenant.memories.get(tenant.memories.scan(("id",), said)["id"].to_pylist())
+    return [each for each in found if each.metadata.get(REVISES) in {version.id for version in versions}]
 
 
 def refuse_if_superseded(tenant: Tenant, memory: Memory) -> None:
@@ -109,12 +115,20 @@ def refuse_if_superseded(tenant: Tenant, memory: Memory) -> None:
         raise ConflictError(f"The memory {memory.id} is superseded by {number}; name that one.")
 
 
-def refuse_if_replaced(tenant: Tenant, memory: Memory) -> None:
-    """Raise ConflictError if an active memory replaced this one: two versions must not both be in recall."""
+def refuse_if_outdated(tenant: Tenant, memory: Memory) -> None:
+    """Raise ConflictError if an active memory replaced this one, or if its file no longer says it: the next run would retire it."""
     if newer := find_replacement(tenant, memory):
         raise ConflictError(
             f"The memory {memory.id} stays out of recall, because {newer.id} replaced it; edit or supersede that one."
         )
+    if path := path_of(memory):
+        from memory_assets.ingest.memories import is_unsaid
+
+        if memory.state is State.VANISHED or is_unsaid(tenant.catalog.interactive, memory):
+            raise ConflictError(
+                f"The memory {memory.id} stays out of recall, because {path} no longer says it; put the file back, or store the text"
+                " anew (`memory store TEXT`)."
+            )
 
 
 def refuse_if_from_file(memory: Memory) -> None:
@@ -230,6 +244,6 @@ def _change_state(tenant: Tenant, memory: Memory, state: State, did: str, summar
     refuse_if_superseded(tenant, memory)
     if memory.state is not state:
         if state is State.ACTIVE:
-            refuse_if_replaced(tenant, memory)
+            refuse_if_outdated(tenant, memory)
         (memory,) = commit_changes(tenant, [(memory, record_change(memory, did, memory.state, state=state))])
     return ChangedMemory.of(memory, summary=f"{summary}: {name_of(memory)} · id {memory.id}")

@@ -17,7 +17,7 @@ from memory_assets.operations.changes import (
     last_change,
     record_change,
     refuse_if_from_file,
-    refuse_if_replaced,
+    refuse_if_outdated,
 )
 from memory_assets.operations.relate import last_done, withdraw
 from memory_assets.tenants import Tenant
@@ -91,11 +91,13 @@ def _plan_undo(tenant: Tenant, memory: Memory, did: str, before: Any) -> list[tu
         newer = find_memory(tenant, memory.superseded_by)
         if newer.state is State.SUPERSEDED:
             raise ConflictError(f"The memory {newer.id} replaced {memory.id} and was replaced itself; undo that first.")
+        if newer.state is not State.ACTIVE:
+            refuse_if_outdated(tenant, memory)
         return _take_back_version(newer, [memory])
     if memory.state is not State.ACTIVE:
         was = State(str(before)) if did == "forget" else State.ACTIVE
         if was is State.ACTIVE:
-            refuse_if_replaced(tenant, memory)
+            refuse_if_outdated(tenant, memory)
         return [(memory, record_change(memory, _UNDONE, state=was))]
     if did == "restore":
         return [(memory, record_change(memory, _UNDONE, state=State(str(before))))]

@@ -47,8 +47,21 @@ CATALOG_MIGRATIONS = (
     ),
     CatalogMigration("statements", ("graph_statements", "graph_changes")),
     CatalogMigration("keys-of-entries", ()),
-    CatalogMigration("texts-of-entries", ("entry_keys",), "INSERT INTO entry_keys SELECT key, content_hash FROM memory_entries"),
+    CatalogMigration(
+        "texts-of-entries", ("entry_keys",), "INSERT INTO entry_keys BY NAME SELECT key, content_hash FROM memory_entries"
+    ),
     CatalogMigration("machines-of-files", ("source_files.machine",)),
+    CatalogMigration(
+        "texts-without-index-lines",
+        ("memory_entries.text_hash", "entry_keys.text_hash"),
+        """
+        UPDATE memory_entries e SET text_hash = i.text_hash FROM (
+            SELECT key, trim(concat_ws(E'\n\n', nullif(description, ''), nullif(nullif(body, ''), description))) AS text,
+                   md5(nullif(text, '')) AS text_hash FROM source_items
+        ) i WHERE i.key = e.key;
+        UPDATE entry_keys k SET text_hash = e.text_hash FROM memory_entries e WHERE e.key = k.key AND e.content_hash = k.content_hash
+        """,
+    ),
 )
 """Steps in order. New ones are appended; no step is changed or removed while a store may still need it."""
 _OLDEST = 10

@@ -223,10 +223,12 @@ memory_entries: The text to store for each item that becomes a memory.
     as source_items: created_at tags links project session author importance confidence metadata
     as memories: content_hash
     entry_hash    text   Digest of all inputs of the entry.
+    text_hash     text   MD5 of the text without index lines; null if nothing is left.
 
 entry_keys: Every text of an entry ever read into this catalog. A memory vanishes only if its entry is listed here.
     key*           text  That of the source item.
     content_hash*  text  MD5 of the text.
+    as memory_entries: text_hash
 
 extracted_features: What the language pipeline found in a text.
     content_hash*  text      MD5 of the text.

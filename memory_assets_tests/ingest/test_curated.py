@@ -1,4 +1,4 @@
-"""Files moved by `memory learn apply` remain the same memories."""
+"""Files moved by `memory learn apply`, and renamed files, remain the same memories."""
 
 import json
 from pathlib import Path
@@ -8,7 +8,7 @@ from memory_assets.stores.layout import moves_file
 from memory_assets.stores.rows import COLUMNS, from_arrow
 from memory_assets.tenants import Tenant
 from memory_assets_tests.conftest import WriteSilo
-from memory_assets_tests.ingest.runs import changed, ingest
+from memory_assets_tests.ingest.runs import by_title, changed, ingest
 
 
 def curate(tenant: Tenant, canonical: dict[Path, Path]) -> None:
@@ -97,3 +97,81 @@ def test_a_curated_memory_stays_one_though_the_catalog_was_lost_after_the_apply(
         ("boiler", "claude_silo:-b/boiler.md", State.ACTIVE),
         ("owner", "pai_learning:PROJECT/project_owner.md", State.ACTIVE),
     ]
+
+
+def test_a_file_keeps_its_memory_under_a_name_that_another_file_had(tenant: Tenant, write_silo: WriteSilo) -> None:
+    paths = [write_silo(name, f"{name} is round.") for name in ("moon", "sun", "wheel", "ball")]
+    ingest(tenant)
+    ids = {title: memory.id for title, memory in by_title(tenant).items()}
+    tenant.memories.transition([ids["moon"]], [State.ACTIVE], State.FORGOTTEN)
+    paths[2].unlink()
+    ingest(tenant)
+    paths[0].rename(paths[2])  # a name that was used before
+    paths[1].rename(paths[3])  # over another file
+    ingest(tenant)
+    states = {memory.title: (memory.id, memory.state) for memory in from_arrow(tenant.memories.scan(COLUMNS))}
+    assert states == {
+        "moon": (ids["moon"], State.FORGOTTEN),
+        "sun": (ids["sun"], State.ACTIVE),
+        "wheel": (ids["wheel"], State.VANISHED),
+        "ball": (ids["ball"], State.VANISHED),
+    }
+    assert not changed(tenant)
+    write_silo("sun", "ball is round.")
+    paths[1].write_text(paths[1].read_text().replace("sun", "ball"))  # the text that was overwritten, under another name
+    ingest(tenant)
+    assert by_title(tenant)["ball"].id == ids["ball"]
+
+
+def test_a_section_keeps_its_memory_when_one_of_the_same_heading_goes(tenant: Tenant, write_silo: WriteSilo) -> None:
+    index = write_silo("other", "Nothing to do with it.").with_name("MEMORY.md")
+    first, second = "## Gotchas\n\nDora signs every release.\n\n", "## Gotchas\n\nEmil signs every invoice.\n"
+    index.write_text(f"# Notes\n\n{first}{second}")
+    ingest(tenant)
+    before = {memory.content: memory.id for memory in from_arrow(tenant.memories.scan(COLUMNS))}
+    index.write_text(f"# Notes\n\n{second}")
+    ingest(tenant)
+    after = {memory.content: memory for memory in from_arrow(tenant.memories.scan(COLUMNS))}
+    assert {content: memory.id for content, memory in after.items()} == before
+    assert after["Emil signs every invoice."].state is State.ACTIVE
+    assert (after["Dora signs every release."].state, after["Dora signs every release."].superseded_by) == (State.VANISHED, None)
+    assert not changed(tenant)
+
+
+def test_what_was_forgotten_stays_so_when_its_index_line_changes_or_its_file_is_renamed(
+    tenant: Tenant, write_silo: WriteSilo
+) -> None:
+    paths = [write_silo(name, f"{name} is round.") for name in ("moon", "sun")]
+    index = paths[0].with_name("MEMORY.md")
+
+    def run(hook: str) -> dict[str, list[tuple[str, str]]]:
+        index.write_text(f"# Index\n\n- [Moon](moon.md) — {hook}\n- [Sun](sun.md) — {hook}\n")
+        ingest(tenant)
+        assert not changed(tenant)
+        rows = sorted(from_arrow(tenant.memories.scan(COLUMNS)), key=lambda memory: memory.content)
+        return {
+            title: [(memory.content.split("\n")[1], memory.state.value) for memory in rows if memory.title == title]
+            for title in ("moon", "sun")
+        }
+
+    run("a: seen in Graz")
+    tenant.memories.transition([by_title(tenant)["moon"].id], [State.ACTIVE], State.FORGOTTEN)
+    first, second = "a: seen in Graz", "b: seen in spring"
+    assert run(second) == {
+        "moon": [(first, "superseded"), (second, "forgotten")],
+        "sun": [(first, "superseded"), (second, "active")],
+    }
+    assert run(first) == {
+        "moon": [(first, "forgotten"), (second, "superseded")],
+        "sun": [(first, "active"), (second, "superseded")],
+    }
+    for path in paths:
+        path.rename(path.with_name(f"the_{path.name}"))
+    assert run(first) == {
+        "moon": [("", "forgotten"), (first, "superseded"), (second, "superseded")],
+        "sun": [("", "active"), (first, "superseded"), (second, "superseded")],
+    }
+    renamed = paths[0].with_name("the_moon.md")
+    renamed.write_text(renamed.read_text().replace("round", "far away"))
+    ingest(tenant)
+    assert "far away" in by_title(tenant)["moon"].content

@@ -16,12 +16,13 @@ from memory_assets.operations.changes import edit, forget, restore, supersede, t
 from memory_assets.operations.relate import relate, relations
 from memory_assets.operations.show import recent_changes
 from memory_assets.operations.store import store
+from memory_assets.operations.take_in import take_in
 from memory_assets.operations.undo import undo
 from memory_assets.settings import load_settings
 from memory_assets.stores.memories import MemoryStore
 from memory_assets.stores.relations import RelationStore
 from memory_assets.tenants import Tenant
-from memory_assets_tests.conftest import filled_once
+from memory_assets_tests.conftest import WriteSilo, filled_once
 from memory_assets_tests.torture import zygote
 
 
@@ -64,6 +65,69 @@ def test_of_two_edits_that_were_taken_back_neither_is_restored_beside_the_first_
         with pytest.raises(ConflictError, match=str(old)):
             restore(tenant, taken_back)
     assert [state(tenant, each) for each in (old, second, third)] == [State.ACTIVE, State.FORGOTTEN, State.FORGOTTEN]
+
+
+def test_of_two_versions_that_were_taken_back_and_forgotten_one_alone_is_restored(tenant: Tenant, old: int) -> None:
+    second = edit(tenant, old, "Oona owns the billing export.", source=Source.CLI).id
+    third = edit(tenant, second, "Nina owns the billing export.", source=Source.CLI).id
+    undo(tenant, second)
+    undo(tenant, old)
+    forget(tenant, old)
+    restore(tenant, third)
+    for change, number in ((restore, old), (undo, old), (restore, second)):
+        with pytest.raises(ConflictError, match=str(third)):
+            change(tenant, number)
+    assert [state(tenant, each) for each in (old, second, third)] == [State.FORGOTTEN, State.FORGOTTEN, State.ACTIVE]
+
+
+def test_an_undo_brings_no_text_back_beside_another_edit_of_it(tenant: Tenant, old: int) -> None:
+    first = edit(tenant, old, "Oona owns the billing export.", source=Source.CLI).id
+    undo(tenant, first)
+    second = edit(tenant, old, "Nina owns the billing export.", source=Source.CLI).id
+    forget(tenant, second)
+    restore(tenant, first)
+    for change, number in ((undo, old), (restore, second)):
+        with pytest.raises(ConflictError, match=str(first)):
+            change(tenant, number)
+
+
+@pytest.mark.parametrize(("is_forgotten", "text"), [(False, ""), (True, ""), (True, "Nina owns the billing export.")])
+def test_what_a_file_no_longer_says_is_restored_with_the_file_alone(
+    tenant: Tenant, write_silo: WriteSilo, is_forgotten: bool, text: str
+) -> None:
+    path = write_silo("owner", "Priya owns the billing export.")
+    take_in(tenant)
+    (number,) = tenant.memories.scan(("id",))["id"].to_pylist()
+    if is_forgotten:
+        forget(tenant, number)
+    if text:
+        write_silo("owner", text)
+    else:
+        path.unlink()
+    take_in(tenant)
+    before = state(tenant, number)
+    for change in (restore, undo):
+        with pytest.raises(ConflictError, match=r"owner[.]md no longer says it; put the file back, or .*memory store"):
+            change(tenant, number)
+    assert state(tenant, number) is before
+    write_silo("owner", "Priya owns the billing export.")
+    take_in(tenant)
+    assert restore(tenant, number).active
+    take_in(tenant)
+    assert state(tenant, number) is State.ACTIVE
+
+
+def test_a_relation_of_files_can_be_taken_back_after_an_attribute_of_them_changed(tenant: Tenant, write_silo: WriteSilo) -> None:
+    texts = {"one": "The boat is moored in Hoorn.", "two": "The choir meets on Tuesday."}
+    for kind in ("project", "reference"):
+        for name, text in texts.items():
+            write_silo(name, text, kind)
+        take_in(tenant)
+        if kind == "project":
+            first, second = tenant.memories.scan(("id",))["id"].to_pylist()
+            relate(tenant, first, RelationType.RELATES_TO, second, note="both hold", stated_by="cli")
+    assert undo(tenant, first).did == "relate"
+    assert not relations(tenant, first).count
 
 
 @pytest.mark.parametrize("by", ["older", "newer"])

@@ -76,6 +76,10 @@ def test_the_first_writing_migrates_the_catalog_and_keeps_its_rows(old: Tenant) 
     assert kept(old) == before
     with old.catalog.read() as connection:
         assert not catalog_differences(connection)
+        hashed = connection.execute(
+            "SELECT text_hash IS NOT NULL FROM memory_entries UNION SELECT text_hash IS NOT NULL FROM entry_keys"
+        )
+        assert hashed.fetchall() == [(True,)]
 
 
 def test_a_kill_between_two_migrations_is_gone_on_from(old: Tenant) -> None:
