@@ -134,7 +134,9 @@ class Settings(BaseSettings):
     delete_threshold: Fraction = Field(0.05, description="Relevance below which `consolidate forget` deletes, if that is on.")
     forget_deletes: bool = Field(False, description="Whether `consolidate forget` deletes memories; it exports them first.")
     forget_grace_days: float = Field(30.0, ge=0, description="Days after a memory's last sign of life in which it is kept.")
-    forget_at_most: Fraction = Field(0.1, description="Share of active memories that `consolidate forget` takes without --yes.")
+    forget_at_most: Fraction = Field(
+        0.1, description="Share of active memories that may be archived, and of all that may be deleted, without --yes."
+    )
     creative_sample: int = Field(500, ge=0, description="Memories that the creative cycle samples.")
     creative_similarity: Fraction = Field(0.8, description="Similarity that a pair must exceed to be linked.")
     cluster_similarity: Fraction = Field(0.6, description="Least similarity of neighbours in a cluster.")

@@ -37,9 +37,11 @@ if TYPE_CHECKING:
 
 
 _THINGS_SQL = """
-    SELECT n.id, n.kind, coalesce(n.label, '') AS label, coalesce(n.type, '') AS type, coalesce(c.summary, '') AS summary,
-           coalesce(c.size, 0) AS size
-    FROM graph_nodes n LEFT JOIN clusters c ON c.id = n.id WHERE n.kind <> 'memory' ORDER BY n.id
+    SELECT n.id, n.kind, coalesce(n.label, '') AS label, coalesce(n.type, '') AS type, coalesce(c.size, 0) AS size
+    FROM graph_nodes n LEFT JOIN (
+        SELECT cluster_id AS id, count(*) AS size FROM cluster_members JOIN graph_memories ON graph_memories.id = memory_id
+        WHERE live GROUP BY cluster_id
+    ) c ON c.id = n.id WHERE n.kind <> 'memory' ORDER BY n.id
 """
 _NAMES_SQL = """
     WITH known AS (
@@ -235,7 +237,7 @@ class CatalogCache:
     mirror_stamp: "Stamp"
     """Stamp of the record of syncs, which names the mirrored learnings."""
     things: pa.Table
-    """Entities and patterns by `id`: `kind`, `label`, `type`, and a pattern's `summary` and `size`."""
+    """Entities and patterns by `id`: `kind`, `label`, `type`, and a pattern's `size`, the number of its memories in recall."""
     named: pa.Table
     """Spellings of entities, labels of patterns and titles of memories: `id`, `name`, `type`, and whether it is an `entity`."""
     tana: TanaGraph

@@ -17,7 +17,7 @@ from memory_assets.context.catalog import CatalogCache, current_catalog, no_cata
 from memory_assets.context.model import Category, Fields, Link, Neighbours, Node
 from memory_assets.context.names import Candidate
 from memory_assets.context.neighbours import graph_neighbours
-from memory_assets.display import shortened
+from memory_assets.display import counted, shortened
 from memory_assets.errors import StoreBusyError
 from memory_assets.graph.outdated import Outdated
 from memory_assets.language.embedders.protocol import EmbedderError
@@ -327,8 +327,7 @@ def _is_number(node: str) -> bool:
 
 def _thing_node(row: Mapping[str, Any], mentions: int) -> Node:
     if row["kind"] == "pattern":
-        summary = f"{row['summary']} ({row['size']} memories)" if row["summary"] else ""
-        return Node(str(row["id"]), row["label"], Category.PATTERN, "pattern", summary)
+        return Node(str(row["id"]), row["label"], Category.PATTERN, "pattern", f"Pattern of {counted(row['size'])}.")
     content = f"Named in {mentions} {'memory' if mentions == 1 else 'memories'}."
     return Node(str(row["id"]), row["label"], Category.ENTITY, row["type"].casefold() or "name", content)
 

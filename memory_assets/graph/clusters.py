@@ -5,7 +5,7 @@ share of common members, the best match first. A matched cluster keeps its id an
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from itertools import chain, count
 from typing import TYPE_CHECKING, Any
@@ -16,10 +16,12 @@ from pydantic import BaseModel, Field
 
 from memory_assets.arrays import Floats, Rows
 from memory_assets.graph.neighbours import nearest_of_all, read_vectors, scale_of_live
+from memory_assets.graph.outdated import list_replaced, read_changes, strip_marks
 from memory_assets.graph.summaries import summarise
 from memory_assets.language.embedders.calibration import UNCALIBRATED, Scale
 from memory_assets.language.entity_types import EntityType
 from memory_assets.language.tags import normalise_tag
+from memory_assets.language.words import sentences
 from memory_assets.models import State
 from memory_assets.stores.catalog import Catalog
 from memory_assets.stores.graph_builds import record_build
@@ -211,6 +213,7 @@ def _summaries(tenant: "Tenant", chosen: Mapping[int, Sequence[int]], sizes: Map
             JOIN graph_nodes n ON n.id = m.entity_id
             WHERE n.type NOT IN ('FILE', 'URL', 'EMAIL', 'ENV_VAR', 'TAG') ORDER BY ALL
         """).fetchall()
+        replaced = list_replaced(read_changes(connection))
     for number, label, kind in mentions:
         names[number].append(label)
         if kind == EntityType.PERSON:
@@ -219,13 +222,18 @@ def _summaries(tenant: "Tenant", chosen: Mapping[int, Sequence[int]], sizes: Map
     for cluster, numbers in chosen.items():
         known = [rows[number] for number in numbers if number in rows]
         label, text = summarise(
-            [memory.content for memory in known],
+            [_without(memory.content, [each.old_text for each in replaced.get(memory.id, ())]) for memory in known],
             [names[memory.id] for memory in known],
             [memory.created_at for memory in known],
             [[tag for tag in memory.tags if tag not in people] for memory in known],
         )
         found[cluster] = label, text.replace(f"{len(known)} memories", f"{sizes[cluster]} memories", 1)
     return found
+
+
+def _without(text: str, outdated: Collection[str]) -> str:
+    """Return a text without its outdated sentences; nothing if the whole text is, which an empty sentence says."""
+    return "\n".join(each for each in sentences(text) if not {"", strip_marks(each)} & set(outdated)) if outdated else text
 
 
 def _record(catalog: Catalog, found: Sequence[Cluster], closeness: Mapping[int, float], now: datetime, *, dry_run: bool) -> int:

@@ -7,7 +7,7 @@ searched. A memory that changes during the cycle is skipped.
 """
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -49,14 +49,16 @@ class ForgetOutcome:
 def forget(tenant: "Tenant", now: datetime, *, dry_run: bool = False, however_many: bool = False) -> ForgetOutcome:
     """Archive memories of low relevance and, if the settings say so, delete. A second run finds nothing left to do.
 
-    `however_many` is the confirmation of a person who has seen how many would go. The scores are computed for `now`, never read from an
+    `however_many` is the confirmation of a person who has seen how many would go: without it, nothing is done if the settings' share of
+    the active memories would leave recall, or of all memories be deleted. The scores are computed for `now`, never read from an
     earlier pass. A kill after the file was written leaves the file; the next run writes another with the memories that are still there.
     After a StoreError the finished commits stay.
     """
     settings, memories = tenant.settings, tenant.memories
+    log = AccessLog(tenant.state)
     if not dry_run:
-        fold_accesses(tenant.catalog, AccessLog(tenant.state), now)
-    scores = compute_scores(tenant.catalog, memories, now, settings.decay_rate)
+        fold_accesses(tenant.catalog, log, now)
+    scores = compute_scores(tenant.catalog, memories, now, settings.decay_rate, preview=log if dry_run else None)
     sourced = _ids_with_source(tenant.catalog, memories)
     latest = now.astimezone(UTC) - timedelta(days=settings.forget_grace_days)
     to_archive: dict[int, float] = {}
@@ -77,7 +79,8 @@ def forget(tenant: "Tenant", now: datetime, *, dry_run: bool = False, however_ma
         else:
             continue
         leaving += is_active
-    held_back = not however_many and leaving > settings.forget_at_most * active
+    shares = ((leaving, active), (len(to_delete), scores.num_rows))
+    held_back = not however_many and any(gone > settings.forget_at_most * of for gone, of in shares)
     archived, deleted = _read_forgettable(memories, to_archive, (State.ACTIVE,)), _read_forgettable(memories, to_delete, LIVE)
     file = None
     if not dry_run and not held_back:
@@ -87,7 +90,7 @@ def forget(tenant: "Tenant", now: datetime, *, dry_run: bool = False, however_ma
         archived = tuple(item for item in archived if item[0].id in moved)
         if deleted:
             name = f"{FOLDER}/{now.astimezone(UTC):%Y-%m-%dT%H%M%S%fZ}.jsonl"
-            tenant.state.put(name, to_jsonl(memory for memory, _ in deleted).encode())
+            tenant.state.put(name, to_jsonl(replace(memory, state=State.ACTIVE) for memory, _ in deleted).encode())
             file = tenant.state.where(name)
             for ids, read_at in _chunks(deleted):
                 memories.delete(ids, read_at)

@@ -35,7 +35,7 @@ from pydantic import BaseModel, Field
 
 from memory_assets.language.times import Instant
 from memory_assets.models import STANDING_KINDS, State
-from memory_assets.stores.access_log import AccessLog, fold_accesses
+from memory_assets.stores.access_log import AccessLog, fold_accesses, preview_accesses
 from memory_assets.stores.catalog import Catalog
 from memory_assets.stores.feed import CatalogRows, Changes, Position
 from memory_assets.stores.graph_builds import NO_BUILD, Build, read_build, touched_since
@@ -191,10 +191,17 @@ class Factors(BaseModel):
     computed_at: Instant
 
 
-def compute_scores(catalog: Catalog, memories: MemoryStore, now: datetime, rate: float) -> pa.Table:
-    """Return the scores of all active and archived memories at the start of `now`'s UTC day, as `score_rows` does. Writes nothing."""
+def compute_scores(
+    catalog: Catalog, memories: MemoryStore, now: datetime, rate: float, *, preview: AccessLog | None = None
+) -> pa.Table:
+    """Return the scores of all active and archived memories at the start of `now`'s UTC day, as `score_rows` does. Writes nothing.
+
+    `preview` counts recalls that are not folded in yet.
+    """
     rows = memories.scan(INPUT)
     with catalog.read() as connection:
+        if preview:
+            preview_accesses(connection, preview)
         connection.register("rows", rows)
         connection.register("concerned", rows.select(["id"]))
         return score_rows(connection, _day(now), rate)
@@ -218,9 +225,11 @@ def refresh_relevance(
     rate: float,
     archive_threshold: float,
     grace_days: float = 0,
-    dry_run: bool = False,
+    preview: AccessLog | None = None,
 ) -> RelevanceOutcome:
     """Update the score of every active memory to the day of `now`. A second call for the same day changes nothing.
+
+    With `preview`, recalls that are not folded in yet count, too, and nothing is written.
 
     If archived memories reach the archive threshold again, the outcome names them and nothing is written: the caller wakes them and
     calls again. A pass that is interrupted in between is thus repeated.
@@ -229,6 +238,8 @@ def refresh_relevance(
     basis = f"{moment:%Y-%m-%d}|{rate!r}|{archive_threshold!r}"
     with catalog.read() as connection:
         since, before = _position(connection, basis)
+        if preview:
+            preview_accesses(connection, preview)
         found = memories.changes(since, CatalogRows(connection, "scored_memories"), INPUT)
         build = read_build(connection)
         _register(connection, found)
@@ -262,7 +273,7 @@ def refresh_relevance(
         ).fetchall()
     moved = since is None or found or (before.lineage, before.number) != (build.lineage, build.number)
     differs = any(rows.num_rows for rows in difference.values())
-    if not (dry_run or woken) and (moved or differs):
+    if not (preview or woken) and (moved or differs):
         with catalog.write() as connection:
             _register(connection, found)
             for name, rows in {"wanted_scores": wanted, **difference}.items():
@@ -306,8 +317,9 @@ def _register(connection: "DuckDBPyConnection", found: Changes) -> None:
 def decay_cycle(tenant: "Tenant", now: datetime, *, dry_run: bool = False) -> RelevanceOutcome:
     """Fold in recalls, update the scores, and unarchive memories above the threshold. After a StoreError finished commits stay."""
     settings = tenant.settings
+    log = AccessLog(tenant.state)
     if not dry_run:
-        fold_accesses(tenant.catalog, AccessLog(tenant.state), now)
+        fold_accesses(tenant.catalog, log, now)
     woken: list[int] = []
     while True:
         outcome = refresh_relevance(
@@ -317,7 +329,7 @@ def decay_cycle(tenant: "Tenant", now: datetime, *, dry_run: bool = False) -> Re
             rate=settings.decay_rate,
             archive_threshold=settings.archive_threshold,
             grace_days=settings.forget_grace_days,
-            dry_run=dry_run,
+            preview=log if dry_run else None,
         )
         if dry_run or not outcome.woken:
             return outcome.model_copy(update={"woken": (*woken, *outcome.woken)})

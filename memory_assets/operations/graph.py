@@ -10,17 +10,22 @@ from pydantic import Field
 
 from memory_assets.display import counted
 from memory_assets.graph.layout import layout
+from memory_assets.models import State
 from memory_assets.operations.answers import Answer, LocalTime, View
 from memory_assets.stores.files import writing
+from memory_assets.stores.lance import quoted
 from memory_assets.tenants import Tenant
 
 _MENTIONS = "MENTIONS"
 """Type of an edge from a memory to a name that it mentions."""
 _EDGES = f"""
+    CREATE TEMP VIEW left_out AS SELECT id FROM graph_nodes WHERE kind = 'memory' AND id NOT IN (SELECT id FROM shown);
     CREATE TEMP VIEW edges AS
     SELECT source_id, target_id, type, confidence, origin, coalesce(note, '') AS note FROM graph_edges
-    UNION ALL SELECT memory_id, entity_id, '{_MENTIONS}', 0.5, 'mentions', '' FROM graph_mentions
+    WHERE source_id NOT IN (FROM left_out) AND target_id NOT IN (FROM left_out)
+    UNION ALL SELECT memory_id, entity_id, '{_MENTIONS}', 0.5, 'mentions', '' FROM graph_mentions ANTI JOIN left_out ON memory_id = id
 """
+"""Edges between what is shown; memories that left recall since the last build are not."""
 _NODES = """
     SELECT n.id, CASE n.kind WHEN 'memory' THEN m.kind WHEN 'pattern' THEN 'pattern' ELSE n.type END AS kind,
            n.kind = 'memory' AS is_memory, n.label, coalesce(s.relevance, 0) AS relevance, r.step, coalesce(d.degree, 0) AS degree
@@ -40,7 +45,8 @@ _BETWEEN = """
     GROUP BY source_id, target_id, type ORDER BY 4 DESC, 1, 2, 3
 """
 _BEGIN = """
-    CREATE TEMP TABLE reached AS SELECT id, 0 AS step FROM graph_nodes SEMI JOIN (SELECT unnest($1) AS id) USING (id)
+    CREATE TEMP TABLE reached AS
+    SELECT id, 0 AS step FROM graph_nodes SEMI JOIN (SELECT unnest($1) AS id) USING (id) ANTI JOIN left_out USING (id)
 """
 _STEP = """
     INSERT INTO reached BY NAME
@@ -101,6 +107,7 @@ def neighbourhood(
     if not tenant.catalog.exists or not begin:
         return Neighbourhood()
     with tenant.catalog.interactive.read() as connection:
+        connection.register("shown", tenant.memories.scan(("id",), f"state IN {quoted((State.ACTIVE, State.SUPERSEDED))}"))
         connection.execute(_EDGES)
         wanted: dict[str, object] = {"least": least, "types": list(types)}
         connection.execute(_BEGIN, [list(begin)])

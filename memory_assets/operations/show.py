@@ -218,7 +218,7 @@ class RelevanceView(Factors, View):
             ("confidence", self.confidence, f"0.7 + 0.3 x {(self.confidence - 0.7) / 0.3:.2f}"),
         )
         lines = [f"    {name:<12} {value:6.3f}  {why}" for name, value, why in factors]
-        return "\n".join([f"{self.relevance:.3f} as of {local.day(self.computed_at)}, the product of", *lines])
+        return "\n".join([f"{self.relevance:.3f} as of {local.day(self.computed_at)}, the product, at most 1, of", *lines])
 
 
 _TOLD_OTHERWISE = frozenset(

@@ -10,13 +10,16 @@ import re
 from collections.abc import Iterable, Mapping
 from contextvars import ContextVar
 from datetime import UTC, datetime, timedelta
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 
 from memory_assets.errors import StoreError
 from memory_assets.stores.catalog import Catalog
 from memory_assets.stores.state import TenantState
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
 
 _log = logging.getLogger(__name__)
 _FOLDER = "access/"
@@ -93,14 +96,27 @@ class AccessLog:
         return [(name, size) for name, size in found if _SEGMENT.fullmatch(name)]
 
 
+_OFFSETS = 'SELECT segment, "offset" FROM access_offsets'
+
+
+def preview_accesses(connection: "DuckDBPyConnection", log: AccessLog) -> None:
+    """Let `memory_access` include, for this connection alone, the recalls that are not folded in yet."""
+    connection.register("accesses", log.read_since(dict(connection.execute(_OFFSETS).fetchall())).rows)
+    connection.execute("""
+        CREATE TEMP TABLE memory_access AS
+        SELECT id, max(last_at) AS last_at, sum(accesses)::BIGINT AS accesses
+        FROM (FROM memory_access UNION ALL BY NAME SELECT id, "at" AS last_at, 1 AS accesses FROM accesses) GROUP BY id
+    """)
+
+
 def fold_accesses(catalog: Catalog, log: AccessLog, now: datetime) -> int:
     """Add new recalls to `memory_access` in one transaction, each record exactly once; return their number."""
     with catalog.read() as connection:
-        known = dict(connection.execute('SELECT segment, "offset" FROM access_offsets').fetchall())
+        known = dict(connection.execute(_OFFSETS).fetchall())
     accesses = log.read_since(known)
     if accesses.offsets != known:
         with catalog.write() as connection:
-            if dict(connection.execute('SELECT segment, "offset" FROM access_offsets').fetchall()) != known:
+            if dict(connection.execute(_OFFSETS).fetchall()) != known:
                 return 0
             connection.register("accesses", accesses.rows)
             connection.execute("""

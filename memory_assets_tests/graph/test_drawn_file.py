@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from memory_assets.graph.relevance import refresh_relevance
+from memory_assets.models import State
 from memory_assets.operations.graph import draw_graph
 from memory_assets_tests.graph.conftest import DAY, World
 
@@ -53,6 +54,13 @@ def test_nodes_carry_kind_and_relevance_and_edges_their_type(drawn: str) -> None
 
 def test_the_limit_keeps_the_most_relevant(world: World, drawn: str, tmp_path: Path) -> None:
     assert {each["id"] for each in data(draw(world, tmp_path, limit=2))["nodes"]} == {11, 22}
+
+
+def test_what_was_forgotten_since_the_last_build_is_not_drawn(world: World, drawn: str, tmp_path: Path) -> None:
+    world.memories.transition([22], State, State.FORGOTTEN)
+    found = data(draw(world, tmp_path))
+    assert 22 not in {each["id"] for each in found["nodes"]}
+    assert 22 not in {end for each in found["edges"] for end in (each["source"], each["target"])}
 
 
 def test_an_empty_graph_is_drawn_too(world: World, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from click.testing import CliRunner
 
 from memory_assets.cli.keep import import_ as import_command
 from memory_assets.cli.run import consolidate as consolidate_command
+from memory_assets.context.store import StoreReader
 from memory_assets.graph import forgetting
 from memory_assets.graph.clusters import find_clusters, label_dense, match_clusters
 from memory_assets.graph.creative import find_links
@@ -18,6 +19,7 @@ from memory_assets.graph.relevance import refresh_relevance
 from memory_assets.graph.summaries import summarise
 from memory_assets.ingest.direct import ImportOutcome
 from memory_assets.models import Kind, RelationType, State
+from memory_assets.stores.access_log import AccessLog
 from memory_assets.stores.relations import StatedRelation
 from memory_assets_tests.graph.conftest import DAY, DIMENSION
 
@@ -218,6 +220,23 @@ class TestClusters:
         assert world.query(f"SELECT kind, type FROM graph_nodes WHERE id = {first.id}") == [("pattern", "MetaPattern")]
         assert {(number, first.id, "PART_OF") for number in range(1, 7)} <= world.edges("cluster")
 
+    def test_no_summary_tells_what_is_replaced_and_a_context_counts_what_is_recalled(self, world):
+        self.fill(world, (6,))
+        with world.catalog.write() as connection:
+            connection.execute("DELETE FROM graph_changes")
+            for number in range(1, 6):
+                (memory,) = world.memories.get([number])
+                connection.execute(
+                    "INSERT INTO graph_changes VALUES ($1, 0, $2, 6, 0, 'It is fast.', now(), 'EVOLVED_INTO', 0.9, 0.9, '')",
+                    [number, memory.content],
+                )
+        (cluster,) = find_clusters(world.tenant, DAY).clusters
+        assert "on day 6" in cluster.summary
+        assert not any(f"on day {number}" in cluster.summary for number in range(1, 6))
+        world.memories.transition([1, 2], State, State.FORGOTTEN)
+        world.refresh()
+        assert StoreReader(world.tenant).nodes([str(cluster.id)])[str(cluster.id)].content == "Pattern of 4 memories."
+
     def test_a_second_run_writes_nothing_and_a_rebuild_keeps_the_edges(self, world):
         self.fill(world, (6, 5))
         find_clusters(world.tenant, DAY)
@@ -351,6 +370,24 @@ class TestForget:
         assert State.ARCHIVED not in self.states(world).values()
         assert CliRunner().invoke(consolidate_command, ["forget", "--yes"]).exit_code == 0
         assert Counter(self.states(world).values())[State.ARCHIVED] >= 3
+
+    def test_many_archived_ones_are_deleted_only_where_a_person_lets_it_and_an_import_recalls_them(self, world):
+        world.put(1, days=0)
+        for number in range(2, 8):
+            world.put(number, days=400, state=State.ARCHIVED)
+        world.refresh()
+        held = self.run(world, forget_deletes=True, forget_at_most=0.1)
+        assert (held.held_back, len(held.deleted), len(self.states(world))) == (True, 6, 7)
+        gone = self.run(world, forget_deletes=True)
+        assert {json.loads(line)["state"] for line in Path(gone.file).read_text().splitlines()} == {State.ACTIVE}
+
+    def test_a_dry_run_counts_recalls_as_the_cycle_does(self, world):
+        for number in (1, 2):
+            world.put(number, days=200)
+        world.refresh()
+        AccessLog(world.tenant.state).record([1], DAY)
+        dry, real = self.run(world, dry_run=True), self.run(world)
+        assert [memory.id for memory, _ in dry.archived] == [memory.id for memory, _ in real.archived] == [2]
 
     def test_a_tenth_goes_without_asking(self, world):
         for number in range(1, 10):

@@ -224,7 +224,9 @@ def test_what_was_forgotten_on_one_machine_stays_so_beside_the_file_of_the_other
     assert one.texts == other.texts == {"Priya owns the export.", "Mira owns the import."}
 
 
-def test_what_was_erased_on_one_machine_stays_out_of_the_other_though_its_file_came_later(machines: tuple[Machine, Machine]) -> None:
+def test_what_was_erased_on_one_machine_stays_out_of_the_other_though_its_file_came_later(
+    machines: tuple[Machine, Machine],
+) -> None:
     one, other = machines
     one.write("Priya owns the export.")
     (number,) = (each.id for each in one.memories())
