@@ -12,14 +12,14 @@ from memory_assets.display import counted
 from memory_assets.language.secrets import mask
 from memory_assets.language.tokens import count_tokens
 from memory_assets.language.words import stems
-from memory_assets.models import Kind
+from memory_assets.models import Kind, Source, State
 from memory_assets.operations.answers import Answer, Instant, LocalTime, View
 from memory_assets.operations.arguments import Narrowing
 from memory_assets.operations.pai import CAMEL
 from memory_assets.operations.search import search
 from memory_assets.tana.config import integration
 from memory_assets.tana.freshness import Freshness, freshness
-from memory_assets.tana.schema import PROPOSAL, read_seed
+from memory_assets.tana.schema import PROPOSAL, SeedFile, read_seed
 from memory_assets.tana.state import Activity, SyncRecord
 from memory_assets.tenants import Tenant
 
@@ -179,9 +179,24 @@ def pai_freshness(tenant: Tenant, *, threshold: int | None = None, kind: str = "
             status=_status_of(each),
             linked_entities=tuple(map(ActiveView.model_validate, each.linked)),
         )
-        for each in freshness(tenant, threshold=threshold, kind=kind)
+        for each in _current_learnings(tenant, threshold=threshold, kind=kind)
     ]
     return FreshnessList(learnings=tuple(views))
+
+
+def _current_learnings(
+    tenant: Tenant, *, threshold: int | None = None, kind: str = "", seed: SeedFile | None = None
+) -> list[Freshness]:
+    """Return the freshness of the learnings, without those whose memory is forgotten, superseded or archived."""
+    found = freshness(tenant, threshold=threshold, kind=kind, seed=seed)
+    if not (found and tenant.exists):
+        return found
+    rows = tenant.memories.scan(("source_key", "state"), f"source = '{Source.PAI_SEED}'")
+    states: dict[str, set[str]] = {}
+    for key, state in zip(rows["source_key"].to_pylist(), rows["state"].to_pylist(), strict=True):
+        states.setdefault(key.partition(":")[2], set()).add(state)
+    told = {State.ACTIVE, State.VANISHED}  # a vanished entry that seed.json has again returns with the next run
+    return [one for one in found if (known := states.get(one.entry.seed_id)) is None or known & told]
 
 
 def pai_context(tenant: Tenant, topic: str, *, max_tokens: int = 2000, kind: str = "") -> PaiContext:
@@ -190,7 +205,7 @@ def pai_context(tenant: Tenant, topic: str, *, max_tokens: int = 2000, kind: str
     The topic is words, a name, or the id of an entry or node. `max_tokens` limits the whole text form.
     """
     tenant.must_own_sources()
-    chosen = _rank(freshness(tenant, kind=kind), [topic], _search_by_meaning(tenant, topic))
+    chosen = _rank(_current_learnings(tenant, kind=kind), [topic], _search_by_meaning(tenant, topic))
 
     def answer(fitting: Sequence[Freshness]) -> PaiContext:
         learnings = tuple(map(_view_learning, fitting))
@@ -274,7 +289,7 @@ def pai_session_start(tenant: Tenant, *, project: str = "") -> SessionStart:
     if integration(tenant.settings).enabled is False:
         return SessionStart()
     seed = read_seed(tenant)
-    found = freshness(tenant, seed=seed)
+    found = _current_learnings(tenant, seed=seed)
     about = _rank(found, [project, *seed.projects], {})
     chosen = list({one.entry.seed_id: one for one in [*about, *(one for one in reversed(found) if one.fresh)]}.values())[
         :_AT_START

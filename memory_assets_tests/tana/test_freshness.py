@@ -8,8 +8,11 @@ from click.testing import CliRunner, Result
 
 from memory_assets.cli.main import cli
 from memory_assets.language.tokens import count_tokens
+from memory_assets.models import NewMemory, Source, State
+from memory_assets.operations.store import store
 from memory_assets.settings import load_settings
 from memory_assets.tana.errors import TanaAwayError
+from memory_assets.tana.schema import read_seed
 from memory_assets.tana.state import Activity
 from memory_assets.tenants import Tenant
 from memory_assets_tests.tana.nodes import Node
@@ -111,6 +114,26 @@ def test_context_gives_what_was_learned_about_a_topic_within_its_budget(tana: St
     for budget in (60, 500):
         text = run("context", "atlas", "--max-tokens", str(budget)).stdout.rstrip("\n")
         assert 0.5 * budget < count_tokens(text) <= budget and "\n# Ignore" not in text
+
+
+def test_a_learning_whose_memory_was_forgotten_or_superseded_is_told_nowhere(
+    tana: StandIn, atlas: Node, tenant: Tenant, loaded_pipeline: None
+) -> None:
+    asked = (("context", "Atlas"), ("session-start",), ("freshness",))
+    confirmed = datetime.now(UTC).isoformat()
+    kept = learning("pat_kept", "Atlas lives in the north", confirmed)
+    out = [
+        learning("pat_out", "Atlas keys lie below the zinc stairs", confirmed),
+        learning("pat_old", "Atlas sails in zinc", confirmed),
+    ]
+    write_seed(tenant.settings.pai_seed, [kept, *out])
+    assert all(run(*one).stdout.count("zinc") == 2 for one in asked)
+    for one, state in zip((kept, *out), (State.ACTIVE, State.FORGOTTEN, State.SUPERSEDED), strict=True):
+        store(tenant, NewMemory(one["content"], Source.PAI_SEED, source_key=f"pai_seed:{one['id']}", state=state))
+    for one in asked:
+        said = run(*one).stdout
+        assert "zinc" not in said and "lives in the north" in said, one
+    assert set(read_seed(tenant).entries) == {"pat_kept", "pat_out", "pat_old"}
 
 
 def test_a_learning_that_does_not_fit_keeps_no_other_out_of_a_context(tana: StandIn, atlas: Node) -> None:
