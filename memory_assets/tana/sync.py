@@ -120,9 +120,10 @@ class _SyncRun:
         known = self._state.sent(entry.seed_id)
         if entry.seed_id in self._state.trashed:
             return "create" if self._options.force or known.digest not in (entry.digest, "") else ""
-        changed = known.digest != entry.digest or known.node != self._state.nodes[entry.seed_id]
-        if changed and known.tag and known.tag != entry.tag:
+        is_other_node = known.node != self._state.nodes[entry.seed_id]
+        if known.tag and known.tag != entry.tag and not is_other_node:
             return "create"
+        changed = known.digest != entry.digest or is_other_node
         restored = entry.seed_id in self._to_restore
         return "update" if changed or known.unlinked or known.relinking or restored or self._options.force else ""
 

@@ -1,10 +1,16 @@
-"""Which texts count as equal, and the cost of finding them."""
+"""Which texts count as equal, the cost of finding them, and the nodes that another machine's sync made."""
 
 import time
+from pathlib import Path
 
 import pytest
 
+from memory_assets.settings import Settings
 from memory_assets.tana.matching import equivalent
+from memory_assets.tana.sync import sync
+from memory_assets.tenants import Tenant
+from memory_assets_tests.tana.seeds import SLOW_REVIEW, counts, learning, mapping, write_seed
+from memory_assets_tests.tana.stand_in import StandIn
 
 RULE = "Always run the migrations before the release of the billing service"
 
@@ -35,3 +41,22 @@ def test_thousands_of_pairs_of_texts_are_compared_in_a_moment() -> None:
     begun = time.process_time()
     assert sum(equivalent(one, other.upper()) for one in rules for other in rules) == len(rules)
     assert time.process_time() - begun < 2
+
+
+def test_a_second_machine_takes_over_the_node_of_an_accepted_proposal(
+    workspace: StandIn, tenant: Tenant, settings: Settings, tmp_path: Path
+) -> None:
+    other = Tenant(settings.model_copy(update={"data_dir": tmp_path / "other", "pai_mapping": tmp_path / "other/map/m.json"}))
+    for machine in (tenant, other):
+        write_seed(settings.pai_seed, [], [], [], [SLOW_REVIEW])
+        sync(machine)
+    write_seed(settings.pai_seed, [], [learning("prop_077", SLOW_REVIEW["content"])])
+    sync(tenant)
+    node = mapping(settings)["prop_077"]
+    note = workspace.add_node("What I wrote below it", parent=node)
+    sync(other)
+    assert mapping(other.settings) == {"prop_077": node} and counts(workspace) == (1, 0) and not note.in_trash
+    writes = workspace.writes
+    sync(tenant)
+    sync(other)
+    assert workspace.writes == writes
