@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING
 
-from memory_assets.tana.client import MAX_FOUND, Node, TanaClient, Workspace, ask_each
+from memory_assets.tana.client import MAX_FOUND, Node, Tag, TanaClient, Workspace, ask_each
 from memory_assets.tana.config import integration, resolve_workspace
 from memory_assets.tana.errors import TanaError, TanaFaultError
 from memory_assets.tana.formats import Outline, plain
@@ -104,10 +104,8 @@ def _read_links(
 
 
 def _kind(outline: Outline, schema: Schema) -> str:
-    words = outline.tags.replace("#", " ").casefold().split()
-    return next(
-        (name for name in (PERSON, PROJECT, MEETING) if name in schema.tags and any(name[:5] in word for word in words)), ""
-    )
+    tags = known_tags([Tag(id="", name=name) for name in outline.tag_names])
+    return next((name for name in (PERSON, PROJECT, MEETING) if name in schema.tags and name in tags), "")
 
 
 def _last_edits(

@@ -58,7 +58,6 @@ _ABOUT_SECONDS = 1.5
 _MAX_SEARCH_CHARACTERS = 200
 _NODE_ID = re.compile(r"(?!\d{13})[A-Za-z0-9_-]{1,32}")
 """Possible Tana ids; a memory's id has sixteen digits."""
-_TAG = re.compile(r"#(?:\[\[([^\]]+)\]\]|([^\s#]+))")
 
 _NODES = table("tana_nodes").arrow("id", "workspace", "name", "description", "tags", "created", "modified", "children")
 _LINKS = table("tana_links").arrow()
@@ -336,7 +335,7 @@ def _read_page(client: TanaClient, node: str) -> _Page:
 
 
 def _node(id_: str, outline: Outline) -> Node:
-    tags = tuple(Tag(id="", name=found[1] or found[2]) for found in _TAG.finditer(outline.tags))
+    tags = tuple(Tag(id="", name=name) for name in outline.tag_names)
     return Node(id=id_, name=outline.name, tags=tags, description=outline.description)
 
 

@@ -64,6 +64,22 @@ def test_work_below_a_project_and_meetings_about_it_keep_it_alive(tana: StandIn,
     assert fresh["status"] == "fresh" and 10 <= fresh["daysSince"] <= 14
 
 
+@pytest.mark.parametrize(
+    ("tags", "kind"),
+    [(("project", "personal"), "project"), (("People",), "person"), (("projector",), ""), (("big meetings",), "")],
+)
+def test_a_linked_node_is_of_the_kind_that_its_tags_name(tana: StandIn, tenant: Tenant, tags: tuple[str, ...], kind: str) -> None:
+    node = tana.add_node("Atlas", *(tana.add_tag(tag) for tag in tags))
+    write_seed(tenant.settings.pai_seed, [learning("pat_1", "Something else", OLD)])
+    run("sync")
+    (mirror,) = tana.by_seed_id("pai_learning", "pat_1")
+    projects = next(definition.id for definition in tana.tags[mirror.tags[0]].fields if definition.name == "Related Projects")
+    tana.set_option(mirror.id, projects, node.id, "append")
+    replace(Activity.load(tenant.folder), links_read_at=datetime.fromisoformat(OLD)).save(tenant.folder)
+    (found,) = json.loads(run("freshness", "--json").stdout)
+    assert [entity["type"] for entity in found["linkedEntities"]] == [kind]
+
+
 def test_a_link_that_a_person_made_in_tana_counts(tana: StandIn, atlas: Node) -> None:
     (alone,) = tana.by_seed_id("pai_learning", "pat_alone")
     projects = next(definition.id for definition in tana.tags[alone.tags[0]].fields if definition.name == "Related Projects")
