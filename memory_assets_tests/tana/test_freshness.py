@@ -58,6 +58,21 @@ def test_a_learning_is_as_fresh_as_what_it_is_linked_to(tana: StandIn, atlas: No
     assert statuses("--type", "insight") == {"ins_grace": "fresh"}
 
 
+@pytest.mark.parametrize(("threshold", "fresh"), [(90, ["pat_a", "pat_b"]), (30, ["pat_b"]), (20, ["pat_b"]), (15, [])])
+def test_activity_within_the_threshold_keeps_a_learning_fresh(
+    tana: StandIn, monkeypatch: pytest.MonkeyPatch, threshold: int, fresh: list[str]
+) -> None:
+    monkeypatch.setenv("MEMORY_FRESHNESS_DAYS", str(threshold))
+    project = tana.add_tag("project")
+    tana.add_node("Atlas", project, edited_days_ago=75)
+    tana.add_node("Borealis", project, edited_days_ago=16)
+    atlas, borealis = (f"{name} is deployed on Mondays" for name in ("Atlas", "Borealis"))
+    write_seed(load_settings().pai_seed, [learning("pat_a", atlas, OLD), learning("pat_b", borealis, OLD)])
+    run("sync")
+    assert sorted(key for key, status in statuses().items() if status == "fresh") == fresh
+    assert set(statuses("--threshold", "14").values()) == {"stale"}
+
+
 def test_work_below_a_project_and_meetings_about_it_keep_it_alive(tana: StandIn, atlas: Node) -> None:
     tana.add_node("A task", parent=tana.add_node("Plan", parent=atlas.id, edited_days_ago=150).id, edited_days_ago=10)
     (fresh,) = [one for one in json.loads(run("freshness", "--json").stdout) if one["seedId"] == "pat_atlas"]
