@@ -94,7 +94,10 @@ class NodeMatcher:
             except TanaFaultError:  # it fails on the children, so the parent exists
                 return known
             else:
-                if first is None or not first.in_trash:
+                is_trashed = (
+                    first.in_trash if first else self.client.is_trashed(known, self.read(known, depth=0).name, workspace.id)
+                )
+                if not is_trashed:
                     return known
         children = self.client.all_children(workspace.library)
         found = next((each.id for each in children if each.name == PARENT_NAME and not each.tags and not each.in_trash), "")
@@ -169,9 +172,9 @@ class NodeMatcher:
         begins = [{"textContains": entry.name[:40]} for entry in entries]
         return self.client.search_any(begins, self.schema.workspace.id, [has_tag])[0]
 
-    def read(self, node: str) -> Outline:
+    def read(self, node: str, depth: int = 1) -> Outline:
         """Return a node's outline, empty if Tana fails on it."""
         try:
-            return self.client.read(node)
+            return self.client.read(node, depth)
         except TanaFaultError:
             return Outline("")

@@ -29,7 +29,7 @@ from pydantic import BaseModel, Field
 from memory_assets.language.words import topic_words
 from memory_assets.stores.schema import table
 from memory_assets.stores.tombstones import Tombstones
-from memory_assets.tana.client import MAX_FOUND, Node, Query, Tag, TanaClient, Workspace, ask_each
+from memory_assets.tana.client import MAX_FOUND, MAX_SEARCH_CHARACTERS, Node, Query, Tag, TanaClient, Workspace, ask_each
 from memory_assets.tana.config import resolve_workspace
 from memory_assets.tana.errors import TanaAwayError, TanaFaultError, TanaNotFoundError, TanaRefusedError, TanaUncertainError
 from memory_assets.tana.formats import INLINE, Outline
@@ -55,7 +55,6 @@ _MAX_ABOUT = 50
 """Nodes read for a context; each takes two requests, or three if a search has to find whether it is in the trash."""
 _ABOUT_SECONDS = 1.5
 """Time after which no further node is requested."""
-_MAX_SEARCH_CHARACTERS = 200
 _NODE_ID = re.compile(r"(?!\d{13})[A-Za-z0-9_-]{1,32}")
 """Possible Tana ids; a memory's id has sixteen digits."""
 
@@ -219,15 +218,13 @@ def _find_trashed(client: TanaClient, workspace: Workspace, page: _Page) -> _Pag
     """Return a page, as gone if its node is in the trash, or None if a search for its name does not list the node."""
     if page.outline is None:
         return page
-    name = page.outline.name[:_MAX_SEARCH_CHARACTERS]
-    found = _search(client, workspace, {"textContains": name}) if name else None
-    listed = next((node for node in found or () if node.id == page.id), None)
-    return listed and (_Page(page.id, gone=True) if listed.in_trash else page)
+    is_trashed = client.is_trashed(page.id, page.outline.name, workspace.id)
+    return None if is_trashed is None else _Page(page.id, gone=True) if is_trashed else page
 
 
 def _search_topic(client: TanaClient, workspace: Workspace, topic: str) -> list[Node]:
     """Return the nodes that contain a topic, else those with at least half of its words, the best first; also nodes in the trash."""
-    found = _search(client, workspace, {"textContains": topic[:_MAX_SEARCH_CHARACTERS]}) or []
+    found = _search(client, workspace, {"textContains": topic[:MAX_SEARCH_CHARACTERS]}) or []
     asked = topic_words(topic)
     if len(asked) < 2 or not all(node.in_trash for node in found):
         return found

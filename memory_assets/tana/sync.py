@@ -20,7 +20,7 @@ from memory_assets.errors import InvalidInputError
 from memory_assets.tana.activity import find_edits, read_activity
 from memory_assets.tana.changes import ARCHIVED_DIGEST, Changes, Outcome, Report, SyncOptions
 from memory_assets.tana.client import TanaClient, Workspace, ask_each
-from memory_assets.tana.config import integration, resolve_workspace, same_workspace
+from memory_assets.tana.config import check_parent, integration, resolve_workspace, same_workspace
 from memory_assets.tana.errors import (
     NoTokenError,
     TanaAwayError,
@@ -168,6 +168,7 @@ class _SyncRun:
         archive = settings.tana_leaving == "archive"
         schema = ensure_schema(client, workspace, archive=archive, make=False)
         self._matcher = NodeMatcher(client, schema, self._state, self._seed)
+        check_parent(settings, client, workspace)
         self._parent = self._matcher.find_parent(settings.tana_parent, make=False)
         if not self._check_mapped():
             return

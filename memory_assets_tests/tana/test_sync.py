@@ -15,6 +15,7 @@ from memory_assets.tana.changes import Report, SyncOptions
 from memory_assets.tana.client import TanaClient
 from memory_assets.tana.config import in_use
 from memory_assets.tana.errors import TanaError
+from memory_assets.tana.matching import PARENT_NAME
 from memory_assets.tana.state import Mapping, SyncRecord
 from memory_assets.tana.sync import sync
 from memory_assets.tenants import Tenant
@@ -376,6 +377,35 @@ def test_a_wrong_workspace_is_named_with_where_it_stands(
     monkeypatch.setenv("MEMORY_TANA_WORKSPACE", "elsewhere")
     with pytest.raises(TanaError, match=r"'elsewhere'.*correct MEMORY_TANA_WORKSPACE \(the environment\)"):
         sync(Tenant(load_settings()))
+
+
+@pytest.mark.parametrize("state", ["missing", "trashed"])
+def test_a_wrong_parent_is_named(
+    workspace: StandIn, tenant: Tenant, seed: Path, monkeypatch: pytest.MonkeyPatch, state: str
+) -> None:
+    workspace.traps.index_lag = 0
+    parent = workspace.add_node("My place")
+    workspace.trash(parent.id)
+    monkeypatch.setenv("MEMORY_TANA_PARENT", parent.id if state == "trashed" else "nowhere1")
+    write_seed(seed, [TEST_FIRST])
+    with pytest.raises(TanaError, match=r"correct MEMORY_TANA_PARENT \(the environment\)"):
+        sync(Tenant(load_settings()))
+    assert counts(workspace) == (0, 0)
+
+
+def test_an_empty_parent_in_the_trash_is_not_used(workspace: StandIn, tenant: Tenant, seed: Path) -> None:
+    workspace.traps.index_lag = 0
+    write_seed(seed, [TEST_FIRST])
+    sync(tenant)
+    write_seed(seed, [])
+    sync(tenant, SyncOptions(take_out=True))
+    (parent,) = (node for node in workspace.nodes.values() if node.name == PARENT_NAME)
+    sync(tenant)
+    assert [node.id for node in workspace.nodes.values() if node.name == PARENT_NAME] == [parent.id]
+    workspace.trash(parent.id)
+    write_seed(seed, [HOSTILE])
+    sync(tenant)
+    assert not workspace.nodes[workspace.nodes[mapping(tenant.settings)["pat_0002"]].parent].in_trash
 
 
 def test_a_wrong_option_is_refused_as_one(workspace: StandIn, tenant: Tenant, seed: Path, tmp_path: Path) -> None:
