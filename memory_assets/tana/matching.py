@@ -134,9 +134,13 @@ class NodeMatcher:
                 self.state.map(seed_id, node.id)
                 mapped.add(node.id)
                 if former and was_other:
-                    self.client.trash(former)
+                    self._trash(former)
             elif entry and entry.tag != tag and former:
-                self.client.trash(node.id)
+                self._trash(node.id)
+
+    def _trash(self, node: str) -> None:
+        if not self.state.is_dry_run:
+            self.client.trash(node)
 
     def adopt(self, new: list[Entry]) -> None:
         """Map existing nodes to new entries, first by seed id, then by equivalent text."""
@@ -162,7 +166,7 @@ class NodeMatcher:
 
     def _similar_candidates(self, tag: str, entries: list[Entry]) -> list[Node]:
         """Return the nodes of a supertag that may be equivalent to one of `entries`."""
-        if not entries:
+        if not entries or tag not in self.schema.tags:
             return []
         has_tag = {"hasType": self.schema.tags[tag]}
         with suppress(TanaFaultError):

@@ -79,7 +79,7 @@ class _SyncRun:
         self._tenant = tenant
         self._options = options
         self._progress = progress
-        self._state = SyncState(tenant)
+        self._state = SyncState(tenant, is_dry_run=options.dry_run)
         self._seed: SeedFile = read_seed(tenant)
         self._wanted = {key: entry for key, entry in self._seed.entries.items() if options.only in ("", key)}
         self.report = Report(
@@ -184,7 +184,7 @@ class _SyncRun:
         leaving, self.report.held_back = self._find_removed()
         if make:
             self._parent = self._matcher.find_parent(settings.tana_parent, make=True)
-            self._matcher.adopt([entry for entry in self._wanted.values() if entry.seed_id not in self._state.nodes])
+        self._matcher.adopt([entry for entry in self._wanted.values() if entry.seed_id not in self._state.nodes])
         changes = {entry.seed_id: change for entry in self._wanted.values() if (change := self._needed_change(entry))}
         nodes = self._state.nodes
         if make:
@@ -220,7 +220,7 @@ class _SyncRun:
         mapped = (self._state.nodes.get(seed_id, "") for seed_id in self._wanted.keys() - self._state.trashed)
         elsewhere = [node for node in mapped if node and node not in nodes]
         chosen = random.sample(elsewhere, min(len(elsewhere), _MAX_READ_ALONE))
-        return find_edits(self._state.record, nodes | ask_each(self._client.read, chosen))
+        return find_edits(self._state.record, self._seed.entries, nodes | ask_each(self._client.read, chosen))
 
     def _workspace(self) -> Workspace:
         workspaces = self._client.workspaces()
@@ -243,8 +243,7 @@ class _SyncRun:
         missing = {key: node for key, node in mapped.items() if node not in listed}
         found = self._matcher.by_seed_id(missing, trashed=True)
         state.trashed |= {key for key, node in missing.items() if node in found and found[node].in_trash}
-        if make:
-            self._matcher.adopt_named(listed.values())
+        self._matcher.adopt_named(listed.values())
         unseen = {key: node for key, node in missing.items() if node not in found and node == state.nodes[key]}
         gone: list[str] = []
         for number, (seed_id, node) in enumerate(unseen.items()):
@@ -253,7 +252,7 @@ class _SyncRun:
                 break
             gone += [] if self._client.has(node) else [seed_id]
         left = set(chain(*self._find_removed()))
-        self.report.trashed_in_tana = sorted(state.trashed - left)
+        self.report.trashed_in_tana = sorted(state.trashed & self._wanted.keys())
         if make:
             state.drop([seed_id for seed_id in gone if seed_id in left or self._options.resync])
         if not (make and self._options.resync):

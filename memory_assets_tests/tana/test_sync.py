@@ -492,6 +492,17 @@ def test_what_a_user_trashed_stays_so_until_its_entry_changes(workspace: StandIn
     assert counts(workspace) == (2, 0)
 
 
+def test_a_trashed_node_of_an_entry_that_cannot_be_read_is_not_said_to_come_back(
+    workspace: StandIn, tenant: Tenant, seed: Path
+) -> None:
+    workspace.traps.index_lag = 0
+    write_seed(seed, [TEST_FIRST, HOSTILE])
+    sync(tenant)
+    workspace.trash(mapping(tenant.settings)["pat_0001"])
+    write_seed(seed, [TEST_FIRST | {"confirmedAt": "never"}, HOSTILE])
+    assert sync(tenant).trashed_in_tana == []
+
+
 def test_a_reset_workspace_is_noticed_and_filled_again_only_when_said(workspace: StandIn, tenant: Tenant, seed: Path) -> None:
     write_seed(seed, [TEST_FIRST, HOSTILE], [], [], [SLOW_REVIEW])
     sync(tenant)
