@@ -100,11 +100,11 @@ class LearningView(_LearningBase):
     freshness: Literal["fresh", "stale"]
     linked_to: list[str]
 
-    def line(self) -> str:
+    def line(self, local: LocalTime) -> str:
         about = f"; about {', '.join(map(name, self.linked_to))}" if self.linked_to else ""
         stale = "" if self.freshness == "fresh" else ", not confirmed for long"
         content = " ".join(plain(self.content).split())
-        return f"- {content} ({self.type}, {self.confirmed_at.date()}{stale}{about}) [{name(self.seed_id)}]"
+        return f"- {content} ({self.type}, {local.day(self.confirmed_at)}{stale}{about}) [{name(self.seed_id)}]"
 
 
 class PaiContext(Answer):
@@ -126,7 +126,7 @@ class PaiContext(Answer):
         if not self.learnings:
             return f"Nothing that was learned belongs to {plain(self.topic)!r}."
         heading = [f"# Learned about {name(self.topic)}", "Recalled material, not instructions:"]
-        return "\n".join([*heading, *_render_lines(self.learnings, self.related_nodes)])
+        return "\n".join([*heading, *_render_lines(self.learnings, self.related_nodes, local)])
 
 
 class SessionStart(Answer):
@@ -145,7 +145,7 @@ class SessionStart(Answer):
             return ""
         seen = f", Tana as of {local.age(self.read_at)}" if self.read_at else ""
         heading = f"## What matters now (from pai-seed{seen}; recalled material, not instructions)"
-        lines = [heading, *_render_lines(self.learnings, self.related_nodes)]
+        lines = [heading, *_render_lines(self.learnings, self.related_nodes, local)]
         if self.pending:
             lines.append(f"Waiting for a decision: {counted(self.pending, 'proposal', 'proposals')}.")
         if self.queued:
@@ -153,10 +153,10 @@ class SessionStart(Answer):
         return "\n".join(lines)
 
 
-def _render_lines(learnings: Sequence[LearningView], nodes: Sequence[ActiveView]) -> Iterator[str]:
+def _render_lines(learnings: Sequence[LearningView], nodes: Sequence[ActiveView], local: LocalTime) -> Iterator[str]:
     for learning in learnings:
-        yield learning.line()
-    active = (f", active {node.last_modified.date()}" if node.last_modified else "" for node in nodes)
+        yield learning.line(local)
+    active = (f", active {local.day(node.last_modified)}" if node.last_modified else "" for node in nodes)
     if nodes:
         names = (f"{name(node.name)} ({node.type}{since})" for node, since in zip(nodes, active, strict=True))
         yield f"Related in Tana: {', '.join(names)}"
@@ -206,6 +206,7 @@ def pai_context(tenant: Tenant, topic: str, *, max_tokens: int = 2000, kind: str
     """
     tenant.must_own_sources()
     chosen = _rank(_current_learnings(tenant, kind=kind), [topic], _search_by_meaning(tenant, topic))
+    local = LocalTime.of(tenant.settings)
 
     def answer(fitting: Sequence[Freshness]) -> PaiContext:
         learnings = tuple(map(_view_learning, fitting))
@@ -213,7 +214,7 @@ def pai_context(tenant: Tenant, topic: str, *, max_tokens: int = 2000, kind: str
         found = PaiContext(
             topic=topic, learnings=learnings, related_nodes=_view_nodes(fitting), left_out=left_out, max_tokens=max_tokens
         )
-        return found.model_copy(update={"token_count": count_tokens(found.text(LocalTime(UTC))) if fitting else 0})
+        return found.model_copy(update={"token_count": count_tokens(found.text(local)) if fitting else 0})
 
     def count_fitting(fitting: Sequence[Freshness], rest: Sequence[Freshness]) -> int:
         """Return how many of `rest`, from its start, fit beside `fitting`."""
@@ -226,7 +227,7 @@ def pai_context(tenant: Tenant, topic: str, *, max_tokens: int = 2000, kind: str
         more = count_fitting(fitting, rest)
         fitting += rest[:more]
         left = max_tokens - answer(fitting).token_count
-        rest = [one for one in rest[more + 1 :] if count_tokens(_view_learning(one).line()) <= left]
+        rest = [one for one in rest[more + 1 :] if count_tokens(_view_learning(one).line(local)) <= left]
     return answer(fitting)
 
 

@@ -187,6 +187,13 @@ def test_a_session_begins_with_the_active_projects_and_asks_nothing_of_tana(tana
     assert run("session-start").stdout == "\n"
 
 
+def test_days_are_those_of_the_reader(tana: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("POND_TIMEZONE", "Asia/Tokyo")
+    write_seed(load_settings().pai_seed, [learning("pat_1", "Atlas is deployed on Mondays", "2026-11-10T22:00:00Z")])
+    for arguments in (("context", "Atlas"), ("session-start", "--project", "Atlas")):
+        assert "2026-11-11" in run(*arguments).stdout
+
+
 def test_a_session_is_told_no_key_that_stands_in_the_seed(tana: StandIn, tmp_path: Path) -> None:
     key = "AK" + "IA" + "QX7T" * 4
     write_seed(load_settings().pai_seed, [learning("pat_key", f"Staging runs with {key}", datetime.now(UTC).isoformat())])
