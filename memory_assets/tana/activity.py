@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING
 
-from memory_assets.tana.client import MAX_FOUND, Node, TanaClient, Workspace, ask_each
+from memory_assets.tana.client import MAX_FOUND, Node, Tag, TanaClient, Workspace, ask_each
 from memory_assets.tana.config import integration, resolve_workspace
 from memory_assets.tana.errors import TanaError, TanaFaultError
 from memory_assets.tana.formats import Outline, plain
@@ -23,6 +23,7 @@ from memory_assets.tana.schema import (
     RELATED_PEOPLE,
     RELATED_PROJECTS,
     SEED_ID,
+    Entry,
     Schema,
     known_tags,
 )
@@ -104,10 +105,8 @@ def _read_links(
 
 
 def _kind(outline: Outline, schema: Schema) -> str:
-    words = outline.tags.replace("#", " ").casefold().split()
-    return next(
-        (name for name in (PERSON, PROJECT, MEETING) if name in schema.tags and any(name[:5] in word for word in words)), ""
-    )
+    tags = known_tags([Tag(id="", name=name) for name in outline.tag_names])
+    return next((name for name in (PERSON, PROJECT, MEETING) if name in schema.tags and name in tags), "")
 
 
 def _last_edits(
@@ -142,10 +141,11 @@ def _last_edits(
     return active
 
 
-def find_edits(record: SyncRecord, nodes: dict[str, Outline]) -> dict[str, list[str]]:
+def find_edits(record: SyncRecord, entries: dict[str, Entry], nodes: dict[str, Outline]) -> dict[str, list[str]]:
     """Return the mirrored fields that were edited in Tana since they were sent: seed id -> names of fields.
 
-    `nodes` are the nodes, by id, as Tana shows them now. How a field is shown for the first time after it was sent is stored in `record`.
+    A field that shows what its entry in seed.json says, as after another machine's sync, is not edited. `nodes` are the nodes, by id, as
+    Tana shows them now. How a field is shown for the first time after it was sent is stored in `record`.
     """
     edits: dict[str, list[str]] = {}
     for seed_id, sent in record.sent.items():
@@ -156,7 +156,11 @@ def find_edits(record: SyncRecord, nodes: dict[str, Outline]) -> dict[str, list[
         now = {NAME: node.name} | {name: values.get(plain(name), "") for name in sent.fields}
         if sent.shown is None:
             record.sent[seed_id] = replace(sent, shown=now)
-        elif changed := [name for name, value in now.items() if sent.shown.get(name, value) != value]:
+            continue
+        entry = entries.get(seed_id)
+        wanted = {NAME: entry.name} | entry.fields if entry else {}
+        changed = [name for name, value in now.items() if value not in (sent.shown.get(name, value), wanted.get(name))]
+        if changed:
             edits[seed_id] = changed
     return edits
 

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
 MAX_FOUND = 100
 """Nodes that one search lists at most; there is no paging."""
+MAX_SEARCH_CHARACTERS = 200
+"""Characters of a text that a search asks for."""
 PAGE_SIZE = 200
 """Children or tags per page at most."""
 _MAX_CONDITIONS = 20
@@ -237,6 +239,14 @@ class TanaClient:
         except TanaFaultError:
             return True
         return True
+
+    def is_trashed(self, node: str, name: str, workspace: str) -> bool | None:
+        """Return whether a node is in the trash, or None if a search for its name does not list it. Tana says it nowhere else."""
+        try:
+            found = self.search({"textContains": name[:MAX_SEARCH_CHARACTERS]}, workspace, trashed=True) if name else []
+        except TanaFaultError:
+            return None
+        return next((each.in_trash for each in found if each.id == node), None)
 
     def children(self, node: str, *, offset: int = 0, limit: int = PAGE_SIZE) -> tuple[Sequence[Node], bool]:
         """Return a page of a node's current children, and whether there are more."""

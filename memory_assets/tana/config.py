@@ -1,4 +1,4 @@
-"""Choice of the Tana workspace: `tanaIntegration` of pai-seed's configuration, and the settings (seed 000, FR-15)."""
+"""Choice of the Tana workspace and its parent node: pai-seed's `tanaIntegration`, and the settings (seed 000, FR-15)."""
 
 import json
 from collections.abc import Sequence
@@ -12,8 +12,8 @@ from memory_assets.errors import InvalidInputError, SettingsError
 from memory_assets.settings import origins
 from memory_assets.sources.files import RefusedFileError, read_source_file
 from memory_assets.sources.pai_seed import MAX_SEED_BYTES
-from memory_assets.tana.client import Workspace
-from memory_assets.tana.errors import TanaRefusedError
+from memory_assets.tana.client import TanaClient, Workspace
+from memory_assets.tana.errors import TanaFaultError, TanaNotFoundError, TanaRefusedError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -98,6 +98,22 @@ def resolve_workspace(settings: "Settings", workspaces: Sequence[Workspace], nam
         error = InvalidInputError if where == "--workspace" else TanaRefusedError
         raise error(f"Tana has no workspace {named!r}, only {listed}; correct {where}.")
     return found[0]
+
+
+def check_parent(settings: "Settings", client: TanaClient, workspace: Workspace) -> None:
+    """Raise TanaRefusedError if the parent node of the settings does not exist or is in the trash."""
+    if not (parent := settings.tana_parent):
+        return
+    origin = origins(settings)["tana_parent"]
+    where = f"{origin.name} ({origin.place})"
+    try:
+        name = client.read(parent, depth=0).name
+    except TanaNotFoundError:
+        raise TanaRefusedError(f"Tana has no node {parent!r}; correct {where}.") from None
+    except TanaFaultError:  # it fails on the node, which therefore exists
+        return
+    if client.is_trashed(parent, name, workspace.id):
+        raise TanaRefusedError(f"The node {parent!r} is in Tana's trash; restore it, or correct {where}.")
 
 
 def same_workspace(named: str, workspace: Workspace, workspaces: Sequence[Workspace]) -> bool:

@@ -12,6 +12,7 @@ _FIELD = re.compile(r"^\*\*(.+?)\*\*:(?:\s+(.*))?$", re.DOTALL)
 _REFERENCE = re.compile(r"^\[(.*)\]\(tana:([\w-]+)\)$", re.DOTALL)
 INLINE = re.compile(r'<span data-inlineref-node="([\w-]+)">(.*?)</span>', re.DOTALL)
 _TAGS = re.compile(r"(?:\s+#(?:\[\[[^\]]+\]\]|[^\s#]+))+$")
+_TAG = re.compile(r"#(?:\[\[([^\]]+)\]\]|([^\s#]+))")
 _TEMPLATE_FIELD = re.compile(r"^- \*\*(.+)\*\* \(id:([\w-]+)\):: ?(.*)$")
 _OPTION = re.compile(r"^\s+- (.*) \(id:([\w-]+)\)\s*$")
 
@@ -39,6 +40,11 @@ class Outline:
     children: list["Outline"] = field(default_factory=list)
     references: list[str] = field(default_factory=list)
     """Ids of the nodes that its name refers to."""
+
+    @property
+    def tag_names(self) -> list[str]:
+        """Return the names of its tags."""
+        return [found[1] or found[2] for found in _TAG.finditer(self.tags)]
 
     def values(self, name: str) -> list[FieldValue]:
         """Return a field's values; the field's name may be spelled in any way."""

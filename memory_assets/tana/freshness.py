@@ -1,6 +1,8 @@
 """Freshness of learnings (seed 000, FR-5 and FR-13): days since the confirmation or the activity of linked nodes, whichever is later.
 
 fresh_at = max(confirmed, activity of linked projects, people and the meetings with them);  fresh if days since then < threshold
+
+Activity that Tana reports as within the threshold is dated exactly that long before the reading, so it counts for a day longer.
 """
 
 from dataclasses import dataclass
@@ -13,6 +15,10 @@ from memory_assets.tana.state import Activity, LinkedNode, Mapping
 
 if TYPE_CHECKING:
     from memory_assets.tenants import Tenant
+
+
+_READING_DAYS = 1
+"""Days for which a reading of Tana counts as current."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +61,8 @@ def freshness(
         days = max(0.0, (now - fresh_at).total_seconds() / 86_400)
         because = f"{liveliest.kind or 'node'} {liveliest.name} is worked on in Tana" if alive and liveliest else "confirmed then"
         node = mapped.get(entry.seed_id, "")
-        found.append(Freshness(entry, node, entry.at, activity, fresh_at, because, days, days < threshold, linked))
+        fresh = days < (threshold + _READING_DAYS if alive else threshold)
+        found.append(Freshness(entry, node, entry.at, activity, fresh_at, because, days, fresh, linked))
     return sorted(found, key=lambda one: (one.fresh_at, one.entry.seed_id))
 
 

@@ -94,7 +94,10 @@ class NodeMatcher:
             except TanaFaultError:  # it fails on the children, so the parent exists
                 return known
             else:
-                if first is None or not first.in_trash:
+                is_trashed = (
+                    first.in_trash if first else self.client.is_trashed(known, self.read(known, depth=0).name, workspace.id)
+                )
+                if not is_trashed:
                     return known
         children = self.client.all_children(workspace.library)
         found = next((each.id for each in children if each.name == PARENT_NAME and not each.tags and not each.in_trash), "")
@@ -131,9 +134,13 @@ class NodeMatcher:
                 self.state.map(seed_id, node.id)
                 mapped.add(node.id)
                 if former and was_other:
-                    self.client.trash(former)
+                    self._trash(former)
             elif entry and entry.tag != tag and former:
-                self.client.trash(node.id)
+                self._trash(node.id)
+
+    def _trash(self, node: str) -> None:
+        if not self.state.is_dry_run:
+            self.client.trash(node)
 
     def adopt(self, new: list[Entry]) -> None:
         """Map existing nodes to new entries, first by seed id, then by equivalent text."""
@@ -159,7 +166,7 @@ class NodeMatcher:
 
     def _similar_candidates(self, tag: str, entries: list[Entry]) -> list[Node]:
         """Return the nodes of a supertag that may be equivalent to one of `entries`."""
-        if not entries:
+        if not entries or tag not in self.schema.tags:
             return []
         has_tag = {"hasType": self.schema.tags[tag]}
         with suppress(TanaFaultError):
@@ -169,9 +176,9 @@ class NodeMatcher:
         begins = [{"textContains": entry.name[:40]} for entry in entries]
         return self.client.search_any(begins, self.schema.workspace.id, [has_tag])[0]
 
-    def read(self, node: str) -> Outline:
+    def read(self, node: str, depth: int = 1) -> Outline:
         """Return a node's outline, empty if Tana fails on it."""
         try:
-            return self.client.read(node)
+            return self.client.read(node, depth)
         except TanaFaultError:
             return Outline("")

@@ -11,7 +11,8 @@ A reading requests a bounded number of nodes, four at once, and saves after ever
 that Tana rejects, fails on or answers too late is reported and skipped until its next turn. Nodes in the trash are not read and leave
 the catalog.
 
-For a context, `read_about` reads only the nodes of its topics, so that the context shows Tana's current content.
+For a context, `read_about` reads only the nodes of its topics, so that the context shows Tana's current content. The answer for a single
+node does not say whether it is in the trash; a search for its name does.
 """
 
 import re
@@ -19,7 +20,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -29,7 +29,7 @@ from pydantic import BaseModel, Field
 from memory_assets.language.words import topic_words
 from memory_assets.stores.schema import table
 from memory_assets.stores.tombstones import Tombstones
-from memory_assets.tana.client import MAX_FOUND, Node, Query, Tag, TanaClient, Workspace, ask_each
+from memory_assets.tana.client import MAX_FOUND, MAX_SEARCH_CHARACTERS, Node, Query, Tag, TanaClient, Workspace, ask_each
 from memory_assets.tana.config import resolve_workspace
 from memory_assets.tana.errors import TanaAwayError, TanaFaultError, TanaNotFoundError, TanaRefusedError, TanaUncertainError
 from memory_assets.tana.formats import INLINE, Outline
@@ -52,13 +52,11 @@ _AGES = (1, 7, 30, 90)
 _MAX_UNANSWERED = 8
 """Nodes in a row without an answer after which a reading stops."""
 _MAX_ABOUT = 50
-"""Nodes read for a context; each takes two requests."""
+"""Nodes read for a context; each takes two requests, or three if a search has to find whether it is in the trash."""
 _ABOUT_SECONDS = 1.5
 """Time after which no further node is requested."""
-_MAX_SEARCH_CHARACTERS = 200
 _NODE_ID = re.compile(r"(?!\d{13})[A-Za-z0-9_-]{1,32}")
 """Possible Tana ids; a memory's id has sixteen digits."""
-_TAG = re.compile(r"#(?:\[\[([^\]]+)\]\]|([^\s#]+))")
 
 _NODES = table("tana_nodes").arrow("id", "workspace", "name", "description", "tags", "created", "modified", "children")
 _LINKS = table("tana_links").arrow()
@@ -120,10 +118,16 @@ def read_workspace(
         row = connection.execute("SELECT since FROM tana_workspaces WHERE id = $1", [workspace.id]).fetchone()
     edited = _find_edited(client, workspace, row[0] if row else None, reading)
     roots = {workspace.home_node_id: workspace.name, workspace.library: "Library"}
-    nodes = chain(edited, ((Node(id=root, name=name, tags=()), None) for root, name in roots.items()))
+    live = [
+        *(each for each in edited if not each[0].in_trash),
+        *((Node(id=root, name=name, tags=()), None) for root, name in roots.items()),
+    ]
+    trashed = [node.id for node, _ in edited if node.in_trash]
+    placed = {node.id for node, _ in live}
     with catalog.write() as connection:
-        connection.register("seen", _table(workspace, nodes, erased))
+        connection.register("seen", _table(workspace, live, erased))
         connection.execute(_SEEN)
+        connection.execute("UPDATE tana_nodes SET read_at = NULL WHERE list_contains($1, id)", [trashed])
 
     away: list[TanaAwayError] = []
     unanswered = 0
@@ -132,8 +136,11 @@ def read_workspace(
         nonlocal unanswered
         if away or time.monotonic() > deadline:
             return None
+        if node in trashed:
+            return _Page(node, gone=True)
         try:
             page = _read_page(client, node)
+            page = page if node in placed else _find_trashed(client, workspace, page) or page
         except TanaUncertainError as error:
             unanswered += 1
             away.extend([error] if unanswered >= _MAX_UNANSWERED else [])
@@ -150,6 +157,7 @@ def read_workspace(
         wanted = _next_nodes(catalog, workspace, most - reading.read, again)
         if not wanted:
             break
+        placed |= _find_placed(catalog, wanted)
         for first in range(0, len(wanted), _NODES_PER_COMMIT):
             pages = list(filter(None, ask_each(in_time, wanted[first : first + _NODES_PER_COMMIT]).values()))
             _save_pages(catalog, workspace, pages, erased, reading)
@@ -178,34 +186,51 @@ def read_about(tenant: "Tenant", client: TanaClient, topics: Sequence[str]) -> N
     deadline = time.monotonic() + _ABOUT_SECONDS
     workspace = resolve_workspace(tenant.settings, client.workspaces())
     catalog, erased = tenant.catalog.interactive, Tombstones(tenant.state)
-    hits = {node.id: node for topic in topics for node in _search_topic(client, workspace, topic)}
-    wanted = list(dict.fromkeys([*filter(_NODE_ID.fullmatch, topics), *hits]))
+    found = {node.id: node for topic in topics for node in _search_topic(client, workspace, topic)}
+    hits = {node.id: node for node in found.values() if not node.in_trash}
+    wanted = list(dict.fromkeys([*(topic for topic in topics if _NODE_ID.fullmatch(topic) and topic not in found), *hits]))
     with catalog.read() as connection:
-        rows = connection.execute("SELECT id FROM tana_nodes WHERE list_contains($1, id)", [wanted]).fetchall()
+        rows = connection.execute("SELECT id FROM tana_nodes WHERE list_contains($1, id)", [[*wanted, *found]]).fetchall()
     known = {row[0] for row in rows} | set(hits)
+    live = {*hits, workspace.home_node_id, workspace.library}
+    gone = [_Page(node, gone=True) for node in found if node not in hits]
     left = _MAX_ABOUT
 
     def in_time(node: str) -> _Page | None:
-        return _read_page(client, node) if time.monotonic() <= deadline else None
+        if time.monotonic() > deadline:
+            return None
+        page = _read_page(client, node)
+        return page if node in live else _find_trashed(client, workspace, page)
 
     for _step in range(2):
-        pages = [page for page in ask_each(in_time, wanted[:left]).values() if page and (page.outline or page.id in known)]
+        read = [*gone, *filter(None, ask_each(in_time, wanted[:left]).values())]
+        pages = [page for page in read if page.outline or page.id in known]
         if not pages:
             return
-        read = [_node(page.id, page.outline) for page in pages if page.outline and page.id not in hits]
-        _save_pages(catalog, workspace, pages, erased, Reading(workspace=workspace.name), [*hits.values(), *read])
-        hits, left, wanted = {}, left - len(pages), _unread_targets(catalog, [page.id for page in pages])
+        others = [_node(page.id, page.outline) for page in pages if page.outline and page.id not in hits]
+        _save_pages(catalog, workspace, pages, erased, Reading(workspace=workspace.name), [*hits.values(), *others])
+        live.update(child.id for page in pages for child in page.children if not child.in_trash)
+        hits, gone, left, wanted = {}, [], max(0, left - len(pages)), _unread_targets(catalog, [page.id for page in pages])
+        known.update(wanted)
+
+
+def _find_trashed(client: TanaClient, workspace: Workspace, page: _Page) -> _Page | None:
+    """Return a page, as gone if its node is in the trash, or None if a search for its name does not list the node."""
+    if page.outline is None:
+        return page
+    is_trashed = client.is_trashed(page.id, page.outline.name, workspace.id)
+    return None if is_trashed is None else _Page(page.id, gone=True) if is_trashed else page
 
 
 def _search_topic(client: TanaClient, workspace: Workspace, topic: str) -> list[Node]:
-    """Return the nodes that contain a topic, else those with at least half of its words, the best first."""
-    found = _search(client, workspace, {"textContains": topic[:_MAX_SEARCH_CHARACTERS]})
+    """Return the nodes that contain a topic, else those with at least half of its words, the best first; also nodes in the trash."""
+    found = _search(client, workspace, {"textContains": topic[:MAX_SEARCH_CHARACTERS]}) or []
     asked = topic_words(topic)
-    if found or len(asked) < 2:
-        return found or []
-    found = _search(client, workspace, {"or": [{"textContains": word} for word in asked_words(asked)]}) or []
-    shares = word_shares(pa.array([f"{node.name} {node.description}".lower() for node in found], pa.string()), asked)
-    return [found[row] for row in np.argsort(-shares, kind="stable") if shares[row]]
+    if len(asked) < 2 or not all(node.in_trash for node in found):
+        return found
+    partly = _search(client, workspace, {"or": [{"textContains": word} for word in asked_words(asked)]}) or []
+    shares = word_shares(pa.array([f"{node.name} {node.description}".lower() for node in partly], pa.string()), asked)
+    return found + [partly[row] for row in np.argsort(-shares, kind="stable") if shares[row]]
 
 
 def _unread_targets(catalog: "Catalog", nodes: Sequence[str]) -> list[str]:
@@ -225,7 +250,7 @@ def _unread_targets(catalog: "Catalog", nodes: Sequence[str]) -> list[str]:
 def _find_edited(
     client: TanaClient, workspace: Workspace, since: datetime | None, reading: Reading
 ) -> list[tuple[Node, datetime]]:
-    """Return the nodes edited since a reading, or in the last 90 days, with the approximate time."""
+    """Return the nodes edited since a reading, or in the last 90 days, with the approximate time; also nodes in the trash."""
     now = datetime.now(UTC)
     found: dict[str, tuple[Node, datetime]] = {}
     if since is None:
@@ -244,9 +269,9 @@ def _find_edited(
 
 
 def _search(client: TanaClient, workspace: Workspace, query: Query) -> list[Node] | None:
-    """Return the nodes that match, without schema and trash, or None if Tana fails on one of them."""
+    """Return the nodes that match, also those in the trash, without the schema and the trash itself; None if Tana fails on one."""
     try:
-        found = client.search(query, workspace.id)
+        found = client.search(query, workspace.id, trashed=True)
     except TanaFaultError:
         return None
     return [node for node in found if node.id not in {f"{workspace.id}_SCHEMA", f"{workspace.id}_TRASH"}]
@@ -283,6 +308,15 @@ def _next_nodes(catalog: "Catalog", workspace: Workspace, most: int, again: int)
     return [row[0] for row in rows[:most]]
 
 
+def _find_placed(catalog: "Catalog", nodes: Sequence[str]) -> set[str]:
+    """Return those of the nodes that are children of a node that was read, which shows when they go to the trash."""
+    with catalog.read() as connection:
+        rows = connection.execute(
+            "SELECT DISTINCT target FROM tana_links WHERE relation = 'CHILD' AND target IN (SELECT unnest($1))", [list(nodes)]
+        ).fetchall()
+    return {row[0] for row in rows}
+
+
 def _read_page(client: TanaClient, node: str) -> _Page:
     try:
         outline = client.read(node)
@@ -298,7 +332,7 @@ def _read_page(client: TanaClient, node: str) -> _Page:
 
 
 def _node(id_: str, outline: Outline) -> Node:
-    tags = tuple(Tag(id="", name=found[1] or found[2]) for found in _TAG.finditer(outline.tags))
+    tags = tuple(Tag(id="", name=name) for name in outline.tag_names)
     return Node(id=id_, name=outline.name, tags=tags, description=outline.description)
 
 

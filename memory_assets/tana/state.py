@@ -182,10 +182,11 @@ class Mapping:
 class SyncState:
     """Mapping and record during one sync. Methods save the mapping at once, and the record, which grows with every entry, once a second.
 
-    An entry that is mapped but not recorded, as after a kill, is sent again.
+    An entry that is mapped but not recorded, as after a kill, is sent again. A dry run calls only `map`, which then saves nothing.
     """
 
-    def __init__(self, tenant: "Tenant") -> None:
+    def __init__(self, tenant: "Tenant", *, is_dry_run: bool = False) -> None:
+        self.is_dry_run = is_dry_run
         self._folder = tenant.folder
         self.record = SyncRecord.load(tenant.folder)
         self.mapping = Mapping.load(tenant.settings.pai_mapping)
@@ -214,7 +215,8 @@ class SyncState:
         """Map an entry to a node, and save the mapping."""
         self.nodes[seed_id] = node
         self.trashed.discard(seed_id)
-        self.mapping.save()
+        if not self.is_dry_run:
+            self.mapping.save()
 
     def drop(self, seed_ids: Sequence[str]) -> None:
         """Remove entries that are no longer in Tana from the mapping and the record."""

@@ -20,7 +20,7 @@ from memory_assets.errors import InvalidInputError
 from memory_assets.tana.activity import find_edits, read_activity
 from memory_assets.tana.changes import ARCHIVED_DIGEST, Changes, Outcome, Report, SyncOptions
 from memory_assets.tana.client import TanaClient, Workspace, ask_each
-from memory_assets.tana.config import integration, resolve_workspace, same_workspace
+from memory_assets.tana.config import check_parent, integration, resolve_workspace, same_workspace
 from memory_assets.tana.errors import (
     NoTokenError,
     TanaAwayError,
@@ -79,7 +79,7 @@ class _SyncRun:
         self._tenant = tenant
         self._options = options
         self._progress = progress
-        self._state = SyncState(tenant)
+        self._state = SyncState(tenant, is_dry_run=options.dry_run)
         self._seed: SeedFile = read_seed(tenant)
         self._wanted = {key: entry for key, entry in self._seed.entries.items() if options.only in ("", key)}
         self.report = Report(
@@ -120,9 +120,10 @@ class _SyncRun:
         known = self._state.sent(entry.seed_id)
         if entry.seed_id in self._state.trashed:
             return "create" if self._options.force or known.digest not in (entry.digest, "") else ""
-        changed = known.digest != entry.digest or known.node != self._state.nodes[entry.seed_id]
-        if changed and known.tag and known.tag != entry.tag:
+        is_other_node = known.node != self._state.nodes[entry.seed_id]
+        if known.tag and known.tag != entry.tag and not is_other_node:
             return "create"
+        changed = known.digest != entry.digest or is_other_node
         restored = entry.seed_id in self._to_restore
         return "update" if changed or known.unlinked or known.relinking or restored or self._options.force else ""
 
@@ -167,6 +168,7 @@ class _SyncRun:
         archive = settings.tana_leaving == "archive"
         schema = ensure_schema(client, workspace, archive=archive, make=False)
         self._matcher = NodeMatcher(client, schema, self._state, self._seed)
+        check_parent(settings, client, workspace)
         self._parent = self._matcher.find_parent(settings.tana_parent, make=False)
         if not self._check_mapped():
             return
@@ -182,7 +184,7 @@ class _SyncRun:
         leaving, self.report.held_back = self._find_removed()
         if make:
             self._parent = self._matcher.find_parent(settings.tana_parent, make=True)
-            self._matcher.adopt([entry for entry in self._wanted.values() if entry.seed_id not in self._state.nodes])
+        self._matcher.adopt([entry for entry in self._wanted.values() if entry.seed_id not in self._state.nodes])
         changes = {entry.seed_id: change for entry in self._wanted.values() if (change := self._needed_change(entry))}
         nodes = self._state.nodes
         if make:
@@ -218,7 +220,7 @@ class _SyncRun:
         mapped = (self._state.nodes.get(seed_id, "") for seed_id in self._wanted.keys() - self._state.trashed)
         elsewhere = [node for node in mapped if node and node not in nodes]
         chosen = random.sample(elsewhere, min(len(elsewhere), _MAX_READ_ALONE))
-        return find_edits(self._state.record, nodes | ask_each(self._client.read, chosen))
+        return find_edits(self._state.record, self._seed.entries, nodes | ask_each(self._client.read, chosen))
 
     def _workspace(self) -> Workspace:
         workspaces = self._client.workspaces()
@@ -241,8 +243,7 @@ class _SyncRun:
         missing = {key: node for key, node in mapped.items() if node not in listed}
         found = self._matcher.by_seed_id(missing, trashed=True)
         state.trashed |= {key for key, node in missing.items() if node in found and found[node].in_trash}
-        if make:
-            self._matcher.adopt_named(listed.values())
+        self._matcher.adopt_named(listed.values())
         unseen = {key: node for key, node in missing.items() if node not in found and node == state.nodes[key]}
         gone: list[str] = []
         for number, (seed_id, node) in enumerate(unseen.items()):
@@ -251,7 +252,7 @@ class _SyncRun:
                 break
             gone += [] if self._client.has(node) else [seed_id]
         left = set(chain(*self._find_removed()))
-        self.report.trashed_in_tana = sorted(state.trashed - left)
+        self.report.trashed_in_tana = sorted(state.trashed & self._wanted.keys())
         if make:
             state.drop([seed_id for seed_id in gone if seed_id in left or self._options.resync])
         if not (make and self._options.resync):

@@ -147,6 +147,29 @@ def test_a_node_that_is_gone_is_not_told_by_its_id(tana: StandIn, world: Tenant)
     assert "Project Heron" not in told(world, heron.id)[1]
 
 
+def test_a_node_that_was_trashed_after_the_reading_is_not_told(tana: StandIn, world: Tenant):
+    read_tana(world)
+    ferry = next(node for node in tana.nodes.values() if node.name == "Move the ferry timetable")
+    tana.trash(ferry.id)
+    for topic in (ferry.name, ferry.id):
+        assert ferry.name not in told(world, topic)[1]
+    assert ferry.name not in told(world, ferry.name, offline=True)[1]
+
+
+def test_a_node_in_the_trash_does_not_come_back_by_its_id_or_a_link(tana: StandIn, world: Tenant):
+    heron = next(node for node in tana.nodes.values() if node.name == "Project Heron")
+    keeper, note = tana.add_node("Ada Quixote", tana.tag_named("person")), tana.add_node("Launch word", parent=heron.id)
+    heron.tuples.append(Tuple(tana._field(tana.tag_named("project"), "Keeper"), [Value(ref=keeper.id)]))
+    tana.trash(keeper.id)
+    tana.trash(note.id)
+    for topic in (heron.id, "Project Heron", keeper.id, note.id):
+        assert not {keeper.name, note.name} & told(world, topic)[1].keys()
+    with world.catalog.read() as connection:
+        rows = connection.execute("SELECT name FROM tana_nodes").fetchall()
+    assert ("Project Heron",) in rows and ("Priya Vendakar",) in rows
+    assert not {(keeper.name,), (note.name,)} & set(rows)
+
+
 def test_a_locked_catalog_is_told_as_it_was_last_read(tana: StandIn, world: Tenant, monkeypatch: pytest.MonkeyPatch):
     read_tana(world)
     told(world, "Project Heron", offline=True)

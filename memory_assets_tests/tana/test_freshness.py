@@ -8,8 +8,11 @@ from click.testing import CliRunner, Result
 
 from memory_assets.cli.main import cli
 from memory_assets.language.tokens import count_tokens
+from memory_assets.models import NewMemory, Source, State
+from memory_assets.operations.store import store
 from memory_assets.settings import load_settings
 from memory_assets.tana.errors import TanaAwayError
+from memory_assets.tana.schema import read_seed
 from memory_assets.tana.state import Activity
 from memory_assets.tenants import Tenant
 from memory_assets_tests.tana.nodes import Node
@@ -55,10 +58,41 @@ def test_a_learning_is_as_fresh_as_what_it_is_linked_to(tana: StandIn, atlas: No
     assert statuses("--type", "insight") == {"ins_grace": "fresh"}
 
 
+@pytest.mark.parametrize(("threshold", "fresh"), [(90, ["pat_a", "pat_b"]), (30, ["pat_b"]), (20, ["pat_b"]), (15, [])])
+def test_activity_within_the_threshold_keeps_a_learning_fresh(
+    tana: StandIn, monkeypatch: pytest.MonkeyPatch, threshold: int, fresh: list[str]
+) -> None:
+    monkeypatch.setenv("MEMORY_FRESHNESS_DAYS", str(threshold))
+    project = tana.add_tag("project")
+    tana.add_node("Atlas", project, edited_days_ago=75)
+    tana.add_node("Borealis", project, edited_days_ago=16)
+    atlas, borealis = (f"{name} is deployed on Mondays" for name in ("Atlas", "Borealis"))
+    write_seed(load_settings().pai_seed, [learning("pat_a", atlas, OLD), learning("pat_b", borealis, OLD)])
+    run("sync")
+    assert sorted(key for key, status in statuses().items() if status == "fresh") == fresh
+    assert set(statuses("--threshold", "14").values()) == {"stale"}
+
+
 def test_work_below_a_project_and_meetings_about_it_keep_it_alive(tana: StandIn, atlas: Node) -> None:
     tana.add_node("A task", parent=tana.add_node("Plan", parent=atlas.id, edited_days_ago=150).id, edited_days_ago=10)
     (fresh,) = [one for one in json.loads(run("freshness", "--json").stdout) if one["seedId"] == "pat_atlas"]
     assert fresh["status"] == "fresh" and 10 <= fresh["daysSince"] <= 14
+
+
+@pytest.mark.parametrize(
+    ("tags", "kind"),
+    [(("project", "personal"), "project"), (("People",), "person"), (("projector",), ""), (("big meetings",), "")],
+)
+def test_a_linked_node_is_of_the_kind_that_its_tags_name(tana: StandIn, tenant: Tenant, tags: tuple[str, ...], kind: str) -> None:
+    node = tana.add_node("Atlas", *(tana.add_tag(tag) for tag in tags))
+    write_seed(tenant.settings.pai_seed, [learning("pat_1", "Something else", OLD)])
+    run("sync")
+    (mirror,) = tana.by_seed_id("pai_learning", "pat_1")
+    projects = next(definition.id for definition in tana.tags[mirror.tags[0]].fields if definition.name == "Related Projects")
+    tana.set_option(mirror.id, projects, node.id, "append")
+    replace(Activity.load(tenant.folder), links_read_at=datetime.fromisoformat(OLD)).save(tenant.folder)
+    (found,) = json.loads(run("freshness", "--json").stdout)
+    assert [entity["type"] for entity in found["linkedEntities"]] == [kind]
 
 
 def test_a_link_that_a_person_made_in_tana_counts(tana: StandIn, atlas: Node) -> None:
@@ -113,6 +147,26 @@ def test_context_gives_what_was_learned_about_a_topic_within_its_budget(tana: St
         assert 0.5 * budget < count_tokens(text) <= budget and "\n# Ignore" not in text
 
 
+def test_a_learning_whose_memory_was_forgotten_or_superseded_is_told_nowhere(
+    tana: StandIn, atlas: Node, tenant: Tenant, loaded_pipeline: None
+) -> None:
+    asked = (("context", "Atlas"), ("session-start",), ("freshness",))
+    confirmed = datetime.now(UTC).isoformat()
+    kept = learning("pat_kept", "Atlas lives in the north", confirmed)
+    out = [
+        learning("pat_out", "Atlas keys lie below the zinc stairs", confirmed),
+        learning("pat_old", "Atlas sails in zinc", confirmed),
+    ]
+    write_seed(tenant.settings.pai_seed, [kept, *out])
+    assert all(run(*one).stdout.count("zinc") == 2 for one in asked)
+    for one, state in zip((kept, *out), (State.ACTIVE, State.FORGOTTEN, State.SUPERSEDED), strict=True):
+        store(tenant, NewMemory(one["content"], Source.PAI_SEED, source_key=f"pai_seed:{one['id']}", state=state))
+    for one in asked:
+        said = run(*one).stdout
+        assert "zinc" not in said and "lives in the north" in said, one
+    assert set(read_seed(tenant).entries) == {"pat_kept", "pat_out", "pat_old"}
+
+
 def test_a_learning_that_does_not_fit_keeps_no_other_out_of_a_context(tana: StandIn, atlas: Node) -> None:
     long = learning("pat_long", "The atlas atlas deployment " + "needs a careful look at each step " * 200)
     write_seed(
@@ -131,6 +185,13 @@ def test_a_session_begins_with_the_active_projects_and_asks_nothing_of_tana(tana
     assert text.index("Atlas migrations") < text.index("Grace Hopper answers") and "a decision: 1 proposal." in text
     load_settings().pai_seed.unlink()
     assert run("session-start").stdout == "\n"
+
+
+def test_days_are_those_of_the_reader(tana: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("POND_TIMEZONE", "Asia/Tokyo")
+    write_seed(load_settings().pai_seed, [learning("pat_1", "Atlas is deployed on Mondays", "2026-11-10T22:00:00Z")])
+    for arguments in (("context", "Atlas"), ("session-start", "--project", "Atlas")):
+        assert "2026-11-11" in run(*arguments).stdout
 
 
 def test_a_session_is_told_no_key_that_stands_in_the_seed(tana: StandIn, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from memory_assets.tana.client import TanaClient
 from memory_assets.tana.formats import read_node
-from memory_assets.tana.reading import Reading, read_workspace
+from memory_assets.tana.reading import Reading, read_about, read_workspace
 from memory_assets.tenants import Tenant
 from memory_assets_tests.tana.contract import RefusedError
 from memory_assets_tests.tana.nodes import Tuple, Value
@@ -84,6 +84,24 @@ def test_a_second_reading_costs_what_changed(tana: StandIn, tenant: Tenant, read
     read()
     assert told_of(tana) <= names(tenant)
     assert gone.name not in names(tenant)
+
+
+@pytest.mark.parametrize("is_edit", [True, False])
+def test_a_node_whose_parent_is_unread_leaves_the_catalog_with_the_next_reading_after_it_was_trashed(
+    tana: StandIn, tenant: Tenant, client: TanaClient, read, is_edit: bool
+):
+    parent = tana.add_node("Journal", edited_days_ago=200)
+    read()
+    note = tana.add_node("Launch word", parent=parent.id, edited_days_ago=0 if is_edit else 200)
+    read_about(tenant, client, [note.name])
+    assert note.name in names(tenant)
+    with tenant.catalog.write() as connection:  # its parent's turn comes later
+        connection.execute("UPDATE tana_nodes SET read_at = now() + INTERVAL 1 DAY WHERE id = $1", [parent.id])
+        connection.execute("DELETE FROM tana_links WHERE target = $1", [note.id])
+    tana.trash(note.id)
+    done = read()
+    assert note.name not in names(tenant) and "Journal" in names(tenant)
+    assert done.gone == 1
 
 
 def test_what_is_stopped_goes_on_where_it_was(tana: StandIn, tenant: Tenant, read):

@@ -15,6 +15,7 @@ from memory_assets.tana.changes import Report, SyncOptions
 from memory_assets.tana.client import TanaClient
 from memory_assets.tana.config import in_use
 from memory_assets.tana.errors import TanaError
+from memory_assets.tana.matching import PARENT_NAME
 from memory_assets.tana.state import Mapping, SyncRecord
 from memory_assets.tana.sync import sync
 from memory_assets.tenants import Tenant
@@ -378,6 +379,35 @@ def test_a_wrong_workspace_is_named_with_where_it_stands(
         sync(Tenant(load_settings()))
 
 
+@pytest.mark.parametrize("state", ["missing", "trashed"])
+def test_a_wrong_parent_is_named(
+    workspace: StandIn, tenant: Tenant, seed: Path, monkeypatch: pytest.MonkeyPatch, state: str
+) -> None:
+    workspace.traps.index_lag = 0
+    parent = workspace.add_node("My place")
+    workspace.trash(parent.id)
+    monkeypatch.setenv("MEMORY_TANA_PARENT", parent.id if state == "trashed" else "nowhere1")
+    write_seed(seed, [TEST_FIRST])
+    with pytest.raises(TanaError, match=r"correct MEMORY_TANA_PARENT \(the environment\)"):
+        sync(Tenant(load_settings()))
+    assert counts(workspace) == (0, 0)
+
+
+def test_an_empty_parent_in_the_trash_is_not_used(workspace: StandIn, tenant: Tenant, seed: Path) -> None:
+    workspace.traps.index_lag = 0
+    write_seed(seed, [TEST_FIRST])
+    sync(tenant)
+    write_seed(seed, [])
+    sync(tenant, SyncOptions(take_out=True))
+    (parent,) = (node for node in workspace.nodes.values() if node.name == PARENT_NAME)
+    sync(tenant)
+    assert [node.id for node in workspace.nodes.values() if node.name == PARENT_NAME] == [parent.id]
+    workspace.trash(parent.id)
+    write_seed(seed, [HOSTILE])
+    sync(tenant)
+    assert not workspace.nodes[workspace.nodes[mapping(tenant.settings)["pat_0002"]].parent].in_trash
+
+
 def test_a_wrong_option_is_refused_as_one(workspace: StandIn, tenant: Tenant, seed: Path, tmp_path: Path) -> None:
     write_seed(seed, [TEST_FIRST])
     for options, sentence in (
@@ -460,6 +490,17 @@ def test_what_a_user_trashed_stays_so_until_its_entry_changes(workspace: StandIn
     workspace.trash(mapping(tenant.settings)["pat_0002"])
     sync(tenant, SyncOptions(force=True))
     assert counts(workspace) == (2, 0)
+
+
+def test_a_trashed_node_of_an_entry_that_cannot_be_read_is_not_said_to_come_back(
+    workspace: StandIn, tenant: Tenant, seed: Path
+) -> None:
+    workspace.traps.index_lag = 0
+    write_seed(seed, [TEST_FIRST, HOSTILE])
+    sync(tenant)
+    workspace.trash(mapping(tenant.settings)["pat_0001"])
+    write_seed(seed, [TEST_FIRST | {"confirmedAt": "never"}, HOSTILE])
+    assert sync(tenant).trashed_in_tana == []
 
 
 def test_a_reset_workspace_is_noticed_and_filled_again_only_when_said(workspace: StandIn, tenant: Tenant, seed: Path) -> None:
