@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import mkdtemp
 from threading import Event
 
 from memory_assets.errors import StoreError
@@ -43,6 +43,8 @@ _SERVICE_STOP_SECONDS = FINISH_SECONDS + 2.0 * EXIT_SECONDS
 END_SECONDS = _SERVICE_STOP_SECONDS + _STOP_SECONDS + EXIT_SECONDS
 """Time for a supervisor to end, as it ends the code location last."""
 _LOAD_SECONDS = 120.0
+_LONGEST_SOCKET = 100
+"""Longest path of a socket, in bytes; systems allow 104 to 108."""
 _ON_LINUX = sys.platform == "linux"
 _DIE_WITH_PARENT = 1
 """Linux's PR_SET_PDEATHSIG."""
@@ -188,11 +190,18 @@ def _prepare_instance() -> Iterator[tuple[Path, Path]]:
     if made.returncode:
         raise StoreError("Dagster's instance cannot be set up; its message is above.")
     home = Path(made.stdout.decode().strip().splitlines()[-1])
-    with TemporaryDirectory(prefix="memory-") as scratch:  # a path in `home` may be too long for a socket
-        door = Path(scratch) / "code.sock"
-        location = {"grpc_server": {"socket": str(door), "location_name": "memory_assets"}}
-        replace_file(home / "workspace.yaml", json.dumps({"load_from": [location]}))
+    door = home / "code.sock"
+    scratch = Path(mkdtemp(prefix="memory-")) if len(os.fsencode(door)) > _LONGEST_SOCKET else None
+    if scratch:
+        door = scratch / "code.sock"
+    location = {"grpc_server": {"socket": str(door), "location_name": "memory_assets"}}
+    replace_file(home / "workspace.yaml", json.dumps({"load_from": [location]}))
+    try:
         yield home, door
+    finally:
+        door.unlink(missing_ok=True)
+        if scratch:
+            scratch.rmdir()
 
 
 def _make_parts(settings: Settings, home: Path, door: Path, ui_port: int | None, port: int | None) -> list[Part]:
