@@ -86,6 +86,7 @@ def test_each_part_has_its_own_time_to_end(tmp_path: Path) -> None:
         ready = tmp_path / name
         command = ["sh", "-c", 'exec "$0" -c "$1" > "$2"', sys.executable, script, str(ready)]
         parts.append(Part(name, command, lambda: Probe(bool), stop_seconds=seconds))
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # an earlier test may have let it be ignored
     for part in parts:
         supervisor._start_part(part)
     wait_until(lambda: all((tmp_path / part.name).exists() and (tmp_path / part.name).stat().st_size for part in parts[1:]))
