@@ -183,11 +183,13 @@ def _find_moved(connection: "DuckDBPyConnection") -> tuple[dict[int, str], list[
             FROM existing x SEMI JOIN entry_keys k ON k.key = x.source_key ANTI JOIN memory_entries s ON s.key = x.source_key
             WHERE x.state <> 'superseded' AND NOT list_contains($1, x.id)
         ), unknown AS (
-            SELECT e.key, e.source, e.content_hash, row_number() OVER (PARTITION BY e.source, e.content_hash ORDER BY e.key) AS place
+            SELECT e.key, e.source, e.content_hash, row_number() OVER (PARTITION BY e.source, e.content_hash ORDER BY e.key) AS place,
+                   e.key NOT IN (SELECT source_key FROM existing) AS is_new
             FROM memory_entries e ANTI JOIN existing x ON x.source_key = e.key AND x.content_hash = e.content_hash
             WHERE NOT list_contains($2, e.key)
         )
         SELECT id, key, source_key, state FROM left_behind JOIN unknown USING (source, content_hash, place)
+        WHERE is_new OR state IN ('active', 'forgotten')
         """,
         [[*keys, *taken], [*keys.values(), *taken.values()]],
     )

@@ -13,7 +13,7 @@ import mmap
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from itertools import chain
 from pathlib import Path
@@ -141,8 +141,17 @@ def erase_as_elsewhere(tenant: Tenant, there: Collection[tuple[str, Tombstone]])
     noted = {stone.id for stone in stones.all}
     if new := [(key, stone) for key, stone in there if stone.id in wanted and (stone.digests or stone.id not in noted)]:
         tenant.memories.prepare()
+        new = _without_said(tenant, new)
         Tombstones.change(tenant.state, lambda stones: stones.adopt(new))
     return len(memories)
+
+
+def _without_said(tenant: Tenant, stones: Sequence[tuple[str, Tombstone]]) -> list[tuple[str, Tombstone]]:
+    """Return tombstones without the digests of texts that a memory here still says: they ban that id alone."""
+    gone = Tombstones(tenant.state, None)
+    gone.adopt(stones)
+    said = {found.digests for text in tenant.memories.scan(("content",))["content"].to_pylist() if (found := gone.find(text))}
+    return [(key, replace(stone, digests=()) if stone.digests in said else stone) for key, stone in stones]
 
 
 def allow_again(tenant: Tenant, ids: Iterable[int]) -> int:

@@ -50,9 +50,13 @@ def display_zone(settings: "Settings", timezone: str | None = None) -> ZoneInfo:
     return looked_up or _system_zone() or ZoneInfo("UTC")
 
 
+_NOT_IN_DUCKDB = ("localtime", "posix", "right/")
+"""Beginnings of names of the zone database that DuckDB does not know."""
+
+
 def _zone(name: str) -> ZoneInfo | None:
     try:
-        return ZoneInfo(name.strip()) if name.strip() != "localtime" else None  # DuckDB does not know it
+        return None if name.strip().startswith(_NOT_IN_DUCKDB) else ZoneInfo(name.strip())
     except (ZoneInfoNotFoundError, ValueError, OSError):  # a folder of the zone database is an OSError
         return None
 

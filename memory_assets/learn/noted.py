@@ -16,6 +16,7 @@ from memory_assets.display import visible
 from memory_assets.errors import DamagedError
 from memory_assets.language.classifier import load
 from memory_assets.learn.transcripts import user_entries, user_words, without_pasted
+from memory_assets.stores.filters import OF_EVERY_PROJECT
 
 NAME = "noted.json"
 NONE = "none"
@@ -72,8 +73,8 @@ class Noted:
 
     @property
     def digest(self) -> str:
-        """Digest of the text and the project, kept when the note is settled; without a project, of the text alone."""
-        named = f"{self.text}\0{self.project}" if self.project else self.text
+        """Digest of the text and the project, kept when the note is settled; of the text alone if it holds in every project."""
+        named = f"{self.text}\0{self.project}" if self.project and self.kind not in OF_EVERY_PROJECT else self.text
         return hashlib.blake2b(named.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
     @property

@@ -1,6 +1,6 @@
 """Back up a tenant, list, verify and prune its backups, and restore one."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 from shlex import quote
@@ -124,10 +124,10 @@ def sources_of(tenant: Tenant) -> list[tuple[str, str]]:
     return list(dict.fromkeys([*recorded, *([(here, tenant.name)] if here else [])]))
 
 
-def find_backups(tenant: Tenant, ids: Iterable[int]) -> list[str]:
+def find_backups(tenant: Tenant, ids: Sequence[int]) -> list[str]:
     """Return the backups that hold any of some memories and relations, and the places that could not be read."""
     found: list[str] = []
-    for place, source in sources_of(tenant):
+    for place, source in sources_of(tenant) if ids else ():
         try:
             repository = open_repository(tenant.settings, place)
             if source not in repository.tenants():

@@ -126,8 +126,8 @@ def refuse_if_outdated(tenant: Tenant, memory: Memory) -> None:
 
         if memory.state is State.VANISHED or is_unsaid(tenant.catalog.interactive, memory):
             raise ConflictError(
-                f"The memory {memory.id} stays out of recall, because {path} no longer says it; put the file back, or store the text"
-                " anew (`memory store TEXT`)."
+                f"The memory {memory.id} stays out of recall, because {path} did not say it at the last run; put the file back and run"
+                " `memory run`, or store the text anew (`memory store TEXT`)."
             )
 
 

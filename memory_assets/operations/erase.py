@@ -48,7 +48,8 @@ class Erased(Answer):
 
     done: bool = Field(description="Whether the memories were erased; otherwise this is a preview.")
     memories: list[ErasedMemory] = Field(description="Including earlier versions, and all memories with exactly the same text.")
-    files: list[str] = Field(description="Source files and transcripts that still contain the text; it is not taken in again.")
+    files: list[str] = Field(description="Source files that still contain the text; `memory run` does not take it in again.")
+    transcripts: list[str] = Field(default=[], description="Transcripts of the memories' sessions; they stay.")
     nodes: list[str] = Field(description="Nodes in Tana that mirror the memories.")
     trashed: bool = Field(description="Whether those nodes were moved to Tana's trash.")
     backups: list[str] = Field(description="Backups that still contain a memory, and places that could not be read.")
@@ -64,6 +65,7 @@ class Erased(Answer):
         if len(self.memories) > _MOST_LISTED:
             lines.append(f"  and {len(self.memories) - _MOST_LISTED} more")
         lines += [f"Its file still says it: {path}" for path in self.files]
+        lines += [f"Its session's transcript stays: {path}" for path in self.transcripts]
         verb = "Moved to Tana's trash" if self.trashed else "Still in Tana; --trash-in-tana moves it to the trash"
         lines += [f"{verb}: node {node}" for node in self.nodes]
         commands = {other.name: f"memory erase {' '.join(map(str, other.ids))} --tenant {other.name}" for other in self.others}
@@ -159,15 +161,11 @@ def _find_chosen(
 def _preview(tenant: Tenant, memories: list[Memory], *, done: bool) -> Erased:
     paths = (memory.metadata.get("path") or memory.metadata.get("original_path") for memory in memories if memory.source_key)
     reports = map(str, erasing.reports_holding(tenant, memories))
-    transcripts = (
-        str(path)
-        for session in dict.fromkeys(memory.session for memory in memories if memory.session)
-        for path in tenant.settings.claude_projects_dir.glob(f"*/{escape(PurePath(session).name)}.jsonl")
-    )
     return Erased(
         done=done,
         memories=[ErasedMemory.of(memory, name="" if done else name_of(memory)) for memory in memories],
-        files=list(dict.fromkeys([*(str(path) for path in paths if path and Path(path).exists()), *reports, *transcripts])),
+        files=list(dict.fromkeys([*(str(path) for path in paths if path and Path(path).exists()), *reports])),
+        transcripts=_find_transcripts(tenant, memories),
         nodes=list(erasing.mirroring_nodes(tenant, memories).values()),
         trashed=False,
         backups=find_backups(tenant, [memory.id for memory in memories]),
@@ -175,6 +173,14 @@ def _preview(tenant: Tenant, memories: list[Memory], *, done: bool) -> Erased:
         needed=[],
         others=[],
     )
+
+
+def _find_transcripts(tenant: Tenant, memories: Sequence[Memory]) -> list[str]:
+    found: list[str] = []
+    for session in dict.fromkeys(memory.session for memory in memories if memory.session):
+        with suppress(OSError, ValueError):  # no file can have such a name
+            found += map(str, tenant.settings.claude_projects_dir.glob(f"*/{escape(PurePath(session).name)}.jsonl"))
+    return found
 
 
 def _trash_nodes(tenant: Tenant, nodes: Sequence[str]) -> bool:

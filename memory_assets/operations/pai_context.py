@@ -1,5 +1,6 @@
 """pai-seed's learnings combined with Tana: their freshness, those about a topic, and those for a session's start."""
 
+import logging
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
@@ -9,6 +10,7 @@ from pydantic import Field, model_serializer
 
 from memory_assets.context.quoting import name, plain
 from memory_assets.display import counted
+from memory_assets.errors import StoreError
 from memory_assets.language.secrets import mask
 from memory_assets.language.tokens import count_tokens
 from memory_assets.language.words import stems
@@ -22,6 +24,8 @@ from memory_assets.tana.freshness import Freshness, freshness
 from memory_assets.tana.schema import PROPOSAL, SeedFile, read_seed
 from memory_assets.tana.state import Activity, SyncRecord
 from memory_assets.tenants import Tenant
+
+_log = logging.getLogger(__name__)
 
 _SHOWN = 20
 _AT_START = 8
@@ -191,7 +195,11 @@ def _current_learnings(
     found = freshness(tenant, threshold=threshold, kind=kind, seed=seed)
     if not (found and tenant.exists):
         return found
-    rows = tenant.memories.scan(("source_key", "state"), f"source = '{Source.PAI_SEED}'")
+    try:
+        rows = tenant.memories.scan(("source_key", "state"), f"source = '{Source.PAI_SEED}'")
+    except StoreError as error:  # a session's start is told what seed.json says
+        _log.warning("learnings are told whatever the state of their memories: %s", error)
+        return found
     states: dict[str, set[str]] = {}
     for key, state in zip(rows["source_key"].to_pylist(), rows["state"].to_pylist(), strict=True):
         states.setdefault(key.partition(":")[2], set()).add(state)

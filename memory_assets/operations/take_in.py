@@ -15,7 +15,7 @@ _LOOK_SECONDS = 1.0
 _FIRST_PAUSE_SECONDS = 5.0
 """Pause after a failure; it doubles with each further one."""
 _LONGEST_PAUSE_SECONDS = 300.0
-"""Interval at which sources are ingested even if no change was noticed."""
+"""Longest pause; where nothing can be watched, the interval at which sources are ingested."""
 _SUFFIXES = (".md", ".json", ".jsonl")
 
 
@@ -69,7 +69,7 @@ class SourceWatch:
         self._stopping = Event()
 
     def start(self) -> None:
-        """Ingest earlier changes, then watch. Does nothing if `watch_sources` is off or the tenant has no sources."""
+        """Watch, and ingest earlier changes. Does nothing if `watch_sources` is off or the tenant has no sources."""
         if self._tenant.settings.watch_sources == "off" or not self._tenant.is_sources_tenant:
             return
         Thread(target=self._ingest, name="source-taking-in", daemon=True).start()
@@ -86,7 +86,8 @@ class SourceWatch:
         self._due.set()
 
     def _ingest(self) -> None:
-        pause = retry = _FIRST_PAUSE_SECONDS
+        pause: float | None = _FIRST_PAUSE_SECONDS
+        retry = _FIRST_PAUSE_SECONDS
         while True:
             self._due.wait(pause)
             if self._stopping.is_set():
@@ -95,7 +96,7 @@ class SourceWatch:
             try:
                 if self._roots():
                     take_in(self._tenant)
-                pause, retry = _LONGEST_PAUSE_SECONDS, _FIRST_PAUSE_SECONDS
+                pause, retry = None, _FIRST_PAUSE_SECONDS
             except Exception as error:  # noqa: BLE001 - the thread must go on
                 _log.warning("sources were not taken in: %s", type(error).__name__)
                 pause, retry = retry, min(2 * retry, _LONGEST_PAUSE_SECONDS)
@@ -127,6 +128,7 @@ class SourceWatch:
             except (OSError, RuntimeError) as error:  # too many watches, or a folder was removed
                 _log.warning("sources are not watched: %s", type(error).__name__)
                 self._stopping.wait(pause)
+                self._due.set()
                 pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
 
     def _roots(self) -> dict[Path, tuple[int, int]]:

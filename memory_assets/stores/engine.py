@@ -26,10 +26,8 @@ _MIN_FILE_FOR_THREADS = 64 << 20
 
 NOT_FOR_ARROW = "join_filter_pushdown"
 """DuckDB 1.5 fails on a join whose Bloom filter it pushes into a registered Arrow table (`Pushdown Filter Type BLOOM_FILTER`)."""
-
-
-_WRITER_FIRST_SECONDS, _READERS_FIRST_SECONDS = 0.5, 0.5
-"""For so long new readers let a waiting writer go first, and then it lets them, so that a long read does not stop the others."""
+_WRITER_FIRST_SECONDS, _READERS_FIRST_SECONDS = 0.1, 0.4
+"""For so long new readers let a waiting writer go first, and then it lets them: a long read stops no other. Searches wait 0.25 s."""
 
 
 class InUseError(Exception):

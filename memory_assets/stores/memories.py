@@ -74,6 +74,8 @@ class MemoryStore(TableStore):
         self.upkeep = Upkeep(self.stored, lambda: columns.live)
         self._disk = DiskSearch(self.stored)
         self._resident: ResidentMemories | None = None
+        self._missing: tuple[int, str, int] | None = None
+        """A version, its live column, and how many active memories lack a vector there."""
 
     @property
     def uri(self) -> str:
@@ -232,17 +234,21 @@ class MemoryStore(TableStore):
     def count(self, filters: Filters) -> int:
         return self.table.count_rows(filters.sql())
 
+    @reading
     def count_embedded(self) -> int:
-        """Return how many active memories have a vector; only recently written ones may lack it."""
-        return self.count(Filters()) - self.count_missing(Filters().sql()) if self.columns.live else 0
+        """Return how many active memories have a vector; those without one are counted once a version, because that reads the vectors."""
+        version, live = self.stored.newest_version, self.columns.live
+        if live is None:
+            return 0
+        if self._missing is None or self._missing[:2] != (version, live):
+            self._missing = version, live, self.table.count_rows(f"{Filters().sql()} AND {live} IS NULL")
+        return self.count(Filters()) - self._missing[2]
 
     @reading
-    def count_missing(self, where: str = "true") -> int:
+    def count_missing(self) -> int:
         """Return how many recently written memories have no live vector, which a commit during a switch of embedders can leave."""
         since = lance.timestamp(datetime.now(UTC) - _RECENT)
-        return (
-            self.table.count_rows(f"{where} AND updated_at > {since} AND {self.columns.live} IS NULL") if self.columns.live else 0
-        )
+        return self.table.count_rows(f"updated_at > {since} AND {self.columns.live} IS NULL") if self.columns.live else 0
 
     @reading
     def oldest(self) -> datetime | None:

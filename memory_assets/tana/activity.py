@@ -158,7 +158,7 @@ def find_edits(record: SyncRecord, entries: dict[str, Entry], nodes: dict[str, O
             record.sent[seed_id] = replace(sent, shown=now)
             continue
         entry = entries.get(seed_id)
-        wanted = {NAME: entry.name} | entry.fields if entry else {}
+        wanted = dict.fromkeys(now, "") | {NAME: entry.name} | entry.fields if entry else {}
         changed = [name for name, value in now.items() if value not in (sent.shown.get(name, value), wanted.get(name))]
         if changed:
             edits[seed_id] = changed

@@ -244,7 +244,7 @@ class TanaClient:
         """Return whether a node is in the trash, or None if a search for its name does not list it. Tana says it nowhere else."""
         try:
             found = self.search({"textContains": name[:MAX_SEARCH_CHARACTERS]}, workspace, trashed=True) if name else []
-        except TanaFaultError:
+        except (TanaFaultError, TanaRefusedError):
             return None
         return next((each.in_trash for each in found if each.id == node), None)
 

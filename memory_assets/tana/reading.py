@@ -140,7 +140,7 @@ def read_workspace(
             return _Page(node, gone=True)
         try:
             page = _read_page(client, node)
-            page = page if node in placed else _find_trashed(client, workspace, page) or page
+            page = page if node in placed else _without_trashed(client, workspace, page)
         except TanaUncertainError as error:
             unanswered += 1
             away.extend([error] if unanswered >= _MAX_UNANSWERED else [])
@@ -200,7 +200,7 @@ def read_about(tenant: "Tenant", client: TanaClient, topics: Sequence[str]) -> N
         if time.monotonic() > deadline:
             return None
         page = _read_page(client, node)
-        return page if node in live else _find_trashed(client, workspace, page)
+        return page if node in live else _without_trashed(client, workspace, page)
 
     for _step in range(2):
         read = [*gone, *filter(None, ask_each(in_time, wanted[:left]).values())]
@@ -214,12 +214,10 @@ def read_about(tenant: "Tenant", client: TanaClient, topics: Sequence[str]) -> N
         known.update(wanted)
 
 
-def _find_trashed(client: TanaClient, workspace: Workspace, page: _Page) -> _Page | None:
-    """Return a page, as gone if its node is in the trash, or None if a search for its name does not list the node."""
-    if page.outline is None:
-        return page
-    is_trashed = client.is_trashed(page.id, page.outline.name, workspace.id)
-    return None if is_trashed is None else _Page(page.id, gone=True) if is_trashed else page
+def _without_trashed(client: TanaClient, workspace: Workspace, page: _Page) -> _Page:
+    """Return a page, as gone if a search for its name lists the node in the trash."""
+    is_trashed = page.outline and client.is_trashed(page.id, page.outline.name, workspace.id)
+    return _Page(page.id, gone=True) if is_trashed else page
 
 
 def _search_topic(client: TanaClient, workspace: Workspace, topic: str) -> list[Node]:

@@ -123,6 +123,22 @@ def test_a_file_keeps_its_memory_under_a_name_that_another_file_had(tenant: Tena
     assert by_title(tenant)["ball"].id == ids["ball"]
 
 
+def test_a_file_that_takes_over_an_archived_text_is_no_rename(tenant: Tenant, write_silo: WriteSilo) -> None:
+    archived, edited = write_silo("moon", "It is round."), write_silo("sun", "It is hot.")
+    ingest(tenant)
+    tenant.memories.transition([by_title(tenant)["moon"].id], [State.ACTIVE], State.ARCHIVED)
+    text = archived.read_text()
+    archived.unlink()
+    ingest(tenant)
+    before = by_title(tenant)["sun"].id
+    edited.write_text(text)
+    ingest(tenant)
+    now = by_title(tenant)["moon"]
+    assert (now.content, now.source_key) == ("about moon\n\nIt is round.", "claude_silo:-home-ada-atlas/sun.md")
+    (old,) = tenant.memories.get([before])
+    assert (old.state, old.superseded_by) == (State.SUPERSEDED, now.id)
+
+
 def test_a_section_keeps_its_memory_when_one_of_the_same_heading_goes(tenant: Tenant, write_silo: WriteSilo) -> None:
     index = write_silo("other", "Nothing to do with it.").with_name("MEMORY.md")
     first, second = "## Gotchas\n\nDora signs every release.\n\n", "## Gotchas\n\nEmil signs every invoice.\n"

@@ -309,6 +309,22 @@ def test_an_erasure_travels_with_an_export_without_the_text(tenant: Tenant):
     assert taken_in(there, before).added == 1
 
 
+def test_an_erasure_elsewhere_leaves_what_is_remembered_here_under_an_id_of_its_own(tenant: Tenant):
+    there, text = Tenant(tenant.settings, "there"), f"It was {token()}."
+    kept = remember(there, text)
+    erase(tenant, [remember(tenant, text)], confirm=True)
+    lines = [line.encode() for part in export_lines(tenant) for line in part.splitlines()]
+    assert import_lines(there, "x", lines, skip_invalid=False, on_fault=pytest.fail, on_progress=ignore).removed == 0
+    assert Tombstones(there.state).without(there.memories.scan(("id", "content")))["id"].to_pylist() == [kept]
+
+
+def test_a_session_whose_name_is_no_file_name_stops_no_erasure(tenant: Tenant):
+    (tenant.settings.claude_projects_dir / "-srv-atlas").mkdir(parents=True)
+    number = store(tenant, NewMemory("The buoy is red.", Source.CLI, session="s" * 300)).id
+    assert erase(tenant, [number], confirm=True).transcripts == []
+    assert len(tenant.memories) == 0
+
+
 def test_an_erasure_elsewhere_keeps_out_a_file_that_is_read_only_later(tenant: Tenant, write_silo: WriteSilo, tmp_path: Path):
     write_silo("billing", text := f"It was {token()}.")
     ingest(tenant)

@@ -76,6 +76,12 @@ def test_a_useless_geoip_answer_falls_through(
     assert display_zone(settings_with(geoip_url=geoip(body, status))) == ZoneInfo("Africa/Lagos")
 
 
+@pytest.mark.parametrize("name", ["localtime", "posix/Europe/Berlin", "posixrules", "right/Europe/Berlin", "Europe/Nowhere"])
+def test_a_zone_that_the_catalog_does_not_know_is_refused(name: str) -> None:
+    with pytest.raises(InvalidInputError, match="give an IANA name"):
+        display_zone(settings_with(), name)
+
+
 @pytest.mark.parametrize("url", ["http://127.0.0.1:9/", "not a url", "file:///etc/hostname"])
 def test_a_geoip_service_that_is_away_falls_through(url: str, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("tzlocal.get_localzone_name", lambda: "Africa/Lagos")

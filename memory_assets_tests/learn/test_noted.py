@@ -267,6 +267,9 @@ def test_a_wish_is_noted_once_in_each_project_and_holds_everywhere_without_one(t
     drop_noted(tenant, [anywhere.id])
     note(tenant.folder, [earlier])
     assert noted(tenant).count == 0
+    note(tenant.folder, [Noted("I am colour blind.", project, "", "s1", "user") for project in ("/alpha", "/beta")][:1])
+    note(tenant.folder, [Noted("I am colour blind.", "/beta", "", "s2", "user")])
+    assert noted(tenant).count == 1, "what holds in every project is noted once"
 
 
 def test_what_an_earlier_release_settled_by_its_text_alone_is_not_noted_again(tenant: Tenant) -> None:

@@ -175,7 +175,7 @@ def test_a_session_that_was_erased_stays_so_when_it_goes_on_and_its_transcript_i
     transcript = tenant.settings.claude_projects_dir / "-atlas" / "s1.jsonl"
     transcript.parent.mkdir(parents=True)
     transcript.write_text("{}")
-    assert erase(tenant, [number], confirm=True).files == [str(transcript)]
+    assert erase(tenant, [number], confirm=True).transcripts == [str(transcript)]
     end(tenant, project, [*work(project), asked("Thanks.", hour=11), answered(words("You are welcome."))])
     assert len(tenant.memories) == 0
     assert not has_queued(tenant.folder)

@@ -107,7 +107,9 @@ def test_what_a_file_no_longer_says_is_restored_with_the_file_alone(
     take_in(tenant)
     before = state(tenant, number)
     for change in (restore, undo):
-        with pytest.raises(ConflictError, match=r"owner[.]md no longer says it; put the file back, or .*memory store"):
+        with pytest.raises(
+            ConflictError, match=r"owner[.]md did not say it at the last run; put the file back and run .*, or .*memory store"
+        ):
             change(tenant, number)
     assert state(tenant, number) is before
     write_silo("owner", "Priya owns the billing export.")
