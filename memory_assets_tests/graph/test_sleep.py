@@ -379,6 +379,7 @@ class TestForget:
         held = self.run(world, forget_deletes=True, forget_at_most=0.1)
         assert (held.held_back, len(held.deleted), len(self.states(world))) == (True, 6, 7)
         gone = self.run(world, forget_deletes=True)
+        assert gone.file
         assert {json.loads(line)["state"] for line in Path(gone.file).read_text().splitlines()} == {State.ACTIVE}
 
     def test_a_dry_run_counts_recalls_as_the_cycle_does(self, world):
