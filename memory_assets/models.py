@@ -58,6 +58,8 @@ class Kind(StrEnum):
 
 STANDING_KINDS = frozenset({Kind.USER, Kind.FEEDBACK, Kind.SELF_KNOWLEDGE})
 """Kinds that apply to every session, and that age alone never archives."""
+OF_EVERY_PROJECT = (Kind.USER,)
+"""Kinds that belong to every project: facts about a person."""
 
 
 class State(StrEnum):

@@ -16,7 +16,7 @@ from memory_assets.display import visible
 from memory_assets.errors import DamagedError
 from memory_assets.language.classifier import load
 from memory_assets.learn.transcripts import user_entries, user_words, without_pasted
-from memory_assets.stores.filters import OF_EVERY_PROJECT
+from memory_assets.models import OF_EVERY_PROJECT
 
 NAME = "noted.json"
 NONE = "none"

@@ -4,11 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from memory_assets.models import Entity, Kind, Source, State
+from memory_assets.models import OF_EVERY_PROJECT, Entity, Kind, Source, State
 from memory_assets.stores import lance
 
-OF_EVERY_PROJECT = (Kind.USER,)
-"""Kinds that belong to every project: facts about a person."""
 GUESSED_TIME = '%"guessed": [%"created_at"%'
 """LIKE pattern of the metadata of a memory whose creation time was guessed."""
 

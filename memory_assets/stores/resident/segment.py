@@ -16,9 +16,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from memory_assets.arrays import Floats, Ids, Mask, Rows, Times
-from memory_assets.models import Entity, State
+from memory_assets.models import OF_EVERY_PROJECT, Entity, State
 from memory_assets.stores.embedding_columns import meaning_column
-from memory_assets.stores.filters import GUESSED_TIME, OF_EVERY_PROJECT, Filters
+from memory_assets.stores.filters import GUESSED_TIME, Filters
 from memory_assets.stores.resident.words import Stem, Words
 from memory_assets.stores.search import UNMEASURED
 
