@@ -112,7 +112,8 @@ def test_no_command_prints_them(hostile: Tenant, tmp_path: Path) -> None:
     ],
 )
 def test_no_tool_hands_them_to_an_assistant(hostile: Tenant, tool: str, arguments: dict[str, Any]) -> None:
-    server = Server(Session(hostile, None, all_tools=True))
+    hostile.settings = hostile.settings.model_copy(update={"mcp_tools": "all"})
+    server = Server(Session(hostile, None))
     params = {"name": tool, "arguments": arguments}
     answer = server.answer({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params})
     assert answer

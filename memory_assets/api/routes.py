@@ -334,8 +334,7 @@ async def answer_message(request: Request, opened: OpenTenant) -> Response:
         message = json.loads(await request.body())
     except (ValueError, RecursionError):
         return _json(error_response(None, PARSE_ERROR, "The request body is not JSON."))
-    all_tools = opened.tenant.settings.mcp_tools == "all"
-    server = Server(Session(opened.tenant, _project(request), all_tools, may_name_files=False, describe_error=describe_error))
+    server = Server(Session(opened.tenant, _project(request), may_name_files=False, describe_error=describe_error))
     tool = server.called_tool(message)
     is_write = tool is not None and not tool.read_only
     work = opened.write if is_write else opened.search if tool and tool.asks_embedder else opened.read

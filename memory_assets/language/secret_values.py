@@ -1,4 +1,4 @@
-"""Does a value look like a password or key, by its characters alone?"""
+"""Judgement of a value by its characters alone: whether it looks like a password, a key, or something else."""
 
 import base64
 import binascii

@@ -60,17 +60,21 @@ def remember_sessions(tenant: "Tenant") -> int:
             queued_at = path.stat().st_mtime_ns
             try:
                 remembered += _remember(tenant, Ended(**json.loads(path.read_bytes())))
-            except (FileNotFoundError, ValueError, TypeError, RefusedFileError, ProcessingError) as error:
-                if isinstance(error, RefusedFileError) and error.transient:
+            except (OSError, ValueError, TypeError, RefusedFileError, ProcessingError, DamagedError) as error:
+                if _may_pass(error):
                     _log.warning("a session is not remembered yet: %s", error)
                     continue
                 _log.warning("a session was not remembered: %s", type(error).__name__)
-            except (OSError, DamagedError) as error:  # it waits until the file with the notes is mended
-                _log.warning("a session is not remembered yet: %s", error)
-                continue
             if path.stat().st_mtime_ns == queued_at:  # else the session ended once more meanwhile
                 path.unlink()
     return remembered
+
+
+def _may_pass(error: Exception) -> bool:
+    """Whether the next attempt may succeed: after a fault of the disk, with other permissions, or once the notes are mended."""
+    if isinstance(error, RefusedFileError):
+        return error.transient
+    return isinstance(error, OSError | DamagedError) and not isinstance(error, FileNotFoundError)
 
 
 def _remember(tenant: "Tenant", ended: Ended) -> bool:

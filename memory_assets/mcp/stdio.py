@@ -28,7 +28,7 @@ def serve(tenant: Tenant, here: Project | None) -> None:
     Other output to standard output is redirected to standard error, so that it cannot break a message.
     """
     watch = SourceWatch(tenant)
-    server = Server(Session(tenant, here, tenant.settings.mcp_tools == "all", on_written=watch.notice))
+    server = Server(Session(tenant, here, on_written=watch.notice))
     with os.fdopen(os.dup(sys.stdout.fileno()), "wb") as sink, suppress(KeyboardInterrupt, BrokenPipeError):
         os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
         _Connection(server, sink, partial(_warm_up, tenant, watch)).run(sys.stdin.buffer)

@@ -48,14 +48,17 @@ class Session:
     tenant: Tenant
     here: Project | None
     """The current project; None searches all projects."""
-    all_tools: bool = False
-    """Whether the rare tools are offered, too."""
     may_name_files: bool = True
     """Whether the client runs on this machine, so that a call may name its files."""
     on_written: Callable[[Path], object] = lambda _path: None
     """Called with each file that the assistant wrote."""
     describe_error: Callable[[Exception], str] = str
     """Returns the message of an error for the client."""
+
+    @property
+    def all_tools(self) -> bool:
+        """Whether the rare tools are offered, too."""
+        return self.tenant.settings.mcp_tools == "all"
 
     def text(self, answer: Answer, timezone: str | None = None, **shown: Any) -> str:
         """Return an answer as its command prints it; `shown` goes to its text form."""

@@ -115,9 +115,9 @@ class Forgotten(_Cycle):
             return [f"{self.file} keeps the deleted memories; `{local.program}import {quote(str(self.file))}` brings them back."]
         if self.held_back:
             nothing = f"nothing {'would be' if self.dry_run else 'was'} done"
-            deletes_many = len(self.deleted) > self.at_most * self.scored
-            share = f"the {self.scored} memories" if deletes_many else f"the {self.active} active memories"
-            return [f"That is more than {self.at_most:.0%} of {share}, so {nothing}; look at them, then add --yes."]
+            of_all = f", or of all {self.scored} for deletions" if self.deleted else ""
+            share = f"{self.at_most:.0%} of the {self.active} active memories{of_all}"
+            return [f"That is more than {share}, so {nothing}; look at them, then add --yes."]
         if self.archived and not self.dry_run:
             back, find = f"forget {self.archived[0].id} --restore", "search '' --archived"
             return [f"`{local.program}{back}` brings one back, `{local.program}{find}` finds them."]

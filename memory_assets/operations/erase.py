@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime
-from glob import escape
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Annotated
 
 from pydantic import Field
@@ -18,6 +17,7 @@ from memory_assets.operations.answers import Answer, Instant, LocalTime, View, d
 from memory_assets.operations.arguments import digits_of, find_memory
 from memory_assets.operations.backup import find_backups
 from memory_assets.operations.fields import Moment, Query, Reference
+from memory_assets.sources.dating import SESSION_NAME
 from memory_assets.stores.filters import Filters
 from memory_assets.stores.lance import quoted
 from memory_assets.stores.tombstones import Tombstones
@@ -178,8 +178,8 @@ def _preview(tenant: Tenant, memories: list[Memory], *, done: bool) -> Erased:
 def _find_transcripts(tenant: Tenant, memories: Sequence[Memory]) -> list[str]:
     found: list[str] = []
     for session in dict.fromkeys(memory.session for memory in memories if memory.session):
-        with suppress(OSError, ValueError):  # no file can have such a name
-            found += map(str, tenant.settings.claude_projects_dir.glob(f"*/{escape(PurePath(session).name)}.jsonl"))
+        if SESSION_NAME.fullmatch(session):
+            found += map(str, tenant.settings.claude_projects_dir.glob(f"*/{session}.jsonl"))
     return found
 
 

@@ -97,7 +97,7 @@ class SourceWatch:
                 if self._roots():
                     take_in(self._tenant)
                 pause, retry = None, _FIRST_PAUSE_SECONDS
-            except Exception as error:  # noqa: BLE001 - the thread must go on
+            except Exception as error:  # noqa: BLE001 - the thread must go on with the next change
                 _log.warning("sources were not taken in: %s", type(error).__name__)
                 pause, retry = retry, min(2 * retry, _LONGEST_PAUSE_SECONDS)
 

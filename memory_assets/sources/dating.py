@@ -22,7 +22,8 @@ _GIT_SECONDS = 5.0
 _BULK_COMMIT_FILES = 10
 """Files whose last commit is the same: from this many on it imported them, and its date does not say when they were written."""
 _DATE = re.compile(r"(?<!\d)(20\d\d)([-_.]?)(0[1-9]|1[0-2])\2(0[1-9]|[12]\d|3[01])(?!\d)")
-_SESSION = re.compile(r"[\w-]{1,128}")
+SESSION_NAME = re.compile(r"[\w-]{1,128}")
+"""Name of a session that has a transcript, `<session>.jsonl`."""
 _ISO_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 _SAFE_CONFIG = {"core.hooksPath": os.devnull, "core.fsmonitor": "false", "protocol.allow": "never", "log.showSignature": "false"}
 """Overrides of a repository's own configuration, so that Git runs no program that it names and contacts no other machine."""
@@ -58,7 +59,7 @@ class Dating:
                 return moment, "name"
         if moment := self._find_commit_time(Path(path), data):
             return moment, "git"
-        if _SESSION.fullmatch(session) and (moment := self._first_timestamp(Path(path).parents[1] / f"{session}.jsonl")):
+        if SESSION_NAME.fullmatch(session) and (moment := self._first_timestamp(Path(path).parents[1] / f"{session}.jsonl")):
             return moment, "transcript"
         return None
 

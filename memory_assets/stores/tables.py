@@ -8,7 +8,7 @@ import json
 import logging
 import math
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cache, wraps
@@ -169,11 +169,10 @@ class StoredTable:
                 if self.location.state:
                     self.location.state.claim()
                 self._table, self._is_prepared = table, True
-                try:
+                with ExitStack() as failed:
+                    failed.callback(setattr, self, "_is_prepared", False)
                     lance.ensure_indices(self, self.definition.indices())
-                except BaseException:
-                    self._is_prepared = False
-                    raise
+                    failed.pop_all()
         assert self._table is not None
         return self._table
 

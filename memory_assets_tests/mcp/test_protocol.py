@@ -25,7 +25,8 @@ ATLAS = Project("/home/mira/src/atlas", ("/home/mira/src/atlas", "-home-mira-src
 
 @pytest.fixture
 def session(tenant: Tenant) -> Session:
-    return Session(tenant, ATLAS, all_tools=True)
+    tenant.settings = tenant.settings.model_copy(update={"mcp_tools": "all"})
+    return Session(tenant, ATLAS)
 
 
 @pytest.fixture
@@ -187,7 +188,8 @@ def test_both_hold_names_what_the_assistant_can_call(server: Server, tenant: Ten
     first, _ = stored(server, "Alice owns the billing export.")
     second, contrary = stored(server, "Bob owns the billing export.")
     assert f"Both hold: relate {second} RELATES_TO {first}\n" in contrary
-    third, contrary = stored(Server(Session(tenant, ATLAS)), "Carol owns the billing export.")
+    daily = Tenant(tenant.settings.model_copy(update={"mcp_tools": "daily"}))
+    third, contrary = stored(Server(Session(daily, ATLAS)), "Carol owns the billing export.")
     assert re.search(rf"Both hold: keep both; `memory conflicts --both-hold {third} \d+` settles it\n", contrary)
 
 

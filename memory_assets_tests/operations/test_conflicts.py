@@ -48,7 +48,7 @@ def test_two_values_of_one_day_are_told_with_what_differs(world):  # noqa: F811
 
 def test_both_hold_names_what_the_reader_can_call(world):  # noqa: F811
     found = conflicts(contradicting(world).tenant)
-    assert f"Both hold: relate {A} RELATES_TO {B}\n" in Session(world.tenant, None, all_tools=True).text(found)
+    assert f"Both hold: relate {A} RELATES_TO {B}\n" in Session(world.with_settings(mcp_tools="all"), None).text(found)
     in_a_shell = replace(LocalTime.of(world.settings), program="memory ")
     assert f"Both hold: memory conflicts --both-hold {A} {B}\n" in found.text(in_a_shell)
 

@@ -51,10 +51,10 @@ def test_another_tenant_is_refused_before_anything_is_read(ask: Callable[[Tenant
 
 @pytest.mark.parametrize("all_tools", [True, False])
 def test_another_tenant_is_not_offered_the_tools(other: Tenant, all_tools: bool) -> None:
-    mine = Tenant(other.settings)
+    settings = other.settings.model_copy(update={"mcp_tools": "all" if all_tools else "daily"})
     names = {tool.name for tool in PAI}
-    for tenant, offered in ((mine, names), (other, set())):
-        server = Server(Session(tenant, None, all_tools=all_tools))
+    for name, offered in (("main", names), (other.name, set())):
+        server = Server(Session(Tenant(settings, name), None))
         listed = server.answer({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})
         assert listed and {tool["name"] for tool in listed["result"]["tools"]} & names == offered
 
@@ -91,5 +91,5 @@ def test_a_file_of_the_machine_is_named_by_who_sits_at_it_alone(tana: StandIn, o
         assert "MEMORY_PAI_SEED" in answered["result"]["content"][0]["text"]
         assert not tana.requests
     else:
-        answered = Server(Session(mine, None, all_tools=True)).answer(call)
+        answered = Server(Session(Tenant(mine.settings.model_copy(update={"mcp_tools": "all"})), None)).answer(call)
         assert answered and '"pat_0001"' in answered["result"]["content"][0]["text"]
