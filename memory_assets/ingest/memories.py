@@ -180,7 +180,8 @@ def _find_moved(connection: "DuckDBPyConnection") -> tuple[dict[int, str], list[
             SELECT x.id, x.state, x.source, x.source_key, x.content_hash, row_number() OVER (
                 PARTITION BY x.source, x.content_hash ORDER BY x.state <> 'forgotten', x.state <> 'active', x.source_key, x.id
             ) AS place
-            FROM existing x SEMI JOIN entry_keys k ON k.key = x.source_key ANTI JOIN memory_entries s ON s.key = x.source_key
+            FROM existing x SEMI JOIN entry_keys k ON k.key = x.source_key
+            ANTI JOIN memory_entries s ON s.key = x.source_key AND s.content_hash = x.content_hash
             WHERE x.state <> 'superseded' AND NOT list_contains($1, x.id)
         ), unknown AS (
             SELECT e.key, e.source, e.content_hash, row_number() OVER (PARTITION BY e.source, e.content_hash ORDER BY e.key) AS place,
@@ -197,6 +198,7 @@ def _find_moved(connection: "DuckDBPyConnection") -> tuple[dict[int, str], list[
     displaced = connection.execute(
         f"""
         SELECT x.id, r.source_key FROM existing x SEMI JOIN own o ON o.id = x.id JOIN renamed r ON r.key = x.source_key
+        ANTI JOIN renamed n ON n.id = x.id ANTI JOIN memory_entries s ON s.key = r.source_key
         WHERE x.state IN {quoted(SUPERSEDABLE)} AND r.state <> 'vanished' AND NOT list_contains($1, x.id)
         """,
         [[*keys, *taken]],
@@ -219,22 +221,27 @@ def _plan(
                md5(entry_hash || f.pipeline) AS revision, md5(entry_hash || f.pipeline || f::VARCHAR) AS former_revision
         FROM memory_entries e JOIN extracted_features f USING (content_hash)
         LEFT JOIN (SELECT key, machine FROM source_items JOIN source_files USING (source, path)) read_on USING (key) WHERE f.fault IS NULL;
+        CREATE TEMP TABLE current AS SELECT x.*, text_hash FROM existing x JOIN own USING (id) WHERE state <> 'superseded';
         CREATE TEMP TABLE reworded AS
         WITH left_behind AS (
-            SELECT x.id, x.source, o.text_hash, row_number() OVER (PARTITION BY x.source, o.text_hash ORDER BY x.source_key, x.id) AS place
-            FROM existing x JOIN own o ON o.id = x.id ANTI JOIN memory_entries s ON s.key = x.source_key WHERE x.state <> 'superseded'
+            SELECT x.id, x.state, x.source, text_hash,
+                   row_number() OVER (PARTITION BY x.source, text_hash ORDER BY x.source_key, x.id) AS place
+            FROM current x ANTI JOIN wanted w ON w.key = x.source_key AND w.text_hash = x.text_hash
         ), unknown AS (
-            SELECT w.key, w.source, w.text_hash, row_number() OVER (PARTITION BY w.source, w.text_hash ORDER BY w.key) AS place
-            FROM wanted w ANTI JOIN existing x ON x.source_key = w.key
+            SELECT w.key, w.source, text_hash, row_number() OVER (PARTITION BY w.source, text_hash ORDER BY w.key) AS place,
+                   w.key NOT IN (SELECT source_key FROM existing) AS is_new
+            FROM wanted w ANTI JOIN current x ON x.source_key = w.key AND x.text_hash = w.text_hash
         )
-        SELECT id, key FROM left_behind JOIN unknown USING (source, text_hash, place);
+        SELECT id, key FROM left_behind JOIN unknown USING (source, text_hash, place) WHERE is_new OR state IN ('active', 'forgotten');
         CREATE TEMP TABLE heads AS
         SELECT w.key, any_value(x.id) FILTER (x.content_hash = w.content_hash) AS same_id,
                list(x.id ORDER BY x.id) FILTER (x.content_hash <> w.content_hash AND x.state IN {quoted(SUPERSEDABLE)}
                                                 AND x.id = o.id) AS older,
                list(x.id ORDER BY x.id) FILTER (x.content_hash <> w.content_hash AND x.state = 'forgotten'
                                                 AND o.text_hash = w.text_hash) AS forgotten
-        FROM wanted w JOIN (SELECT source_key AS key, id FROM existing UNION ALL SELECT key, id FROM reworded) k USING (key)
+        FROM wanted w JOIN (
+            SELECT source_key AS key, id FROM existing ANTI JOIN reworded USING (id) UNION ALL SELECT key, id FROM reworded
+        ) k USING (key)
         JOIN existing x ON x.id = k.id LEFT JOIN own o ON o.id = x.id GROUP BY w.key;
     """)
     to_write = connection.execute(

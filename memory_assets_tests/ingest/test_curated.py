@@ -3,6 +3,8 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from memory_assets.models import State
 from memory_assets.stores.layout import moves_file
 from memory_assets.stores.rows import COLUMNS, from_arrow
@@ -121,6 +123,38 @@ def test_a_file_keeps_its_memory_under_a_name_that_another_file_had(tenant: Tena
     paths[1].write_text(paths[1].read_text().replace("sun", "ball"))  # the text that was overwritten, under another name
     ingest(tenant)
     assert by_title(tenant)["ball"].id == ids["ball"]
+
+
+@pytest.mark.parametrize("is_listed", [False, True])
+def test_files_that_exchange_their_names_keep_their_memories(tenant: Tenant, write_silo: WriteSilo, is_listed: bool) -> None:
+    paths = [write_silo(name, f"{name} is round.") for name in ("moon", "sun", "wheel")]
+    if is_listed:
+        paths[0].with_name("MEMORY.md").write_text("".join(f"- [It]({each.name}) — in {each.stem}\n" for each in paths))
+    ingest(tenant)
+    before = by_title(tenant)
+    tenant.memories.transition([before["moon"].id], [State.ACTIVE], State.FORGOTTEN)
+
+    def ingest_and_compare() -> None:
+        ingest(tenant)
+        assert not changed(tenant)
+        current = [each for each in from_arrow(tenant.memories.scan(COLUMNS)) if each.state is not State.SUPERSEDED]
+        assert {each.title: each.state for each in current} == {
+            "moon": State.FORGOTTEN,
+            "sun": State.ACTIVE,
+            "wheel": State.ACTIVE,
+        }
+        assert is_listed or {each.id for each in current} == {each.id for each in before.values()}
+        replaced = [each for each in from_arrow(tenant.memories.scan(COLUMNS)) if each.state is State.SUPERSEDED]
+        titles = {each.id: each.title for each in [*current, *replaced]}
+        assert [titles[each.superseded_by or 0] for each in replaced] == [each.title for each in replaced]
+
+    spare = paths[0].with_name("spare.md")
+    for one, other in ((paths[0], spare), (paths[1], paths[0]), (spare, paths[1])):  # a swap
+        one.rename(other)
+    ingest_and_compare()
+    for one, other in ((paths[1], spare), (paths[0], paths[1]), (paths[2], paths[0])):  # a chain
+        one.rename(other)
+    ingest_and_compare()
 
 
 def test_a_file_that_takes_over_an_archived_text_is_no_rename(tenant: Tenant, write_silo: WriteSilo) -> None:
