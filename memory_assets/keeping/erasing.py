@@ -27,7 +27,8 @@ from memory_assets.errors import DamagedError, StoreError
 from memory_assets.keeping.copying import drop_pins
 from memory_assets.keeping.matching import Finder
 from memory_assets.keeping.packs import from_bytes
-from memory_assets.keeping.repository import Repository
+from memory_assets.keeping.repository import Repository, Snapshot
+from memory_assets.language.guard import iter_secrets
 from memory_assets.language.words import sentences
 from memory_assets.learn.briefing import renew_brief
 from memory_assets.learn.journal import Journal
@@ -163,18 +164,28 @@ def allow_again(tenant: Tenant, ids: Iterable[int]) -> int:
     return len(lifted)
 
 
-def backups_holding(repository: Repository, tenant: str, ids: Iterable[int]) -> list[str]:
-    """Return the names of a tenant's backups that hold any of some memories and relations."""
+def backups_holding(repository: Repository, tenant: str, ids: Iterable[int], files: Iterable[str] = ()) -> list[str]:
+    """Return the names of a tenant's backups that hold any of some memories and relations, or one of some files with a secret."""
     wanted = np.array(sorted(ids), np.int64)
-    held: dict[str, Any] = {}
+    held: dict[str, bool] = {}
+
+    def holds(name: str, snapshot: Snapshot, is_held: Callable[[bytes], bool]) -> bool:
+        if name not in held:
+            held[name] = is_held(repository.get(name, snapshot.objects[name]))
+        return held[name]
+
+    def has_row(pack: bytes) -> bool:
+        return bool(np.isin(from_bytes(pack)["id"].to_numpy(), wanted).any())
+
+    def has_secret(file: bytes) -> bool:
+        return any(iter_secrets(file.decode("utf-8", "replace")))
+
     found = []
     for snapshot in repository.snapshots(tenant):
-        for pack in chain.from_iterable(copy.packs for copy in snapshot.tables.values()):
-            if pack.index not in held:
-                held[pack.index] = from_bytes(repository.get(pack.index, snapshot.objects[pack.index]))["id"].to_numpy()
-            if np.isin(held[pack.index], wanted).any():
-                found.append(snapshot.name)
-                break
+        packs = (pack.index for pack in chain.from_iterable(copy.packs for copy in snapshot.tables.values()))
+        kept = (snapshot.files[name] for name in files if name in snapshot.files)
+        if any(holds(each, snapshot, has_row) for each in packs) or any(holds(each, snapshot, has_secret) for each in kept):
+            found.append(snapshot.name)
     return found
 
 

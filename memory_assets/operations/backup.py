@@ -124,15 +124,15 @@ def sources_of(tenant: Tenant) -> list[tuple[str, str]]:
     return list(dict.fromkeys([*recorded, *([(here, tenant.name)] if here else [])]))
 
 
-def find_backups(tenant: Tenant, ids: Sequence[int]) -> list[str]:
-    """Return the backups that hold any of some memories and relations, and the places that could not be read."""
+def find_backups(tenant: Tenant, ids: Sequence[int], files: Sequence[str] = ()) -> list[str]:
+    """Return the backups of `backups_holding`, and the places that could not be read."""
     found: list[str] = []
-    for place, source in sources_of(tenant) if ids else ():
+    for place, source in sources_of(tenant) if ids or files else ():
         try:
             repository = open_repository(tenant.settings, place)
             if source not in repository.tenants():
                 found.append(f"{place}, perhaps: it cannot be found")
-            found += [f"{place}/snapshots/{name}" for name in backups_holding(repository, source, ids)]
+            found += [f"{place}/snapshots/{name}" for name in backups_holding(repository, source, ids, files)]
         except MemoryAssetsError as error:
             found.append(f"{place}, perhaps: {error}")
     return found

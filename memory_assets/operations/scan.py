@@ -37,7 +37,7 @@ from memory_assets.tenants import Tenant
 _BATCH = 4_096
 """Memories read at a time."""
 _MARKER = "masking.tmp"
-"""Marker file during a mend; if it is left by an interrupted mend, the next one repeats everything."""
+"""File during a mend, with the backups that hold a secret; if an interrupted mend leaves it, the next one repeats everything."""
 _ITEMS = "SELECT path, title, description, body, tags, links, project, session, author, metadata FROM source_items"
 _HOOKS = "SELECT path, hook FROM source_hooks"
 
@@ -49,6 +49,8 @@ class _Found(NamedTuple):
     secrets: list[tuple[str, str]]
     id: int = 0
     """Id of the memory or relation."""
+    file: str = ""
+    """Name below the tenant's folder, of a file that backups copy."""
 
 
 class Leak(View):
@@ -70,7 +72,7 @@ class Scanned(Answer):
     others: list[str] = Field(default_factory=list, description="Other tenants that still have a secret.")
     backups: list[str] = Field(
         default_factory=list,
-        description="Backups with a memory or relation that was masked, and places that could not be read.",
+        description="Backups with a memory, relation or file that was masked, and places that could not be read.",
     )
 
     @property
@@ -114,7 +116,11 @@ def mend(tenant: Tenant) -> Scanned:
     begun = tenant.folder / _MARKER
     if not leaks and not begun.exists():
         return Scanned(leaks=[], masked=True)
-    replace_file(begun, "")
+    backups = begun.read_text(encoding="utf-8").splitlines() if begun.exists() else []
+    holding = [each for each in found if each.secrets]
+    held = find_backups(tenant, [each.id for each in holding if each.id], [each.file for each in holding if each.file])
+    backups = list(dict.fromkeys([*backups, *held]))
+    replace_file(begun, "\n".join(backups))
     removal = Removal(_mask_memories, _mask_notes, mask_value, lambda text: any(iter_secrets(text)))
     purge_tables(tenant, removal)
     purge_files(tenant, removal)
@@ -136,7 +142,7 @@ def mend(tenant: Tenant) -> Scanned:
         remains=[str(path) for path in left.strays],
         needed=[str(path) for path in left.needed],
         others=[other.name for other in left.others],
-        backups=find_backups(tenant, [each.id for each in found if each.secrets and each.id]),
+        backups=backups,
     )
 
 
@@ -152,15 +158,14 @@ def _find_secrets(tenant: Tenant) -> Iterator[_Found]:
                 yield _Found(f"Text read from {mask(path)}", list(iter_secrets(texts)))
     for file in copies_of_applies(tenant):
         if file.exists():
-            yield _Found(
-                f"The copies of curated memories, {file}", list(iter_secrets(file.read_bytes().decode("utf-8", "replace")))
-            )
+            secrets = list(iter_secrets(file.read_bytes().decode("utf-8", "replace")))
+            yield _Found(f"The copies of curated memories, {file}", secrets, file=file.relative_to(tenant.folder).as_posix())
     state = tenant.state
     if brief := state.get(BRIEF):
         yield _Found(f"The brief for sessions, {state.where(BRIEF)}", list(iter_secrets(brief.decode("utf-8", "replace"))))
     for relative, values in kept_values(tenant):
         path = tenant.folder / relative
-        yield _Found(str(path) if path.exists() else state.where(relative), list(iter_secrets(values)))
+        yield _Found(str(path) if path.exists() else state.where(relative), list(iter_secrets(values)), file=relative)
     for key in KeyStore(state).list():
         yield _Found(f"The description of the key {key.id}", list(iter_secrets(key.description)))
 

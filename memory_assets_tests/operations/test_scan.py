@@ -83,7 +83,7 @@ def test_a_secret_of_another_tenant_is_masked_there_and_its_files_are_kept(tenan
     assert mend(other).others == [] and len(other.memories) == 1
 
 
-def test_a_mend_names_the_backups_that_hold_a_secret(tenant: Tenant, tmp_path):
+def test_a_mend_names_the_backups_that_hold_a_secret(tenant: Tenant, tmp_path, monkeypatch: pytest.MonkeyPatch):
     place = str(tmp_path / "backups")
     given = [NewMemory(text, Source.CLI) for text in ("Plain.", "Even plainer.")]
     first, second = (each.memory.id for each in store_memories(tenant, given))
@@ -99,6 +99,12 @@ def test_a_mend_names_the_backups_that_hold_a_secret(tenant: Tenant, tmp_path):
     take_backup(tenant, Repository(place))
     (named,) = mend(tenant).backups
     assert named > f"{place}/snapshots/{with_secrets.name}"
+    (tenant.folder / "names.json").write_text(json.dumps([{"names": [f"password: {PASSWORD}"]}]))
+    with_file = take_backup(tenant, Repository(place))
+    with monkeypatch.context() as patched, pytest.raises(SystemExit):
+        patched.setattr("memory_assets.operations.scan.purge_derived", lambda _: sys.exit())
+        mend(tenant)
+    assert mend(tenant).backups == [f"{place}/snapshots/{with_file.name}"]
 
 
 def test_the_command_exits_with_1_while_a_secret_is_there(tenant: Tenant):
