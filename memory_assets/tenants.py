@@ -92,6 +92,12 @@ class Tenant:
             self.state.look()
         return self.state.exists or self.name in _stored_elsewhere(self.settings)
 
+    def reopen_if_recreated(self) -> None:
+        """Close the stores if the tenant was deleted and created or restored anew since they were opened; the next use opens the new ones."""
+        if self.state.store_id is not None and self.state.read_id() not in (None, self.state.store_id):
+            for part in ("state", "location", "catalog", "memories", "relations", "embedder"):
+                self.__dict__.pop(part, None)
+
     @property
     def is_sources_tenant(self) -> bool:
         """Whether silos, seed.json, LEARNING and Tana belong to this tenant: only the settings' tenant has them."""

@@ -171,6 +171,7 @@ class Server:
         except ValidationError as error:
             return _tool_result(f"{tool.name}: {_explain(error)}", failed=True)
         try:
+            self._session.tenant.reopen_if_recreated()
             return _tool_result(tool.function(self._session, **dict(given)), failed=False)
         except MemoryAssetsError as error:
             return _tool_result(_shorten_error(self._session.describe_error(error)), failed=True)
@@ -179,6 +180,7 @@ class Server:
         uri, tenant = _text_param(params, "uri"), self._session.tenant
         number = uri.removeprefix(_SCHEME)
         try:
+            tenant.reopen_if_recreated()
             if uri == _RECENT:
                 found = operations.show.recent(tenant, narrowed=Narrowing(here=self._session.here))
                 text = self._session.text(found, max_tokens=LIST_TOKENS)

@@ -95,6 +95,7 @@ class SourceWatch:
             self._due.clear()
             try:
                 if self._roots():
+                    self._tenant.reopen_if_recreated()
                     take_in(self._tenant)
                 pause, retry = None, _FIRST_PAUSE_SECONDS
             except Exception as error:  # noqa: BLE001 - the thread must go on with the next change

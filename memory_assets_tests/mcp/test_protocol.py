@@ -18,7 +18,7 @@ from memory_assets.models import Kind, NewMemory, RelationType, Source, State
 from memory_assets.operations.store import store
 from memory_assets.settings import load_settings
 from memory_assets.sources.projects import Project
-from memory_assets.tenants import Tenant
+from memory_assets.tenants import Tenant, delete_tenant
 
 ATLAS = Project("/home/mira/src/atlas", ("/home/mira/src/atlas", "-home-mira-src-atlas"))
 
@@ -290,3 +290,17 @@ def test_a_search_is_narrowed_by_names_and_verbs_and_shows_times_in_a_zone(serve
 def test_a_relation_type_is_taken_in_any_case(name: str) -> None:
     call = relate.arguments.model_validate({"source": "1", "relation": name, "target": "2"})
     assert dict(call)["relation"] is RelationType.LEADS_TO
+
+
+def test_an_open_server_goes_on_with_a_tenant_that_was_deleted_and_created_anew(server: Server, session: Session) -> None:
+    def answer(tool: str, **arguments: Any) -> str:
+        return call(server, tool, **arguments)[1]
+
+    store(Tenant(session.tenant.settings), NewMemory("Alice sails.", Source.CLI))
+    assert "Alice sails." in answer("search", query="Who sails?")
+    delete_tenant(Tenant(session.tenant.settings))
+    assert "was deleted meanwhile" in answer("store", content="Dora sings.")
+    store(Tenant(session.tenant.settings), NewMemory("Bob paints.", Source.CLI))
+    assert answer("store", content="Carol dives.").startswith("Stored ")
+    found = answer("search", query="What do Alice, Bob and Carol do?")
+    assert ("Bob paints." in found, "Carol dives." in found, "Alice sails." in found) == (True, True, False)
