@@ -19,6 +19,7 @@ from memory_assets.keeping.repository import Repository, Snapshot, Stored, Table
 from memory_assets.language.times import display_zone
 from memory_assets.settings import Settings, read_settings_file, settings_in_file
 from memory_assets.stores.catalog import read_kept
+from memory_assets.stores.files import mend_of
 from memory_assets.stores.layout import kept_entries, read_entry
 from memory_assets.stores.location import Location
 from memory_assets.stores.locks import locked
@@ -86,9 +87,23 @@ def back_up(tenant: Tenant, repository: Repository) -> tuple[Snapshot, list[Snap
     if "://" not in place and Path(place).resolve().is_relative_to(settings.data_dir.resolve()):
         raise InvalidInputError(f"{place} is in the data folder, which is lost as a whole; name a folder elsewhere.")
     tenant.must_exist()
-    record_place(tenant.state, place, tenant.name)
+    with _explaining_disk_faults(tenant):
+        record_place(tenant.state, place, tenant.name)
     snapshot = take_backup(tenant, repository)
     return snapshot, prune(repository, tenant.name, settings.backup_keep, display_zone(settings))
+
+
+@contextmanager
+def _explaining_disk_faults(tenant: Tenant) -> Iterator[None]:
+    """Turn an OSError of the data folder into a StoreError, so that it is not taken for a fault of the backup's place."""
+    try:
+        yield
+    except OSError as error:
+        why = error.args[0][0][-1] if isinstance(error, shutil.Error) else error.strerror
+        raise StoreError(
+            f"A backup writes a little into {tenant.folder}, which is not possible ({why}); {mend_of(error)}. "
+            "`memory export FILE` writes nothing there."
+        ) from error
 
 
 def record_place(state: TenantState, place: str, source: str) -> None:
@@ -154,16 +169,17 @@ def pinned_tables(tenant: Tenant) -> Iterator[Location]:
         yield location
         return
     pin = location.pin
-    pin.mkdir(mode=0o700, exist_ok=True)
     is_alone = False
     with ExitStack() as held:
+        with _explaining_disk_faults(tenant):
+            pin.mkdir(mode=0o700, exist_ok=True)
         with suppress(BlockingIOError):
             is_alone = held.enter_context(locked(pin, fcntl.LOCK_EX | fcntl.LOCK_NB))
         if not is_alone:
             raise ConflictError(f"Another backup of the tenant {tenant.name!r} is under way; wait for it to end.")
         drop_pins(pin)
         try:
-            with location.closed_to_writers():
+            with location.closed_to_writers(), _explaining_disk_faults(tenant):
                 shutil.copytree(location.path, pin / "vectors", copy_function=_link)
             yield Location(str(pin / "vectors"))
         finally:

@@ -1,5 +1,6 @@
 """`memory backup` and `memory restore`: what is copied and restored, and what a kill or damage in between leaves."""
 
+import errno
 import json
 import os
 import random
@@ -12,6 +13,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -472,3 +474,14 @@ def test_what_a_killed_backup_pinned_goes_with_the_next_one(used: Tenant, reposi
     (used.folder / ".pinned" / "vectors" / "memories.lance").mkdir(parents=True)
     take_backup(used, repository)
     assert not (used.folder / ".pinned").exists()
+
+
+def test_a_full_data_disk_is_not_taken_for_the_disk_of_the_backup(
+    tenant: Tenant, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    add(tenant, 1)
+    full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    monkeypatch.setattr("os.link", Mock(side_effect=full))
+    monkeypatch.setattr("shutil.copyfile", Mock(side_effect=full))
+    with pytest.raises(StoreError, match=rf"{tenant.folder}.*No space left.*make room.*memory export FILE"):
+        backup(tenant, str(tmp_path / "backups"))
