@@ -138,8 +138,11 @@ def _raise_failure(result: dg.ExecuteInProcessResult) -> None:
     for event in result.all_events:
         if event.is_step_failure:
             failure = event.step_failure_data
-            if failure.error and failure.error.cls_name == "DagsterAssetCheckFailedError":
+            kind = failure.error and failure.error.cls_name
+            if kind == "DagsterAssetCheckFailedError":
                 return
+            if kind == "DagsterExecutionInterruptedError":
+                raise KeyboardInterrupt
             described = failure.user_failure_data and failure.user_failure_data.description
             raise MemoryAssetsError(f"The step {event.step_key} failed: {described or _cause(failure.error)}")
     if not result.success:
