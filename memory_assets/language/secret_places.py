@@ -61,8 +61,8 @@ _IS = (
     rf"|(?:seit|since)[ \t]+\w{{4,10}}|{_FROM})){{0,5}}(?![^\s:{_QUOTES}]))"
 )
 """Phrases that assign a value in a sentence: "is now", "was changed to", "wurde auf"."""
-_LAYOUT = r"[ \t]?\([^\n()]{1,30}\)[*_]{0,2}[ \t]?[:=][ \t] | [ \t]{0,20}[|—–][ \t] | [ \t]?:[*_]{0,2}\s{1,9}[-*+][ \t]"
-"""Signs of the next cell of a table, a dash, a list below the name, or a remark in brackets."""
+_LAYOUT = r"[ \t]?\([^\n()]{1,30}\)[*_]{0,2}[ \t]?[:=][ \t] | [ \t]\([^\n()=:]{1,30}[ \t]=[ \t] | [ \t]{0,20}[|—–][ \t] | [ \t]?:[*_]{0,2}\s{1,9}[-*+][ \t]"
+"""Signs of the next cell of a table, a dash, a list below the name, or a remark in brackets, also one that ends with the value."""
 _CALLED = re.compile(
     rf"""
     {_NAME}
@@ -123,14 +123,12 @@ _ON_COMMAND_LINE = re.compile(
 )
 _PSQL = re.compile(r"\bpsql\b[^\n]{0,80}?\s-W[ \t]{0,3}[\"']?(?P<value>[^\s\"'`]{6,200})")
 _PAIR = re.compile(
-    rf"(?i)\b(?:logins?|cred(?:ential)?s|account|zugang(?:sdaten)?|(?:anmelde|login)daten)\b[^\n:/]{{0,40}}?(?::|{_IS}|\bare\b)[ \t]{{1,3}}"
-    rf"[{_QUOTES}]?[\w.@+-]{{2,60}}[{_QUOTES}]?[ \t]{{0,2}}/[ \t]{{0,2}}[{_QUOTES}]?(?P<value>[^\s{_QUOTES}/]{{6,64}})"
+    r"(?i)\b(?P<what>log[ -]?ins?|cred(?:ential)?s|account|user(?:name)?|benutzer(?:name)?|zugang(?:sdaten)?|(?:anmelde|login)daten)\b"
+    rf"(?:(?P<sign>[^\n:/]{{0,40}}?(?::[*_]{{0,3}}|{_IS}|\bare\b)[ \t]|[*_]{{0,3}}(?:[ \t]as)?[ \t(])[ \t(]{{0,3}})"
+    rf"[{_QUOTES}]?[\w.@+-]{{2,60}}[{_QUOTES}]?(?P<parting>[ \t]{{0,2}}/[ \t]{{0,2}}|:|,?[ \t](?:(?:with|mit|and|und)[ \t])?pass[ \t])"
+    rf"[{_QUOTES}]?(?P<value>[^\s{_QUOTES}/:]{{6,64}})"
 )
-_LOGIN = re.compile(
-    rf"(?i)\b(?:logins?|cred(?:ential)?s|(?:zugangs|anmelde|login)daten)\b[^\n:/]{{0,40}}?(?::|\bare\b)[ \t]{{1,3}}"
-    rf"[{_QUOTES}]?[a-z][\w.@+-]{{1,59}}:(?P<value>[^\s{_QUOTES}/:]{{6,64}})"
-)
-"""A user and a password separated by a colon."""
+"""A user and a password with a sign between them, behind a word for both. Without a colon or verb, only a strong one is meant."""
 _ELEMENT = re.compile(
     r"<[\w:.-]{0,40}(?:password|passwd|passwort|passphrase)>\s{0,9}(?P<value>[^\s<>]{6,200})\s{0,9}</", re.IGNORECASE
 )
@@ -222,8 +220,13 @@ def _kind_of_user(_: re.Match[str], value: str) -> str:
 
 
 def _kind_of_pair(match: re.Match[str], value: str) -> str:
-    is_account = value.isdecimal() and "account" in match[0].lower()
-    return "password" if is_password(value) and not is_account else ""
+    what, sign, parting = match["what"].lower(), match["sign"].strip("*_ \t(").lower(), match["parting"].strip()
+    is_weak = sign in ("", "as") or parting not in ("/", ":") or what.startswith(("user", "benutzer"))
+    if is_weak or (parting == ":" and what in ("account", "zugang")):
+        return "password" if is_strong(value) else ""
+    if parting == ":":
+        return "password" if is_mixed(value) else ""
+    return "password" if is_password(value) and not (value.isdecimal() and what == "account") else ""
 
 
 _CLUES = ("pass", "pw", "psk", "kennwort", "secret", "token", "key", "auth", "credential", "schlüssel")
@@ -253,7 +256,6 @@ PATTERNS: tuple[tuple[tuple[str, ...], re.Pattern[str], Callable[[re.Match[str],
     (("passwor", "passphrase", "kennwort"), _NUMBERED, lambda *_: "password"),
     (("otp", "2fa", "mfa", "authenticator"), _ONE_TIME, lambda _, value: "totp secret" if digits(value) else ""),
     (("code",), _RECOVERY, lambda _, value: "recovery code" if is_list_of_codes(value) else ""),
-    (("login", "cred", "daten"), _LOGIN, lambda _, value: "password" if is_mixed(value) else ""),
-    (("login", "cred", "account", "zugang", "daten"), _PAIR, _kind_of_pair),
+    (("login", "log in", "log-in", "cred", "account", "zugang", "daten", "user", "benutzer"), _PAIR, _kind_of_pair),
 )
 """Lower-case strings, one of which every matching text contains; the pattern; and a function to the kind of a match, empty for none."""
