@@ -268,11 +268,16 @@ PLANTED = (
         Corruptions.creative_link_from_nowhere,
         Corruptions.unknown_member,
     ),
-    (Corruptions.missing_vector, Corruptions.confidence_that_is_no_number, Corruptions.score_of_nothing, Corruptions.exact_twin),
-    (Corruptions.second_memory_of_a_file, Corruptions.older_twin, Corruptions.twin_relation),
-    (Corruptions.nearly_all_archived,),
-    (Corruptions.memory_of_a_vanished_file,),
     (
+        Corruptions.missing_vector,
+        Corruptions.confidence_that_is_no_number,
+        Corruptions.score_of_nothing,
+        Corruptions.exact_twin,
+        Corruptions.twin_relation,
+    ),
+    (Corruptions.second_memory_of_a_file, Corruptions.older_twin),
+    (
+        Corruptions.nearly_all_archived,
         Corruptions.lost_column_of_the_catalog,
         Corruptions.lost_table_of_the_catalog,
         Corruptions.column_of_another_type,
@@ -281,6 +286,7 @@ PLANTED = (
         Corruptions.refused_file,
         Corruptions.line_of_an_index_without_its_file,
         Corruptions.entries_of_one_name_without_provenance,
+        Corruptions.memory_of_a_vanished_file,
     ),
 )
 """Corruptions that are planted together; all are repaired before the next."""
