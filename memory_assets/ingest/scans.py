@@ -75,10 +75,14 @@ class ScanOutcome:
 def known_stamps(catalog: Catalog, source: Source) -> dict[str, FileStamp]:
     """Return the stamps of a source's files as of its last scan, by absolute path, without those of other machines."""
     with catalog.read() as connection:
-        rows = connection.execute(
-            "SELECT path, size, mtime_ns, inode FROM source_files WHERE source = ? AND (machine IN ('', ?) OR NOT ?)",
-            [source, socket.gethostname(), catalog.is_shared],
-        ).fetchall()
+        return _stamps(connection, source, catalog.is_shared)
+
+
+def _stamps(connection: "DuckDBPyConnection", source: Source, is_shared: bool) -> dict[str, FileStamp]:
+    rows = connection.execute(
+        "SELECT path, size, mtime_ns, inode FROM source_files WHERE source = ? AND (machine IN ('', ?) OR NOT ?)",
+        [source, socket.gethostname(), is_shared],
+    ).fetchall()
     return {path: FileStamp(size, mtime_ns, inode) for path, size, mtime_ns, inode in rows}
 
 
@@ -143,8 +147,21 @@ def without_moved(scan: Scan, known: Mapping[str, FileStamp]) -> Scan:
 
 def refresh_source(tenant: "Tenant", source: Source) -> ScanOutcome:
     """Update the catalog from the current files of a source. It is their only way in; secrets and erased texts are left out."""
-    known = known_stamps(tenant.catalog, source)
-    return record_scan(tenant.catalog, read_source(tenant, source, known), known)
+    (outcome,) = refresh_sources(tenant, [source])
+    return outcome
+
+
+def refresh_sources(tenant: "Tenant", sources: Iterable[Source]) -> list[ScanOutcome]:
+    """Call `refresh_source` for each source, but open the catalog once for what is known and once for what is unchanged."""
+    catalog = tenant.catalog
+    with catalog.read() as connection:
+        known = {source: _stamps(connection, source, catalog.is_shared) for source in sources}
+    scans = [read_source(tenant, source, stamps) for source, stamps in known.items()]
+    outcomes: dict[Source, ScanOutcome | None] = {}
+    if unchanged := [scan for scan in scans if not (scan.changed or vanished_paths(scan, known[scan.source]))]:
+        with catalog.read() as connection:
+            outcomes = {scan.source: _recorded(connection, scan) for scan in unchanged}
+    return [outcomes.get(scan.source) or record_scan(catalog, scan, known[scan.source]) for scan in scans]
 
 
 def read_source(tenant: "Tenant", source: Source, known: Mapping[str, FileStamp]) -> Scan:
@@ -157,9 +174,8 @@ def record_scan(catalog: Catalog, scan: Scan, known: Mapping[str, FileStamp]) ->
     vanished = vanished_paths(scan, known)
     if not (scan.changed or vanished):
         with catalog.read() as connection:
-            before = connection.execute("SELECT root, notes FROM source_scans WHERE source = ?", [scan.source]).fetchone()
-            if before == (scan.root, list(scan.notes)):
-                return _outcome(connection, scan, 0)
+            if outcome := _recorded(connection, scan):
+                return outcome
     with catalog.write() as connection:
         if catalog.is_shared:  # another machine may have recorded such a file since the files were read
             scan = without_namesakes(connection, scan, known)
@@ -175,6 +191,12 @@ def record_scan(catalog: Catalog, scan: Scan, known: Mapping[str, FileStamp]) ->
             [scan.source, scan.root, datetime.now(UTC), list(scan.notes)],
         )
         return _outcome(connection, scan, len(vanished))
+
+
+def _recorded(connection: "DuckDBPyConnection", scan: Scan) -> ScanOutcome | None:
+    """Return the outcome of a scan that found every file as known; None if the catalog has another root or other notes."""
+    before = connection.execute("SELECT root, notes FROM source_scans WHERE source = ?", [scan.source]).fetchone()
+    return _outcome(connection, scan, 0) if before == (scan.root, list(scan.notes)) else None
 
 
 def vanished_paths(scan: Scan, known: Iterable[str]) -> list[str]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from memory_assets.errors import ConflictError, NotFoundError
 from memory_assets.ingest.direct import import_memories
-from memory_assets.ingest.scans import drop_path, refresh_source
+from memory_assets.ingest.scans import drop_path, refresh_sources
 from memory_assets.language.guard import mask_value, refusal_of, without_secrets
 from memory_assets.learn.apply import execute, lock_curation, undo
 from memory_assets.learn.brief import Backlog
@@ -80,8 +80,7 @@ class Curation:
 
     def refresh(self) -> None:
         """Update the catalog from the silos and homes."""
-        for source in (Source.CLAUDE_SILO, Source.PAI_LEARNING):
-            refresh_source(self.tenant, source)
+        refresh_sources(self.tenant, (Source.CLAUDE_SILO, Source.PAI_LEARNING))
 
     def backlog(self) -> Backlog:
         """Count the silo memories of the last scan that are not curated yet."""

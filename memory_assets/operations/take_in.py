@@ -42,7 +42,7 @@ def take_in(tenant: Tenant) -> TakenIn:
     """
     from memory_assets.ingest.features import extract_features, refresh_entries
     from memory_assets.ingest.memories import sync_memories
-    from memory_assets.ingest.scans import refresh_source
+    from memory_assets.ingest.scans import refresh_sources
     from memory_assets.learn.briefing import renew_brief
     from memory_assets.learn.sessions import remember_sessions
     from memory_assets.sources.readers import source_paths
@@ -50,7 +50,7 @@ def take_in(tenant: Tenant) -> TakenIn:
 
     tenant.memories.prepare()
     with alone(tenant.folder, "taking_in", parents=not tenant.location.is_folder):
-        scans = [refresh_source(tenant, source) for source in source_paths(tenant.settings) if tenant.is_sources_tenant]
+        scans = refresh_sources(tenant, source_paths(tenant.settings)) if tenant.is_sources_tenant else []
         refresh_entries(tenant)
         extract_features(tenant, lambda *_: None)
         outcome = sync_memories(tenant, lambda *_: None)

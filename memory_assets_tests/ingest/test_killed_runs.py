@@ -40,7 +40,7 @@ def test_a_run_killed_at_any_store_access_is_completed_by_the_next(tenant: Tenan
     for number in range(8):
         write_silo(f"note-{number}", f"The deadline of project {number} is in May.")
     ingest(tenant)
-    for turn, access in enumerate((2, 4, 7, 10, 12, 14, 15, 16), start=1):
+    for turn, access in enumerate((2, 3, 4, 7, 9, 11, 12, 13), start=1):
         before = by_title(tenant)
         for number in range(8):
             write_silo(f"note-{number}", f"The deadline of project {number} was moved {turn} times.")

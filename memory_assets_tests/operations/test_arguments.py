@@ -1,10 +1,12 @@
+from itertools import cycle
+
 import pytest
 from click.testing import CliRunner
 
 from memory_assets.cli.main import cli
 from memory_assets.graph.edges import refresh_graph
 from memory_assets.models import NewMemory, Source
-from memory_assets.operations.arguments import Narrowing
+from memory_assets.operations.arguments import Narrowing, find_memory
 from memory_assets.operations.search import search
 from memory_assets.operations.store import store
 from memory_assets.tenants import Tenant
@@ -48,26 +50,35 @@ def test_a_project_is_found_by_its_folder_or_its_last_part_though_a_silo_names_i
     assert found_in("work") == set()
 
 
-@pytest.mark.parametrize("form", ["#{}", "memory://{}", "(id {})", "id {}", "{}.", "{},", " {:.6}… "])
-def test_an_id_is_known_in_the_forms_that_outputs_show(tenant: Tenant, form: str) -> None:
+FORMS = (" {:.6}… ", "#{}", "memory://{}", "(id {})", "id {}", "{}.", "{},")
+"""The forms of an id that outputs show."""
+
+
+def test_an_id_is_known_in_the_forms_that_outputs_show(tenant: Tenant) -> None:
+    number = store(tenant, NewMemory("Priya owns it.", Source.CLI)).id
+    assert [find_memory(tenant, form.format(str(number))).id for form in FORMS] == [number] * len(FORMS)
+
+
+def test_each_command_knows_the_forms_that_outputs_show(tenant: Tenant) -> None:
     first, second = (str(store(tenant, NewMemory(text, Source.CLI)).id) for text in ("Priya owns it.", "Mira sails on Sundays."))
-    shown, newer = form.format(first), form.format(second)
+    forms = cycle(FORMS)
     for command in (
-        ["show", shown],
-        ["tag", shown, "billing"],
-        ["conflicts", shown],
-        ["session", "--off", shown],
-        ["relate", shown, "LEADS_TO", newer],
-        ["forget", shown],
-        ["forget", shown, "--restore"],
-        ["edit", shown, "Tomasz owns it."],
-        ["undo", shown],
-        ["supersede", shown, newer],
-        ["erase", shown, "--yes"],
+        ["show", first],
+        ["tag", first, "billing"],
+        ["conflicts", first],
+        ["session", "--off", first],
+        ["relate", first, "LEADS_TO", second],
+        ["forget", first],
+        ["forget", first, "--restore"],
+        ["edit", first, "Tomasz owns it."],
+        ["undo", first],
+        ["supersede", first, second],
+        ["erase", first, "--yes"],
+        ["erase", "--allow-again", first],
     ):
-        done = CliRunner().invoke(cli, command)
-        assert done.exit_code == 0, (command, done.output, done.exception)
-    assert CliRunner().invoke(cli, ["erase", "--allow-again", form.format(first) if "…" not in form else first]).exit_code == 0
+        shown = [next(forms).format(each) if each in (first, second) else each for each in command]
+        done = CliRunner().invoke(cli, shown)
+        assert done.exit_code == 0, (shown, done.output, done.exception)
 
 
 @pytest.mark.parametrize("reference", ["", "#", "12 13", "1.5", "12-13", "-5", "id", "ids 5", "753abc"])

@@ -62,7 +62,9 @@ def chromium() -> Iterator[Browser]:
     if _CHROMIUM is None:
         pytest.skip("no Chromium is installed; `make test` as root installs Debian's")
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=_CHROMIUM, args=["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"])
+        browser = playwright.chromium.launch(
+            executable_path=_CHROMIUM, args=["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"]
+        )
         yield browser
         browser.close()
 
