@@ -33,7 +33,6 @@ _WITHOUT_PARTITION = {"selector": _DECAY, "mode": "default", "runConfigData": {}
 @pytest.fixture
 def deployment(tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> Iterator[Deployment]:
     monkeypatch.setenv("MEMORY_WATCH_SOURCES", "off")  # or the service takes the file in before the daemon's run
-    monkeypatch.setenv("MEMORY_WORKERS", "1")  # of the service; test_workers has more
     create_tenant(tenant)
     made = Deployment()
     try:
