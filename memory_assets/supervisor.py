@@ -46,6 +46,8 @@ _LOAD_SECONDS = 120.0
 _LONGEST_SOCKET = 100
 """Longest path of a socket, in bytes; systems allow 104 to 108."""
 _ON_LINUX = sys.platform == "linux"
+_GROUP = 0 if _ON_LINUX else -1
+"""Process group of the parts on Linux: their own, so that Ctrl-C reaches the supervisor alone."""
 _DIE_WITH_PARENT = 1
 """Linux's PR_SET_PDEATHSIG."""
 
@@ -61,6 +63,8 @@ class Part:
     watch: Callable[[], Probe]
     """Makes the probe of a new process."""
     url: str = ""
+    reserve: Callable[[], object] = lambda: None
+    """Raises a StoreError if the part's port is taken."""
     stop_seconds: float = _STOP_SECONDS
     """Time to end after a signal; then it is killed."""
     probe: Probe | None = None
@@ -139,13 +143,13 @@ def supervise(settings: Settings, ui_port: int | None, port: int | None, announc
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stopping.set())
     settings.data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with _lock_state(settings.data_dir / STATE) as write:
+    with _lock_state(settings.data_dir / STATE) as (write, is_in_place):
         ui_port = None if ui_port is None else find_port("127.0.0.1", ui_port, "--ui-port")
         port = None if port is None else find_port(settings.host, port, "--port")
         with _prepare_instance() as (home, door):
             parts = _make_parts(settings, home, door, ui_port, port)
             try:
-                _run_parts(parts, door, write, stopping, announce, settings.data_dir / LOG)
+                _run_parts(parts, door, write, is_in_place, stopping, announce, settings.data_dir / LOG)
             finally:
                 _stop_parts(parts, announce)
 
@@ -160,7 +164,8 @@ def find_port(host: str, port: int, option: str) -> int:
 
 
 @contextmanager
-def _lock_state(path: Path) -> "Iterator[Callable[[list[Part]], None]]":
+def _lock_state(path: Path) -> "Iterator[tuple[Callable[[list[Part]], None], Callable[[], bool]]]":
+    """Lock the state's file; yield what writes it, and whether it is still the file at its path."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         for _ in range(5):  # a reader may hold its shared lock
@@ -177,8 +182,13 @@ def _lock_state(path: Path) -> "Iterator[Callable[[list[Part]], None]]":
             os.pwrite(descriptor, content, 0)
             os.ftruncate(descriptor, len(content))
 
+        def is_in_place() -> bool:
+            with suppress(OSError):
+                return os.path.samestat(os.stat(path), os.fstat(descriptor))
+            return False
+
         write([])
-        yield write
+        yield write, is_in_place
     finally:
         os.close(descriptor)
 
@@ -186,7 +196,8 @@ def _lock_state(path: Path) -> "Iterator[Callable[[list[Part]], None]]":
 @contextmanager
 def _prepare_instance() -> Iterator[tuple[Path, Path]]:
     """Set up Dagster's instance in another process, so that this one stays small; yield its folder and the code location's socket."""
-    made = subprocess.run([sys.executable, "-m", "memory_assets.defs.instance"], stdout=subprocess.PIPE, check=False)
+    command = [sys.executable, "-m", "memory_assets.defs.instance"]
+    made = subprocess.run(command, stdout=subprocess.PIPE, check=False, process_group=_GROUP)
     if made.returncode:
         raise StoreError("Dagster's instance cannot be set up; its message is above.")
     home = Path(made.stdout.decode().strip().splitlines()[-1])
@@ -222,19 +233,30 @@ def _make_parts(settings: Settings, home: Path, door: Path, ui_port: int | None,
         ui = [python, "-m", "dagster_webserver", "-w", workspace, "--host", "127.0.0.1", "--port", str(ui_port)]
         quiet = ["--log-level", "warning", "--dagster-log-level", "warning"]
         page = partial(http_probe, "127.0.0.1", ui_port, "GET /server_info")
-        parts.append(Part("UI", [*ui, *quiet], page, f"http://127.0.0.1:{ui_port}"))
+        reserve = partial(find_port, "127.0.0.1", ui_port, "--ui-port")
+        parts.append(Part("UI", [*ui, *quiet], page, f"http://127.0.0.1:{ui_port}", reserve))
     if port is not None:
         serve = [python, "-m", "memory_assets.cli", "serve", "--port", str(port)]
         health = partial(http_probe, settings.host, port, "HEAD /api/v1/health")
-        parts.append(Part("HTTP service", serve, health, f"http://{settings.host}:{port}", _SERVICE_STOP_SECONDS))
+        reserve = partial(find_port, settings.host, port, "--port")
+        parts.append(Part("HTTP service", serve, health, f"http://{settings.host}:{port}", reserve, _SERVICE_STOP_SECONDS))
     return parts
 
 
 def _run_parts(
-    parts: list[Part], door: Path, write: Callable[[list[Part]], None], stopping: Event, announce: Announce, log: Path
+    parts: list[Part],
+    door: Path,
+    write: Callable[[list[Part]], None],
+    is_in_place: Callable[[], bool],
+    stopping: Event,
+    announce: Announce,
+    log: Path,
 ) -> None:
     code = parts[0]
     while not stopping.is_set():
+        if not is_in_place():
+            announce(f"{log.parent} was moved or deleted, and everything ends; start it again where the data folder is now.")
+            return
         changed = False
         for part in parts:
             if part.process and (status := part.process.poll()) is not None:
@@ -249,7 +271,7 @@ def _run_parts(
             if part.process is None and time.monotonic() >= part.due and not waits:
                 if part is code:
                     door.unlink(missing_ok=True)
-                _start_part(part)
+                _start_part(part, announce)
                 changed = True
         if changed:
             write(parts)
@@ -271,22 +293,33 @@ def _shorten_log(log: Path) -> None:
                 file.truncate()
 
 
-def _start_part(part: Part) -> None:
+def _start_part(part: Part, announce: Announce) -> None:
+    """Start a part, or put it off while its port is taken."""
+    try:
+        part.reserve()
+    except StoreError as error:
+        part.ended, part.due, part.pause = "port taken", time.monotonic() + part.pause, _next_pause(part)
+        announce(str(error))
+        return
+
     def die_with_parent() -> None:
         if _ON_LINUX:
             ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGTERM)
 
-    group = 0 if _ON_LINUX else -1
     part.process = subprocess.Popen(  # noqa: S603 - this program
-        part.command, stdin=subprocess.DEVNULL, process_group=group, preexec_fn=die_with_parent
+        part.command, stdin=subprocess.DEVNULL, process_group=_GROUP, preexec_fn=die_with_parent
     )
     part.started, part.probe, part.hangs = time.time(), part.watch(), False
+
+
+def _next_pause(part: Part) -> float:
+    return min(2 * part.pause, _LONGEST_PAUSE_SECONDS)
 
 
 def _record_end(part: Part, status: int, announce: Announce) -> None:
     part.ended = "hung" if part.hangs else f"signal {-status}" if status < 0 else f"exit {status}"
     ran = time.time() - part.started
-    part.pause = _FIRST_PAUSE_SECONDS if ran > _STABLE_SECONDS else min(2 * part.pause, _LONGEST_PAUSE_SECONDS)
+    part.pause = _FIRST_PAUSE_SECONDS if ran > _STABLE_SECONDS else _next_pause(part)
     _signal_group(part, signal.SIGKILL)
     if part.probe:
         part.probe.close()

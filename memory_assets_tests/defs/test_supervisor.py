@@ -6,13 +6,17 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from threading import Event
+from unittest.mock import Mock
 
 import httpx
 import pytest
 
 from memory_assets.operations.search import search
 from memory_assets.operations.status import status
-from memory_assets.supervisor import LOG, find_port, find_running
+from memory_assets.supervisor import LOG, STATE, Part, _lock_state, _run_parts, find_port, find_running
 from memory_assets.tenants import Tenant, create_tenant
 from memory_assets_tests.conftest import IS_LONG, WriteSilo
 from memory_assets_tests.defs.deployment import Deployment, is_alive, wait_for
@@ -87,6 +91,22 @@ def test_a_port_that_is_taken_is_told_before_anything_starts_and_any_is_one_that
     assert (told.returncode, "name another with --ui-port" in told.stderr) == (1, True)
     assert find_running(tenant.settings) is None
     assert find_port("127.0.0.1", 0, "--port") > 0
+
+
+def test_a_part_waits_while_its_port_is_taken_and_all_ends_if_the_data_folder_moves(tmp_path: Path) -> None:
+    path, said = tmp_path / "data" / STATE, list[str]()
+    path.parent.mkdir()
+
+    def announce(line: str) -> None:
+        said.append(line)
+        if "--ui-port" in line:
+            path.parent.rename(tmp_path / "moved")
+
+    with socket.create_server(("127.0.0.1", 0)) as taken, _lock_state(path) as (write, is_in_place):
+        part = Part("UI", ["false"], Mock(), reserve=partial(find_port, "127.0.0.1", taken.getsockname()[1], "--ui-port"))
+        _run_parts([part], tmp_path / "door", write, is_in_place, Event(), announce, path.with_name(LOG))
+    assert (part.process, part.ended, len(said)) == (None, "port taken", 2)
+    assert str(path.parent) in said[1]
 
 
 def test_no_part_outlives_a_supervisor_that_is_killed_and_down_ends_one(tenant: Tenant) -> None:
