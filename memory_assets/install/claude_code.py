@@ -59,8 +59,8 @@ Help me curate what was learned. $ARGUMENTS
 
 1. Run `{memory} noted` and show me the sentences. For those I want, run `{memory} noted --store IDS`; for the
    others `{memory} noted --drop IDS`. An id is what each line begins with; it never changes, so a call may be repeated.
-2. Run `{memory} learn check`, then `{memory} learn review --json`, and go through the proposals with me one by one. Accept, reject or
-   defer each only as I say.
+2. Run `{memory} learn check`; if the source files belong to another tenant, stop here. Then run `{memory} learn review --json`, and go
+   through the proposals with me one by one. Accept, reject or defer each only as I say.
 3. Show me `{memory} learn apply --dry-run`. Run `{memory} learn apply` only when I agree; `{memory} learn undo` takes it back.
 """
 
@@ -95,7 +95,7 @@ def plugin_files(program: Sequence[str], tenant: str | None) -> dict[str, str]:
         "hooks/hooks.json": _render_json(hooks),
         "commands/remember.md": _REMEMBER,
         "commands/recall.md": _RECALL,
-        "commands/learn.md": _LEARN.replace("{memory}", shlex.join(program)),
+        "commands/learn.md": _LEARN.replace("{memory}", shlex.join([*program, *whose])),
     }
 
 
@@ -151,7 +151,8 @@ def install(folder: Path, tenant: str | None, *, status_line: bool, dry_run: boo
     """
     files = plugin_files(program(), tenant)
     settings = settings_file(folder)
-    command = {"type": "command", "command": shlex.join([*program(), "status", "--line"])}
+    whose = ["--tenant", tenant] if tenant else []
+    command = {"type": "command", "command": shlex.join([*program(), "status", "--line", *whose])}
     merged = added_member(settings, "statusLine", command) if status_line else ""
     merging = [Change("merge" if merged else "keep", settings)] if status_line else []
     if not dry_run:

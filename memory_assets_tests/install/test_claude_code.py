@@ -2,9 +2,11 @@
 
 import json
 import os
+import re
 import shlex
 import signal
 import subprocess
+from dataclasses import asdict
 from itertools import count
 from pathlib import Path
 
@@ -13,6 +15,8 @@ from click.testing import CliRunner
 
 from memory_assets.cli.main import COMMANDS, cli
 from memory_assets.install.claude_code import BACKUP
+from memory_assets.learn.brief import FORMAT, Brief
+from memory_assets.learn.brief import NAME as BRIEF
 from memory_assets.mcp.tools import HOOKS
 from memory_assets.settings import Settings
 from memory_assets_tests.torture import zygote
@@ -92,7 +96,8 @@ def test_a_killed_installation_or_removal_leaves_nothing_when_run_again(
 
 def test_hooks_and_server_start_this_program(folder: Path, settings: Settings) -> None:
     settings.tenant_dir("ada").joinpath("keys").mkdir(parents=True)
-    install("--tenant", "ada")
+    (settings.tenant_dir("ada") / BRIEF).write_text(json.dumps({"format": FORMAT, **asdict(Brief(3))}))
+    install("--tenant", "ada", "--status-line")
     hooks = json.loads((folder / "hooks/hooks.json").read_text())["hooks"]
     assert set(hooks) == {"UserPromptSubmit", "PostToolUse", "SessionStart", "PreCompact", "SessionEnd"}
     called = [hooks[event][0]["hooks"][0]["tool"] for event in ("UserPromptSubmit", "PostToolUse")]
@@ -111,6 +116,10 @@ def test_hooks_and_server_start_this_program(folder: Path, settings: Settings) -
         assert name in COMMANDS
     ended = subprocess.run(commands[0], input=b'{"source": "startup"}', capture_output=True, check=True)
     assert (ended.stdout, ended.stderr) == (b"", b"")
+    line = json.loads((folder.parents[1] / "settings.json").read_text())["statusLine"]["command"]
+    assert subprocess.check_output(shlex.split(line), text=True) == "3 memories\n"
+    learn = re.findall("`([^`]+)`", (folder / "commands/learn.md").read_text())
+    assert [each.partition(" --tenant ada ")[2][:5] for each in learn] == ["noted"] * 3 + ["learn"] * 5
 
 
 def test_what_its_owner_changed_is_never_lost(folder: Path) -> None:
