@@ -184,11 +184,15 @@ def timeline(tenant: "Tenant", on: "datetime | None", limit: int, **narrowing: A
 @click.option("--on", metavar="ID", help="Allow it again.")
 def session(tenant: "Tenant", project: str, off: str | None, on: str | None) -> "Answer":
     """Preview the text that a session in a project gets at its start, and list lines that do not fit or are switched off."""
+    from memory_assets.sources.projects import project_of
+
     if reference := off or on:
         return operations.session.tell_at_start(tenant, reference, told=bool(on))
+    is_folder = False
     with suppress(OSError, RuntimeError):  # a name that is too long, a home of nobody
-        if project and (folder := Path(project).expanduser()).is_dir():
-            project = str(folder.resolve())
+        is_folder = bool(project) and Path(project).expanduser().is_dir()
+    if is_folder:
+        return operations.session.preview_in(tenant, project_of(Path(project).expanduser()))
     return operations.session.preview(tenant, project)
 
 

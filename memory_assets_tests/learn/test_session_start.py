@@ -149,13 +149,14 @@ def test_what_a_prompt_recalled_is_gone_after_a_compaction_though_nothing_is_tol
 
 
 def test_a_project_switches_it_off(settings: Settings, atlas: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_brief(settings, told("user", "Mira is a baker."))
+    write_brief(settings, told("user", "Mira is a baker."), told("note", "Released on Friday.", str(atlas)))
     (atlas / "src").mkdir()
     monkeypatch.chdir(atlas / "src")
+    preview = lambda: CliRunner().invoke(cli, ["session", "."]).output  # noqa: E731
+    assert preview().splitlines() == hook(cwd=".").splitlines()[2:-1]
     assert CliRunner().invoke(cli, ["session-start", "--off"]).exit_code == 0
     assert hook(cwd=str(atlas)) == ""
     assert "baker" in hook(cwd=str(settings.data_dir))
-    preview = lambda: CliRunner().invoke(cli, ["session", str(atlas)]).output  # noqa: E731
     assert preview() == (
         f"Sessions in {atlas} are told nothing, because `memory session-start --off` says so; call `memory session-start --on` there.\n"
     )
