@@ -201,7 +201,7 @@ def remove(folder: Path, *, dry_run: bool) -> list[Change]:
                 change.path.unlink()
         (folder / _LIST).unlink()
         for parent in sorted({(folder / name).parent for name in ours} | {folder}, key=lambda each: -len(each.parts)):
-            if parent.is_dir() and not any(parent.iterdir()):
+            if parent.is_dir() and not (parent.is_symlink() or any(parent.iterdir())):
                 parent.rmdir()
     return changes
 

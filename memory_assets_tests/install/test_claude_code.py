@@ -65,6 +65,15 @@ def test_it_is_written_and_taken_out_and_all_else_stays(folder: Path) -> None:
     assert "There is no plugin" in install("--remove")
 
 
+def test_a_folder_that_is_a_link_stays_when_the_plugin_is_removed(folder: Path, tmp_path: Path) -> None:
+    place = tmp_path / "dotfiles"
+    place.mkdir()
+    folder.symlink_to(place)
+    install()
+    assert "deleted" in install("--remove")
+    assert (folder.readlink(), list(place.iterdir())) == (place, [])
+
+
 def _die_at(call: str, number: int, *options: str) -> None:
     real, calls = getattr(Path, call), count(1)
 
