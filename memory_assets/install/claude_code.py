@@ -123,7 +123,8 @@ class Change:
     """What an installation or removal does to one file."""
 
     action: str
-    """`write`, `keep` (is up to date), `copy` (keep the user's version as a copy, then write), `merge`, `delete`, `unmerge` or `leave`."""
+    """`write`, `keep` (is up to date), `copy` (keep the user's version as a copy, then write), `merge`, `pass` (has another status line),
+    `delete`, `unmerge` or `leave`."""
     path: Path
 
 
@@ -153,8 +154,11 @@ def install(folder: Path, tenant: str | None, *, status_line: bool, dry_run: boo
     settings = settings_file(folder)
     whose = ["--tenant", tenant] if tenant else []
     command = {"type": "command", "command": shlex.join([*program(), "status", "--line", *whose])}
-    merged = added_member(settings, "statusLine", command) if status_line else ""
-    merging = [Change("merge" if merged else "keep", settings)] if status_line else []
+    merged, merging = "", []
+    if status_line:
+        merged = added_member(settings, "statusLine", command)
+        is_ours = _parse_object(settings, _read(settings)).get("statusLine") == command
+        merging = [Change("merge" if merged else "keep" if is_ours else "pass", settings)]
     if not dry_run:
         _clear_remains(folder, files)
     ours, merged_before = _read_list(folder) if _holds_files(folder) else ({}, "")

@@ -186,7 +186,7 @@ def test_a_status_line_is_merged_and_every_other_byte_stays(folder: Path, text: 
     assert held == json.loads((text or b"{}").decode("utf-8-sig"))
     if text is not None:
         assert settings.with_name("settings.json.before-memory").read_bytes() == text
-    install("--status-line")
+    assert "settings.json: is up to date" in install("--status-line")
     install()
     assert settings.read_bytes() == merged
     settings.write_bytes(merged + b"\n")
@@ -229,7 +229,7 @@ def test_a_status_line_of_the_users_stays_and_broken_settings_stop_everything(fo
         ended = CliRunner().invoke(cli, ["install", "claude-code", "--status-line"])
         assert settings.read_text() == text
         if "mine" in text:
-            assert "is up to date" in ended.output
+            assert "settings.json: has another statusLine, which stays" in ended.output
             install("--remove")
         else:
             assert "mend it" in str(ended.exception)
