@@ -211,7 +211,8 @@ def remove(folder: Path, *, dry_run: bool) -> list[Change]:
 
 
 def _holds_files(folder: Path) -> bool:
-    return any(path.is_file() and path.suffix != _USER_SUFFIX for path in folder.rglob("*"))
+    is_file = os.path.lexists(folder) and not folder.is_dir()
+    return is_file or any(path.is_file() and path.suffix != _USER_SUFFIX for path in folder.rglob("*"))
 
 
 def _clear_remains(folder: Path, names: Iterable[str]) -> None:

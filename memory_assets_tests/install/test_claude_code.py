@@ -236,11 +236,14 @@ def test_a_status_line_of_the_users_stays_and_broken_settings_stop_everything(fo
         assert everything(folder.parents[1]) == before
 
 
-@pytest.mark.parametrize("listed", [None, "{", '{"files": {"../own/SKILL.md": "x"}, "merged": ""}'])
-def test_somebody_elses_folder_is_left_alone(folder: Path, listed: str | None) -> None:
-    folder.mkdir()
-    (folder / "SKILL.md").write_text("somebody else's")
-    if listed:
+@pytest.mark.parametrize("listed", ["a file", None, "{", '{"files": {"../own/SKILL.md": "x"}, "merged": ""}'])
+def test_somebody_elses_folder_or_file_is_left_alone(folder: Path, listed: str | None) -> None:
+    if listed == "a file":
+        folder.write_text("somebody else's")
+    else:
+        folder.mkdir()
+        (folder / "SKILL.md").write_text("somebody else's")
+    if folder.is_dir() and listed:
         (folder / ".installed.json").write_text(listed)
     before = everything(folder.parents[1])
     for options in ([], ["--remove"]):
