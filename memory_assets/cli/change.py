@@ -53,8 +53,8 @@ def store(tenant: "Tenant", text: tuple[str, ...], kind: str, project: str, here
 @click.argument("ids", nargs=-1)
 def noted(tenant: "Tenant", session: str | None, ids: tuple[str, ...], *, is_stored: bool, is_dropped: bool) -> "Answer":
     """List sentences of earlier sessions that may be worth keeping; store or drop them. Ids never change, and each call may be repeated."""
-    if is_stored and is_dropped:
-        raise click.UsageError("Give --store or --drop, not both.")
+    if is_stored + is_dropped + (session is not None) > 1:
+        raise click.UsageError("Give only one of --store, --drop and --told.")
     if session is not None:
         return operations.noted.told(tenant, session)
     if is_stored:

@@ -7,6 +7,7 @@ import click
 
 from memory_assets import operations
 from memory_assets.cli.command import command, print_answer, say
+from memory_assets.display import counted
 
 if TYPE_CHECKING:
     from memory_assets.operations.answers import Answer
@@ -67,6 +68,7 @@ def undo(tenant: "Tenant") -> "Answer":
 def _decide_one_by_one(tenant: "Tenant", proposals: "list[ProposalView]") -> None:
     from memory_assets.learn.journal import Status
 
+    skipped = 0
     waiting = [each for each in proposals if each.status in (Status.PENDING, Status.DEFERRED)]
     for number, proposal in enumerate(waiting, start=1):
         say(f"\n{number} of {len(waiting)}", bold=True)
@@ -81,12 +83,13 @@ def _decide_one_by_one(tenant: "Tenant", proposals: "list[ProposalView]") -> Non
                 break
         if key == "q":
             return
-        if key != "n":
-            chosen = [proposal.id]
-            operations.learn.review(
-                tenant, accept=chosen * (key == "a"), reject=chosen * (key == "r"), defer=chosen * (key == "d")
-            )
-    say("\nNothing is left to decide on; `memory learn apply` carries out the accepted proposals.")
+        if key == "n":
+            skipped += 1
+            continue
+        chosen = [proposal.id]
+        operations.learn.review(tenant, accept=chosen * (key == "a"), reject=chosen * (key == "r"), defer=chosen * (key == "d"))
+    left = f"{counted(skipped, 'proposal is', 'proposals are')} left" if skipped else "Nothing is left to decide on"
+    say(f"\n{left}; `memory learn apply` carries out the accepted proposals.")
 
 
 def _edit_proposal(tenant: "Tenant", proposal: "ProposalView | None", reference: str) -> None:

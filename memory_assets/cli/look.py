@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from memory_assets import operations
-from memory_assets.cli.command import command, here_option, max_tokens_option, say, time_option, timezone_option
+from memory_assets.cli.command import (
+    chosen_tenant,
+    command,
+    existing_tenant,
+    here_option,
+    max_tokens_option,
+    say,
+    time_option,
+    timezone_option,
+)
 from memory_assets.models import Kind, Source, State
 
 if TYPE_CHECKING:
@@ -175,11 +184,15 @@ def timeline(tenant: "Tenant", on: "datetime | None", limit: int, **narrowing: A
 @click.option("--on", metavar="ID", help="Allow it again.")
 def session(tenant: "Tenant", project: str, off: str | None, on: str | None) -> "Answer":
     """Preview the text that a session in a project gets at its start, and list lines that do not fit or are switched off."""
+    from memory_assets.sources.projects import project_of
+
     if reference := off or on:
         return operations.session.tell_at_start(tenant, reference, told=bool(on))
+    is_folder = False
     with suppress(OSError, RuntimeError):  # a name that is too long, a home of nobody
-        if project and (folder := Path(project).expanduser()).is_dir():
-            project = str(folder.resolve())
+        is_folder = bool(project) and Path(project).expanduser().is_dir()
+    if is_folder:
+        return operations.session.preview_in(tenant, project_of(Path(project).expanduser()))
     return operations.session.preview(tenant, project)
 
 
@@ -220,23 +233,35 @@ def health(tenant: "Tenant") -> "Answer":
     return operations.health.health(tenant)
 
 
-def _print_line(context: click.Context, _parameter: click.Parameter, is_wanted: bool) -> None:
-    if is_wanted:
+_LINE = "memory_assets.line"
+"""Key in click's context of `--line`."""
+
+
+def _open_or_print_line(context: click.Context, parameter: click.Parameter, name: str | None) -> "Tenant":
+    """Open the tenant. With `--line` print the line instead, without heavy imports, and exit."""
+    if context.meta[_LINE]:
         from memory_assets.hook_settings import read_hook_settings
         from memory_assets.learn.brief import status_line
 
-        say(status_line(read_hook_settings()))
+        say(status_line(read_hook_settings(chosen_tenant(name))))
         context.exit()
+    return existing_tenant(context, parameter, name)
 
 
-@command("memory status --refused", "refused")
+@command(
+    "memory status --refused",
+    "refused",
+    tenant=click.Option(
+        ["--tenant"], callback=_open_or_print_line, metavar="NAME", help="Tenant to use; default: MEMORY_TENANT, else main."
+    ),
+)
 @click.option("--refused", is_flag=True, help="List the files that were refused, passed over or guessed, and how to mend them.")
 @click.option(
     "--line",
     is_flag=True,
     is_eager=True,
     expose_value=False,
-    callback=_print_line,
+    callback=lambda context, _parameter, is_wanted: context.meta.update({_LINE: is_wanted}),
     help="Print one short line, within a tenth of a second.",
 )
 def status(tenant: "Tenant") -> "Answer":

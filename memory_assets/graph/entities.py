@@ -75,9 +75,9 @@ def resolve(
     """Map every surface, (text, type), to the id of its entity, 53 bits. `surfaces` are all of the tenant's, or all of some divisions.
 
     Pairs of texts that one memory mentions (`together`) are not merged as misspellings. `keys` hold the results of `key_of`, by default
-    those without spellings. `known` are the ids of an earlier resolution: a group keeps the id that most of its mentions had.
-    `elsewhere` has the entities outside `surfaces` whose full name contains a first or last name (two suffice); `taken` are ids of
-    entities outside `surfaces`.
+    those without spellings. `known` are the ids of an earlier resolution: a group keeps the id that most of its mentions had, of several
+    its own one. `elsewhere` has the entities outside `surfaces` whose full name contains a first or last name (two suffice); `taken` are
+    ids of entities outside `surfaces`.
     """
     keys = keys or {(surface.text, surface.type): key_of(surface, {}) for surface in surfaces}
     names: dict[str, Counter[str]] = defaultdict(Counter)
@@ -225,14 +225,15 @@ def _with_ids(
 ) -> dict[tuple[str, str], int]:
     taken = {number: _anchor(number) for number in elsewhere}
     ids = {anchor: number for number, anchor in taken.items() if anchor in groups}
-    claims: list[tuple[int, int, str]] = []
+    claims: list[tuple[int, bool, int, str]] = []
     for root, members in groups.items():
+        own = next(own_ids(root))
         votes: Counter[int] = Counter()
         for surface in members:
             if number := known.get((surface.text, surface.type)):
                 votes[number] += surface.memories
-        claims += [(-weight, number, root) for number, weight in votes.items()]
-    for _, number, root in sorted(claims):
+        claims += [(-weight, number != own, number, root) for number, weight in votes.items()]
+    for *_, number, root in sorted(claims):
         if root not in ids and number not in taken:
             taken[number], ids[root] = root, number
     for root in sorted(groups):

@@ -15,10 +15,12 @@ from memory_assets.graph.rules import LIKELIEST
 from memory_assets.language.statements import happened
 from memory_assets.language.times import Instant, day_in
 from memory_assets.language.words import LINE_BREAK
-from memory_assets.models import REPLACING, Memory, State, is_time_guessed
+from memory_assets.models import REPLACING, Memory, RelationType, State, is_time_guessed
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
+
+    from memory_assets.tenants import Tenant
 
 _MARKS = re.compile(r"^(?:[-*+>•]\s+|\d{1,3}[.)]\s+|\[[ xX]\]\s+)+|\*\*|__|`")
 _SHOWN_CHARS = 120
@@ -127,6 +129,21 @@ def read_changes(connection: "DuckDBPyConnection") -> list[StatementChange]:
     """)
     changes = (StatementChange(*row) for row in rows.fetchall())
     return sorted((each._replace(on=happened(each.new_text, each.on)) for each in changes), key=lambda each: each.on)
+
+
+def find_undecided(tenant: "Tenant", pairs: Iterable[tuple[int, int]]) -> set[frozenset[int]]:
+    """Return those pairs of contradicting memories that are undecided now: both are active, and no stated relation decides."""
+    from memory_assets.stores.lance import ids_in
+
+    found = set(map(frozenset, pairs))
+    if not found:
+        return found
+    for row in tenant.relations.scan().to_pylist():
+        if row["type"] != RelationType.CONTRADICTS:
+            found.discard(frozenset((row["source_id"], row["target_id"])))
+    ends = sorted({end for pair in found for end in pair})
+    active = set(tenant.memories.scan(("id",), f"{ids_in(ends)} AND state = '{State.ACTIVE}'")["id"].to_pylist())
+    return {pair for pair in found if pair <= active}
 
 
 def list_replaced(changes: Iterable[StatementChange]) -> Replaced:

@@ -59,8 +59,8 @@ Help me curate what was learned. $ARGUMENTS
 
 1. Run `{memory} noted` and show me the sentences. For those I want, run `{memory} noted --store IDS`; for the
    others `{memory} noted --drop IDS`. An id is what each line begins with; it never changes, so a call may be repeated.
-2. Run `{memory} learn check`, then `{memory} learn review --json`, and go through the proposals with me one by one. Accept, reject or
-   defer each only as I say.
+2. Run `{memory} learn check`; if the source files belong to another tenant, stop here. Then run `{memory} learn review --json`, and go
+   through the proposals with me one by one. Accept, reject or defer each only as I say.
 3. Show me `{memory} learn apply --dry-run`. Run `{memory} learn apply` only when I agree; `{memory} learn undo` takes it back.
 """
 
@@ -95,7 +95,7 @@ def plugin_files(program: Sequence[str], tenant: str | None) -> dict[str, str]:
         "hooks/hooks.json": _render_json(hooks),
         "commands/remember.md": _REMEMBER,
         "commands/recall.md": _RECALL,
-        "commands/learn.md": _LEARN.replace("{memory}", shlex.join(program)),
+        "commands/learn.md": _LEARN.replace("{memory}", shlex.join([*program, *whose])),
     }
 
 
@@ -123,7 +123,8 @@ class Change:
     """What an installation or removal does to one file."""
 
     action: str
-    """`write`, `keep` (is up to date), `copy` (keep the user's version as a copy, then write), `merge`, `delete`, `unmerge` or `leave`."""
+    """`write`, `keep` (is up to date), `copy` (keep the user's version as a copy, then write), `merge`, `pass` (has another status line),
+    `delete`, `unmerge` or `leave`."""
     path: Path
 
 
@@ -151,9 +152,13 @@ def install(folder: Path, tenant: str | None, *, status_line: bool, dry_run: boo
     """
     files = plugin_files(program(), tenant)
     settings = settings_file(folder)
-    command = {"type": "command", "command": shlex.join([*program(), "status", "--line"])}
-    merged = added_member(settings, "statusLine", command) if status_line else ""
-    merging = [Change("merge" if merged else "keep", settings)] if status_line else []
+    whose = ["--tenant", tenant] if tenant else []
+    command = {"type": "command", "command": shlex.join([*program(), "status", "--line", *whose])}
+    merged, merging = "", []
+    if status_line:
+        merged = added_member(settings, "statusLine", command)
+        is_ours = _parse_object(settings, _read(settings)).get("statusLine") == command
+        merging = [Change("merge" if merged else "keep" if is_ours else "pass", settings)]
     if not dry_run:
         _clear_remains(folder, files)
     ours, merged_before = _read_list(folder) if _holds_files(folder) else ({}, "")
@@ -200,13 +205,14 @@ def remove(folder: Path, *, dry_run: bool) -> list[Change]:
                 change.path.unlink()
         (folder / _LIST).unlink()
         for parent in sorted({(folder / name).parent for name in ours} | {folder}, key=lambda each: -len(each.parts)):
-            if parent.is_dir() and not any(parent.iterdir()):
+            if parent.is_dir() and not (parent.is_symlink() or any(parent.iterdir())):
                 parent.rmdir()
     return changes
 
 
 def _holds_files(folder: Path) -> bool:
-    return any(path.is_file() and path.suffix != _USER_SUFFIX for path in folder.rglob("*"))
+    is_file = os.path.lexists(folder) and not folder.is_dir()
+    return is_file or any(path.is_file() and path.suffix != _USER_SUFFIX for path in folder.rglob("*"))
 
 
 def _clear_remains(folder: Path, names: Iterable[str]) -> None:

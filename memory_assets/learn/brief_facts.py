@@ -69,6 +69,8 @@ class Doubts:
     """Statements that are perhaps replaced."""
     contrary: Mapping[tuple[int, str], int] = field(default_factory=dict)
     """Id of the memory that contradicts a statement."""
+    undecided: Mapping[int, int] = field(default_factory=dict)
+    """Id of the memory that contradicts a whole memory."""
 
     @classmethod
     def of(cls, changes: Sequence[StatementChange], outdated: Mapping[int, Collection[str]]) -> "Doubts":

@@ -1,19 +1,20 @@
 """Writing the brief: choose the memories that a starting session may be shown, render their facts and count tokens.
 
-A run rebuilds the whole brief from the store. Storing, editing or forgetting a memory updates its lines at once.
+A run rebuilds the whole brief from the store. Storing, editing or forgetting a memory updates its lines at once, and those of memories
+that contradict it.
 """
 
 import json
 import logging
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from memory_assets.errors import safe_message
-from memory_assets.graph.outdated import find_outdated, list_replaced, read_changes
+from memory_assets.graph.outdated import find_outdated, find_undecided, list_replaced, read_changes
 from memory_assets.language.secrets import marks
 from memory_assets.language.times import day_in, display_zone
 from memory_assets.learn.brief import FORMAT, MOST, MOST_OF_SESSION, NAME, Backlog, Brief, BriefLine, parse_brief, render_line
@@ -66,6 +67,13 @@ _EDGES_SQL = """
       AND NOT (origin = 'claims' AND (FROM graph_statements SELECT count(*) > 2 WHERE memory_id = source_id))
     ORDER BY b.created_at, target_id
 """
+_CONTRADICTIONS_SQL = """
+    WITH pairs AS (
+        SELECT source_id AS one, target_id AS other FROM graph_edges WHERE type = 'CONTRADICTS'
+        UNION SELECT old_id, new_id FROM graph_changes WHERE type = 'CONTRADICTS'
+    )
+    SELECT one, other FROM pairs WHERE list_contains($1, one) OR list_contains($1, other)
+"""
 _CHANGES_SQL = f"""
     SELECT memory_id FROM (
         SELECT memory_id, row_number() OVER (PARTITION BY scope ORDER BY s.created_at DESC, memory_id, place) AS number
@@ -92,22 +100,39 @@ def update_brief(tenant: "Tenant", changed: "Iterable[tuple[Memory | None, Memor
     """
     pairs = [(before, after) for before, after in changed if before is None or _told_of(before) != _told_of(after)]
     now = {after.id: after for _, after in pairs}
+    known = {before.id for before, _ in pairs if before}
 
     def change(brief: Brief | None) -> Brief:
         if brief is None:
             return _build(tenant, brief)
         new = [each for each in now.values() if each.state is State.ACTIVE and each.kind in _KINDS and not marks(each.content)]
         new, kept = _displace_sessions(tenant, new, [each for each in brief.lines if each.id not in now])
-        doubts = Doubts()
-        if any(before and after in new for before, after in pairs):
-            with tenant.catalog.read() as connection:
-                doubts = _make_doubts(tenant, read_changes(connection))
-        known = {each.text: (each.tokens, each.more) for each in brief.lines}
-        zone = display_zone(tenant.settings)
-        lines = [_render_fact(memory, fact, known, brief.memories, zone) for memory in new for fact in list_facts(memory, doubts)]
+        doubts = _read_doubts(tenant, [each for each in new if each.id in known])
+        lines = _render_lines(tenant, brief, new, doubts)
         return replace(brief, memories=tenant.memories.count(Filters()), lines=(*lines, *kept)[:_MAX_LINES])
 
     if now:
+        _update(tenant, change)
+    if known:
+        update_contradicting(tenant, known)
+
+
+def update_contradicting(tenant: "Tenant", decided: Collection[int]) -> None:
+    """Update the lines of memories that contradict the `decided` ones, where they stand. A failure is only logged."""
+
+    def change(brief: Brief | None) -> Brief:
+        if brief is None:
+            return _build(tenant, brief)
+        with tenant.catalog.interactive.read() as connection:
+            pairs = connection.execute(_CONTRADICTIONS_SQL, [list(decided)]).fetchall()
+        shown = {each.id for each in brief.lines} & {end for pair in pairs for end in pair}
+        memories = tenant.memories.get(shown)
+        doubts = _read_doubts(tenant, memories)
+        drawn = {memory.id: _render_lines(tenant, brief, [memory], doubts) for memory in memories}
+        lines = [line for each in brief.lines for line in (drawn.pop(each.id, ()) if each.id in shown else (each,))]
+        return replace(brief, lines=tuple(lines[:_MAX_LINES]))
+
+    if tenant.catalog.exists:
         _update(tenant, change)
 
 
@@ -174,9 +199,9 @@ def _build(tenant: "Tenant", old: Brief | None) -> Brief:
     where = f"state = '{State.ACTIVE}' AND kind IN ({kinds})"
     candidates = tenant.memories.scan(("id", "kind", "source", "project", "importance", "created_at", "metadata"), where)
     with tenant.catalog.read() as connection:
-        replaced, undecided, changes, changed = _read_changes(connection)
+        replaced, contrary, changes, changed = _read_changes(connection)
         best = _choose_memories(connection, candidates)
-    doubts = _make_doubts(tenant, changes)
+    doubts = _make_doubts(tenant, changes, contrary, tenant.memories.get(list_replaced(changes)))
     wanted = dict.fromkeys([*best, *(number for number, _ in doubts.newer), *changed])
     chosen = list(dict.fromkeys(_follow_replacements(number, replaced) for number in wanted))
     memories = {memory.id: memory for memory in tenant.memories.get(chosen) if memory.state is State.ACTIVE}
@@ -190,11 +215,7 @@ def _build(tenant: "Tenant", old: Brief | None) -> Brief:
         for each in ordered
         if not marks(each.content) and (_topic_key(each) not in curated or newest[_topic_key(each)] is each)
     ]
-    facts = [
-        (memory, fact if fact.contrary or memory.id not in undecided else replace(fact, contrary=undecided[memory.id]))
-        for memory in shown
-        for fact in list_facts(memory, doubts)
-    ]
+    facts = [(memory, fact) for memory in shown for fact in _list_facts(memory, doubts)]
     facts.sort(key=lambda each: (each[1].need, -each[1].likelihood))
     count = tenant.memories.count(Filters())
     zone = display_zone(tenant.settings)
@@ -204,10 +225,30 @@ def _build(tenant: "Tenant", old: Brief | None) -> Brief:
     return Brief(count, tuple(lines), backlog)
 
 
-def _make_doubts(tenant: "Tenant", changes: "Sequence[StatementChange]") -> Doubts:
-    replaced = list_replaced(changes)
-    found = find_outdated(replaced, {}, tenant.memories.get(replaced), tenant.memories.get)
-    return Doubts.of(changes, {number: {each.sentence for each in sentences} for number, sentences in found.items()})
+def _read_doubts(tenant: "Tenant", memories: "Sequence[Memory]") -> Doubts:
+    if not memories:
+        return Doubts()
+    with tenant.catalog.read() as connection:
+        _, contrary, changes, _ = _read_changes(connection)
+    return _make_doubts(tenant, changes, contrary, memories)
+
+
+def _make_doubts(
+    tenant: "Tenant", changes: "Sequence[StatementChange]", contrary: Sequence[tuple[int, int]], memories: "Iterable[Memory]"
+) -> Doubts:
+    """Return what is in doubt now; the replaced statements only of `memories`."""
+    pairs = [(each.old_id, each.new_id) for each in changes if each.verdict == "contradicted"]
+    undecided = find_undecided(tenant, [*contrary, *pairs])
+    left = [each for each in changes if each.verdict != "contradicted" or frozenset((each.old_id, each.new_id)) in undecided]
+    whole = [pair for pair in contrary if frozenset(pair) in undecided]
+    found = find_outdated(list_replaced(changes), {}, memories, tenant.memories.get)
+    outdated = {number: {each.sentence for each in sentences} for number, sentences in found.items()}
+    return replace(Doubts.of(left, outdated), undecided=dict([*whole, *((other, one) for one, other in whole)]))
+
+
+def _list_facts(memory: "Memory", doubts: Doubts) -> list[Fact]:
+    other = doubts.undecided.get(memory.id, 0)
+    return [replace(fact, contrary=fact.contrary or other) for fact in list_facts(memory, doubts)]
 
 
 def _limit_groups(facts: "Sequence[tuple[Memory, Fact]]") -> "Iterator[tuple[Memory, Fact]]":
@@ -243,16 +284,25 @@ def _choose_memories(connection: "DuckDBPyConnection", candidates: "pa.Table") -
     return [number for (number,) in connection.execute(_CHOICE_SQL, parameters).fetchall()]
 
 
-def _read_changes(connection: "DuckDBPyConnection") -> tuple[dict[int, int], dict[int, int], "list[StatementChange]", list[int]]:
+def _read_changes(
+    connection: "DuckDBPyConnection",
+) -> tuple[dict[int, int], list[tuple[int, int]], "list[StatementChange]", list[int]]:
     """Read the changes that the last graph build found.
 
-    Return newer ids by replaced id, contradicting ids by id, changed statements, and the ids of memories that announce a change.
+    Return newer ids by replaced id, contradicting pairs, changed statements, and the ids of memories that announce a change.
     """
     edges, changed = connection.execute(_EDGES_SQL).fetchall(), connection.execute(_CHANGES_SQL).fetchall()
     contrary = [(one, two) for one, two, kind in edges if kind == "CONTRADICTS"]
-    undecided = dict([*contrary, *((two, one) for one, two in contrary)])
     replaced = {one: two for one, two, kind in edges if kind != "CONTRADICTS"}
-    return replaced, undecided, read_changes(connection), [number for (number,) in changed]
+    return replaced, contrary, read_changes(connection), [number for (number,) in changed]
+
+
+def _render_lines(tenant: "Tenant", brief: Brief, memories: "Sequence[Memory]", doubts: Doubts) -> list[BriefLine]:
+    known = {each.text: (each.tokens, each.more) for each in brief.lines}
+    zone = display_zone(tenant.settings)
+    return [
+        _render_fact(memory, fact, known, brief.memories, zone) for memory in memories for fact in _list_facts(memory, doubts)
+    ]
 
 
 def _render_fact(

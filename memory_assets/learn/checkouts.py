@@ -29,10 +29,14 @@ def note_checkout(folder: Path, project: Project) -> None:
 
 def project_names(folder: Path, project: Project) -> tuple[str, ...]:
     """Return every name that memories of a project may be marked with, in any of its checkouts. `folder` is the tenant's."""
-    remotes = read_remotes(folder)
-    remote = project.remote or remotes.get(project.folder, "")
-    elsewhere = [place for place, known in remotes.items() if remote and known == remote]
+    remote = remote_of(folder, project)
+    elsewhere = [place for place, known in read_remotes(folder).items() if remote and known == remote]
     return tuple(dict.fromkeys((*project.names, *elsewhere, *map(slug_of, elsewhere))))
+
+
+def remote_of(folder: Path, project: Project) -> str:
+    """Return the remote of a project, also of one known by its folder alone; empty without a remote. `folder` is the tenant's."""
+    return project.remote or read_remotes(folder).get(project.folder, "")
 
 
 def read_remotes(folder: Path) -> Mapping[str, str]:

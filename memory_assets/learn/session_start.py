@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from memory_assets.display import counted
 from memory_assets.errors import DamagedError, InvalidInputError
 from memory_assets.learn.brief import ENDS, Brief, BriefLine, read_brief, render_frame, render_line
-from memory_assets.learn.checkouts import note_checkout, project_names
+from memory_assets.learn.checkouts import note_checkout, project_names, remote_of
 from memory_assets.learn.noted import Noted, read_noted
 from memory_assets.sources.projects import Project, project_of
 
@@ -122,18 +122,19 @@ def preview_lines(
 
 def is_quiet(folder: Path, project: Project | None) -> bool:
     """Whether a project's sessions are shown nothing. `folder` is the tenant's."""
-    return project is not None and project.folder in _read_quiet(folder)
+    return project is not None and not _read_quiet(folder).isdisjoint((project.folder, remote_of(folder, project)))
 
 
 def set_quiet(folder: Path, project: Project, *, quiet: bool) -> None:
-    """Switch the text off for sessions in a project, or on again."""
+    """Switch the text off for sessions in a project, in all checkouts of its remote, or on again."""
     from memory_assets.stores.files import replace_file
     from memory_assets.stores.locks import locked
 
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     with locked(folder):
-        others = _read_quiet(folder) - {project.folder}
-        replace_file(folder / _QUIET_NAME, json.dumps(sorted(others | {project.folder} if quiet else others)))
+        name = remote_of(folder, project) or project.folder
+        others = _read_quiet(folder) - {project.folder, name}
+        replace_file(folder / _QUIET_NAME, json.dumps(sorted(others | {name} if quiet else others)))
 
 
 def _names(folder: Path, project: Project | None) -> frozenset[str]:

@@ -5,6 +5,7 @@ when not.
 """
 
 import inspect
+import json
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -29,6 +30,8 @@ INIT_TOKENS = 600
 LIST_TOKENS = 800
 SHOWN_TOKENS = 4_000
 _PROMPT_SECONDS = 0.45
+_NOTHING = "{}"
+"""Output of a hook that adds nothing; an empty text would reach the model."""
 _RECALLING: "WeakKeyDictionary[Tenant, Lock]" = WeakKeyDictionary()
 """Held while a prompt of that tenant is answered."""
 
@@ -367,8 +370,9 @@ def recall_for_prompt(session: Session, prompt: str, for_session: Annotated[str,
     def recall(is_awaited: Callable[[], bool]) -> str:
         with suppress(MemoryAssetsError):
             found = operations.prompt.recall_for_prompt(session.tenant, prompt, for_session, session.here, is_awaited)
-            return found.hook_output()
-        return operations.prompt.NOTHING
+            output = {"hookEventName": "UserPromptSubmit", "additionalContext": found.framed}
+            return json.dumps({"hookSpecificOutput": output}) if found.framed else _NOTHING
+        return _NOTHING
 
     return _answer_within(_PROMPT_SECONDS, _RECALLING.setdefault(session.tenant, Lock()), recall)
 
@@ -377,7 +381,7 @@ def recall_for_prompt(session: Session, prompt: str, for_session: Annotated[str,
 def file_written(session: Session, path: str) -> str:
     """Ingest a file that the assistant just wrote, in the background, if it belongs to a source."""
     session.on_written(Path(path))
-    return operations.prompt.NOTHING
+    return _NOTHING
 
 
 def _answer_within(seconds: float, running: Lock, work: Callable[[Callable[[], bool]], str]) -> str:
@@ -386,12 +390,12 @@ def _answer_within(seconds: float, running: Lock, work: Callable[[Callable[[], b
     `work` gets a function to call once before it records the memories as told: False if the caller no longer waits.
     """
     if not running.acquire(blocking=False):
-        return operations.prompt.NOTHING
+        return _NOTHING
     answers: SimpleQueue[str] = SimpleQueue()
     decided = Lock()
 
     def run() -> None:
-        answer = operations.prompt.NOTHING
+        answer = _NOTHING
         try:
             answer = work(lambda: decided.acquire(blocking=False))
         finally:
@@ -402,7 +406,7 @@ def _answer_within(seconds: float, running: Lock, work: Callable[[Callable[[], b
     try:
         return answers.get(timeout=seconds)
     except Empty:
-        return operations.prompt.NOTHING if decided.acquire(blocking=False) else answers.get()
+        return _NOTHING if decided.acquire(blocking=False) else answers.get()
 
 
 DAILY = (init, search, tana_context, store, show, recent, update, supersede, forget, undo, health)

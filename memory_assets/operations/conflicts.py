@@ -5,7 +5,8 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from memory_assets.models import RelationType, State
+from memory_assets.graph.outdated import find_undecided
+from memory_assets.models import RelationType
 from memory_assets.operations.answers import Answer, LocalTime, MemoryView, View, path_of
 from memory_assets.operations.arguments import find_memory
 from memory_assets.operations.fields import Reference
@@ -13,9 +14,9 @@ from memory_assets.operations.relate import Relation, relate
 from memory_assets.tenants import Tenant
 
 _PAIRS = f"""
-SELECT source_id, target_id, any_value(note) FROM graph_edges
+SELECT least(source_id, target_id) AS one, greatest(source_id, target_id) AS other, any_value(note) FROM graph_edges
 WHERE type = '{RelationType.CONTRADICTS}' AND ($1 IS NULL OR $1 IN (source_id, target_id))
-GROUP BY ALL ORDER BY max(confidence) DESC, source_id, target_id
+GROUP BY ALL ORDER BY max(confidence) DESC, one, other
 """
 
 
@@ -59,20 +60,13 @@ def conflicts(tenant: Tenant, reference: Annotated[Reference | None, Field(alias
         return Conflicts(conflicts=[], count=0)
     with tenant.catalog.interactive.read() as connection:
         pairs = connection.execute(_PAIRS, [number]).fetchall()
-    stated = tenant.relations.scan() if pairs else None
-    decided = {
-        frozenset((row["source_id"], row["target_id"]))
-        for row in (stated.to_pylist() if stated else ())
-        if row["type"] != RelationType.CONTRADICTS
-    }
-    known = {memory.id: memory for memory in tenant.memories.get({end for pair in pairs for end in pair[:2]})}
+    undecided = find_undecided(tenant, [(one, other) for one, other, _ in pairs])
+    known = {memory.id: memory for memory in tenant.memories.get({end for pair in undecided for end in pair})}
     found = []
     for one, other, note in pairs:
-        ends = [known[end] for end in (one, other) if end in known and known[end].state is State.ACTIVE]
-        if len(ends) == 2 and frozenset((one, other)) not in decided:
-            older, newer = sorted(ends, key=lambda memory: (memory.created_at, memory.id))
+        if frozenset((one, other)) in undecided and {one, other} <= known.keys():
+            older, newer = sorted((known[one], known[other]), key=lambda memory: (memory.created_at, memory.id))
             found.append(ConflictView(older=MemoryView.of(older), newer=MemoryView.of(newer), differs=note or ""))
-            decided.add(frozenset((one, other)))
     return Conflicts(conflicts=found, count=len(found))
 
 

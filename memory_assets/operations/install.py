@@ -8,6 +8,7 @@ _OUTCOMES = {
     "keep": "is up to date",
     "copy": "written; your version is kept beside it as .yours",
     "merge": f"statusLine added, nothing else changed; the file as it was, if there was one, is beside it as {BACKUP}",
+    "pass": "has another statusLine, which stays",
     "unmerge": "statusLine removed, nothing else changed",
     "delete": "deleted",
     "leave": "left, because you changed it",

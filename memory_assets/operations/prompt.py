@@ -1,6 +1,5 @@
 """Recall memories for a prompt: those that fit it and that the session was not given yet."""
 
-import json
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, tzinfo
 
@@ -21,8 +20,6 @@ from memory_assets.recall.view import find_outdated_of
 from memory_assets.sources.projects import Project
 from memory_assets.tenants import Tenant
 
-NOTHING = "{}"
-"""Output of a hook that adds nothing to the prompt."""
 HEADING = "Recalled for this prompt"
 _MOST_LINES = 4
 LONGEST_PROMPT = 2_000
@@ -36,12 +33,6 @@ class PromptRecall(View):
 
     ids: tuple[int, ...] = Field(default=(), description="The recalled memories, the newest first.")
     framed: str = Field(default="", description="The text for the model.")
-
-    def hook_output(self) -> str:
-        """Return the output of a UserPromptSubmit hook, an empty object if nothing fits: an empty text would reach the model."""
-        if not self.framed:
-            return NOTHING
-        return json.dumps({"hookSpecificOutput": {"hookEventName": "UserPromptSubmit", "additionalContext": self.framed}})
 
 
 def recall_for_prompt(

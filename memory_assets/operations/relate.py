@@ -8,6 +8,7 @@ from pydantic import Field
 
 from memory_assets.errors import ConflictError
 from memory_assets.language.guard import guard_text
+from memory_assets.learn.briefing import update_contradicting
 from memory_assets.models import REPLACING, Memory, RelationType, State
 from memory_assets.operations.answers import Answer, LocalTime, View
 from memory_assets.operations.arguments import find_memory
@@ -68,6 +69,7 @@ def relate(
     if _record_relation(tenant, stated):
         tenant.relations.state(stated)
         tenant.relations.upkeep.after_commit()
+        update_contradicting(tenant, [stated.source_id, stated.target_id])
     return Relation.model_validate(stated)
 
 
@@ -140,16 +142,15 @@ def last_done(tenant: Tenant, memory: Memory) -> tuple[str, Any]:
 
 def withdraw(tenant: Tenant, before: "dict[str, Any]") -> None:
     """Take back a relation that `relate` recorded: restore its earlier terms, or remove it. May be repeated."""
+    ends = before["source_id"], before["target_id"]
     if earlier := before["earlier"]:
-        ends = before["source_id"], before["target_id"]
         tenant.relations.state(StatedRelation(*ends, RelationType(before["type"]), **earlier))
     else:
         tenant.relations.withdraw([before["id"]])
         if tenant.catalog.exists:
             with tenant.catalog.write() as connection:  # the next build compares the two again
-                connection.execute(
-                    "UPDATE graph_memories SET revision = '' WHERE id IN ($1, $2)", [before["source_id"], before["target_id"]]
-                )
+                connection.execute("UPDATE graph_memories SET revision = '' WHERE id IN ($1, $2)", list(ends))
+    update_contradicting(tenant, ends)
 
 
 def relations(tenant: Tenant, reference: str | int) -> Relations:

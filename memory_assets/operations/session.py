@@ -1,5 +1,7 @@
 """Preview the text at the start of Claude Code's next session, and exclude memories from it."""
 
+from typing import TYPE_CHECKING
+
 from pydantic import Field
 
 from memory_assets.display import counted
@@ -8,6 +10,9 @@ from memory_assets.operations.arguments import find_memory
 from memory_assets.operations.fields import Name
 from memory_assets.settings import origins
 from memory_assets.tenants import Tenant
+
+if TYPE_CHECKING:
+    from memory_assets.sources.projects import Project
 
 
 class LineView(View):
@@ -60,12 +65,17 @@ class ToldAtStart(Answer):
 
 def preview(tenant: Tenant, project: Name = "") -> SessionPreview:
     """Preview the start of a session in a project, named as in memories; without one, of a session outside all projects."""
+    from memory_assets.sources.projects import Project
+
+    return preview_in(tenant, Project.of(project) if project else None)
+
+
+def preview_in(tenant: Tenant, here: "Project | None") -> SessionPreview:
+    """Preview the start of a session in a project of this machine; None stands for outside all projects."""
     from memory_assets.learn.brief import NAME, parse_brief
     from memory_assets.learn.briefing import read_untold
     from memory_assets.learn.session_start import is_quiet, preview_lines
-    from memory_assets.sources.projects import Project
 
-    here = Project.of(project) if project else None
     settings, brief = tenant.settings, parse_brief(tenant.state.get(NAME))
     nudge_from = settings.nudge_from if tenant.is_sources_tenant else None
     sections = tuple(
@@ -81,7 +91,7 @@ def preview(tenant: Tenant, project: Name = "") -> SessionPreview:
         off = "`memory session-start --off` says so"
         silenced_by = f"Sessions in {here.folder} are told nothing, because {off}; call `memory session-start --on` there."
     return SessionPreview(
-        project=project,
+        project=here.folder if here else "",
         is_silent=bool(silenced_by),
         silenced_by=silenced_by,
         tokens=sum(line.tokens for each in sections for line in each.told),

@@ -2,9 +2,11 @@
 
 import json
 import os
+import re
 import shlex
 import signal
 import subprocess
+from dataclasses import asdict
 from itertools import count
 from pathlib import Path
 
@@ -13,6 +15,8 @@ from click.testing import CliRunner
 
 from memory_assets.cli.main import COMMANDS, cli
 from memory_assets.install.claude_code import BACKUP
+from memory_assets.learn.brief import FORMAT, Brief
+from memory_assets.learn.brief import NAME as BRIEF
 from memory_assets.mcp.tools import HOOKS
 from memory_assets.settings import Settings
 from memory_assets_tests.torture import zygote
@@ -61,6 +65,15 @@ def test_it_is_written_and_taken_out_and_all_else_stays(folder: Path) -> None:
     assert "There is no plugin" in install("--remove")
 
 
+def test_a_folder_that_is_a_link_stays_when_the_plugin_is_removed(folder: Path, tmp_path: Path) -> None:
+    place = tmp_path / "dotfiles"
+    place.mkdir()
+    folder.symlink_to(place)
+    install()
+    assert "deleted" in install("--remove")
+    assert (folder.readlink(), list(place.iterdir())) == (place, [])
+
+
 def _die_at(call: str, number: int, *options: str) -> None:
     real, calls = getattr(Path, call), count(1)
 
@@ -92,7 +105,8 @@ def test_a_killed_installation_or_removal_leaves_nothing_when_run_again(
 
 def test_hooks_and_server_start_this_program(folder: Path, settings: Settings) -> None:
     settings.tenant_dir("ada").joinpath("keys").mkdir(parents=True)
-    install("--tenant", "ada")
+    (settings.tenant_dir("ada") / BRIEF).write_text(json.dumps({"format": FORMAT, **asdict(Brief(3))}))
+    install("--tenant", "ada", "--status-line")
     hooks = json.loads((folder / "hooks/hooks.json").read_text())["hooks"]
     assert set(hooks) == {"UserPromptSubmit", "PostToolUse", "SessionStart", "PreCompact", "SessionEnd"}
     called = [hooks[event][0]["hooks"][0]["tool"] for event in ("UserPromptSubmit", "PostToolUse")]
@@ -111,6 +125,10 @@ def test_hooks_and_server_start_this_program(folder: Path, settings: Settings) -
         assert name in COMMANDS
     ended = subprocess.run(commands[0], input=b'{"source": "startup"}', capture_output=True, check=True)
     assert (ended.stdout, ended.stderr) == (b"", b"")
+    line = json.loads((folder.parents[1] / "settings.json").read_text())["statusLine"]["command"]
+    assert subprocess.check_output(shlex.split(line), text=True) == "3 memories\n"
+    learn = re.findall("`([^`]+)`", (folder / "commands/learn.md").read_text())
+    assert [each.partition(" --tenant ada ")[2][:5] for each in learn] == ["noted"] * 3 + ["learn"] * 5
 
 
 def test_what_its_owner_changed_is_never_lost(folder: Path) -> None:
@@ -168,7 +186,7 @@ def test_a_status_line_is_merged_and_every_other_byte_stays(folder: Path, text: 
     assert held == json.loads((text or b"{}").decode("utf-8-sig"))
     if text is not None:
         assert settings.with_name("settings.json.before-memory").read_bytes() == text
-    install("--status-line")
+    assert "settings.json: is up to date" in install("--status-line")
     install()
     assert settings.read_bytes() == merged
     settings.write_bytes(merged + b"\n")
@@ -211,18 +229,21 @@ def test_a_status_line_of_the_users_stays_and_broken_settings_stop_everything(fo
         ended = CliRunner().invoke(cli, ["install", "claude-code", "--status-line"])
         assert settings.read_text() == text
         if "mine" in text:
-            assert "is up to date" in ended.output
+            assert "settings.json: has another statusLine, which stays" in ended.output
             install("--remove")
         else:
             assert "mend it" in str(ended.exception)
         assert everything(folder.parents[1]) == before
 
 
-@pytest.mark.parametrize("listed", [None, "{", '{"files": {"../own/SKILL.md": "x"}, "merged": ""}'])
-def test_somebody_elses_folder_is_left_alone(folder: Path, listed: str | None) -> None:
-    folder.mkdir()
-    (folder / "SKILL.md").write_text("somebody else's")
-    if listed:
+@pytest.mark.parametrize("listed", ["a file", None, "{", '{"files": {"../own/SKILL.md": "x"}, "merged": ""}'])
+def test_somebody_elses_folder_or_file_is_left_alone(folder: Path, listed: str | None) -> None:
+    if listed == "a file":
+        folder.write_text("somebody else's")
+    else:
+        folder.mkdir()
+        (folder / "SKILL.md").write_text("somebody else's")
+    if folder.is_dir() and listed:
         (folder / ".installed.json").write_text(listed)
     before = everything(folder.parents[1])
     for options in ([], ["--remove"]):

@@ -456,6 +456,8 @@ def test_a_terminal_goes_through_the_proposals(
     monkeypatch.setattr(Curation, "is_stale", lambda _self: False)
     result = CliRunner().invoke(cli, ["learn", "review"], input="s\na\nr\ne\nd\n", catch_exceptions=False)
     assert result.exit_code == 0, result.output
+    assert "Nothing is left" in result.output
+    assert "1 proposal is left;" in CliRunner().invoke(cli, ["learn", "review"], input="n\n", catch_exceptions=False).output
     found = {each.id: each.status for each in open_curation().decisions().proposals}
     assert sorted(found.values()) == [Status.ACCEPTED, Status.DEFERRED, Status.REJECTED]
 

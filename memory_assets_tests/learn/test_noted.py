@@ -235,7 +235,7 @@ def test_only_named_notes_are_dropped_and_none_is_stored_and_dropped_at_once(tra
     end(transcript)
     before = read_noted(tenant.folder)
     assert isinstance(CliRunner().invoke(cli, ["noted", "--drop"]).exception, InvalidInputError)
-    for arguments in (["--store", before[0].id, "--drop", before[1].id], ["--drop", before[0].id, "--store"]):
+    for arguments in (["--store", before[0].id, "--drop", before[1].id], ["--told", "--drop"], ["--told", "--store"]):
         assert CliRunner().invoke(cli, ["noted", *arguments]).exit_code == 2
     assert read_noted(tenant.folder) == before
     assert len(tenant.memories) == 0

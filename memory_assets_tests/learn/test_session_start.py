@@ -149,13 +149,14 @@ def test_what_a_prompt_recalled_is_gone_after_a_compaction_though_nothing_is_tol
 
 
 def test_a_project_switches_it_off(settings: Settings, atlas: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_brief(settings, told("user", "Mira is a baker."))
+    write_brief(settings, told("user", "Mira is a baker."), told("note", "Released on Friday.", str(atlas)))
     (atlas / "src").mkdir()
     monkeypatch.chdir(atlas / "src")
+    preview = lambda: CliRunner().invoke(cli, ["session", "."]).output  # noqa: E731
+    assert preview().splitlines() == hook(cwd=".").splitlines()[2:-1]
     assert CliRunner().invoke(cli, ["session-start", "--off"]).exit_code == 0
     assert hook(cwd=str(atlas)) == ""
     assert "baker" in hook(cwd=str(settings.data_dir))
-    preview = lambda: CliRunner().invoke(cli, ["session", str(atlas)]).output  # noqa: E731
     assert preview() == (
         f"Sessions in {atlas} are told nothing, because `memory session-start --off` says so; call `memory session-start --on` there.\n"
     )
@@ -457,7 +458,9 @@ def test_a_session_begins_though_another_process_holds_the_folder(settings: Sett
     assert read_remotes(settings.tenant_dir()) == {str(atlas): "github.com/acme/atlas"}
 
 
-def test_a_checkout_that_moved_keeps_its_memories(settings: Settings, atlas: Path) -> None:
+def test_a_checkout_that_moved_keeps_its_memories_and_its_silence(
+    settings: Settings, atlas: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (atlas / ".git" / "config").write_text('[remote "origin"]\n\turl = git@github.com:acme/atlas.git\n')
     write_brief(settings, told("note", "Released on Friday.", str(atlas)), told("note", "Elsewhere.", "/elsewhere"))
     hook(cwd=str(atlas))
@@ -465,6 +468,12 @@ def test_a_checkout_that_moved_keeps_its_memories(settings: Settings, atlas: Pat
     text = hook(cwd=str(moved), session="s2")
     assert "Released on Friday." in text
     assert "Elsewhere." not in text
+    monkeypatch.chdir(moved)
+    assert CliRunner().invoke(cli, ["session-start", "--off"]).exit_code == 0
+    assert hook(cwd=str(moved.rename(atlas))) == ""
+    monkeypatch.chdir(atlas)
+    assert CliRunner().invoke(cli, ["session-start", "--on"]).exit_code == 0
+    assert "Released on Friday." in hook(cwd=".")
 
 
 def test_the_newest_of_one_name_is_told_and_feedback_of_the_home_directory_everywhere(

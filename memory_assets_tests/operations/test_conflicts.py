@@ -133,6 +133,30 @@ def test_the_brief_tells_what_is_undecided_and_what_holds_in_place_of_the_outdat
     assert 33 not in lines
 
 
+def test_a_session_is_told_of_a_contradiction_until_it_is_decided_and_again_once_that_is_taken_back(world):  # noqa: F811
+    contradicting(world)
+    renew_brief(world.tenant)
+
+    def undecided() -> dict[int, bool]:
+        brief = read_brief(world.tenant.folder)
+        assert brief
+        return {each.id: "undecided" in each.text for each in brief.lines}
+
+    assert undecided() == {A: True, B: True}
+    decisions = {
+        lambda: supersede(world.tenant, A, B): {B: False},
+        lambda: forget(world.tenant, B): {A: False},
+        lambda: decide_both_hold(world.tenant, A, B, stated_by=Source.CLI): {A: False, B: False},
+    }
+    for decide, told in decisions.items():
+        decide()
+        assert undecided() == told
+        renew_brief(world.tenant)
+        assert undecided() == told
+        undo(world.tenant, B)
+        assert undecided() == {A: True, B: True}
+
+
 @pytest.mark.parametrize(
     ("old", "new"),
     [

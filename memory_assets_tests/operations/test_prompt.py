@@ -1,12 +1,14 @@
 """Recall for a prompt: relevant memories, once per session, within the token budget, and none for a prompt that needs none."""
 
 import json
+import sys
 from datetime import UTC, datetime
 from threading import Event
 from typing import Any
 
 import pytest
 
+from memory_assets import operations
 from memory_assets.language.tokens import count_tokens
 from memory_assets.learn.brief import CLOSING, OPENING
 from memory_assets.learn.session_start import read_last_told, read_told, record_told, set_quiet
@@ -176,6 +178,25 @@ def test_what_comes_too_late_for_the_hook_is_not_noted_as_told(filled: Tenant, m
         assert read_told(filled.folder, "s9") == []
     monkeypatch.setattr(tools, "_PROMPT_SECONDS", 60.0)
     assert "Priya" in _hook(server, prompt)
+
+
+def test_the_hook_answers_in_time_though_what_it_needs_is_still_loading(filled: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
+    may_load, has_loaded = Event(), Event()
+
+    class SlowDisk:
+        def find_spec(self, name: str, *_: object) -> None:
+            if name == operations_prompt.__name__:
+                may_load.wait(5)
+                has_loaded.set()
+
+    monkeypatch.setattr(sys, "meta_path", [SlowDisk(), *sys.meta_path])
+    monkeypatch.delitem(sys.modules, operations_prompt.__name__)
+    monkeypatch.delattr(operations, "prompt")
+    assert _hook(Server(Session(filled, ATLAS)), "who takes care of restoring the staging database?") == "{}"
+    assert not has_loaded.is_set()
+    may_load.set()
+    with tools._RECALLING[filled]:
+        assert has_loaded.is_set()
 
 
 def _hook(server: Server, prompt: str) -> str:

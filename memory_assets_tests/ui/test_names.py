@@ -61,6 +61,15 @@ def test_what_was_merged_is_called_as_the_decision_says(named: Tenant) -> None:
     assert {"Robert Miller", "Bob Miller"} <= set(found(named))
 
 
+def test_names_have_their_ids_again_when_a_merge_is_undone(named: Tenant) -> None:
+    remember(named, "Robert Miller said the pump hums.")
+    run(named)
+    people = found(named)
+    done = names.merge_names(named, people["Bob Miller"], people["Robert Miller"])
+    names.undo_decision(named, done.decision.id)
+    assert found(named) == people
+
+
 def test_edges_follow_a_merge_without_a_changed_memory(named: Tenant) -> None:
     def connected() -> int:
         with named.catalog.read() as connection:
