@@ -97,8 +97,9 @@ class Narrowing:
 
 def _find_projects(tenant: Tenant, name: str) -> list[str]:
     """Return the projects of that name; a path names only one. The slug of a silo counts as its folder."""
+    name = name.rstrip("/") or name
     if "/" in name:
-        return [name, slug_of(name.rstrip("/"))]
+        return [name, f"{name}/", slug_of(name)]
     known: list[str] = tenant.memories.scan(("project",))["project"].unique().to_pylist()
     places = _resolve_places(tenant, known)
     return [name, *(each for each in known if any(may_be_called(place, name) for place in places[each]))]
