@@ -169,8 +169,10 @@ def parse_time(text: str | None, name: str, timezone: str | None = None) -> date
     except ValueError:
         from memory_assets.language.intervals import find_interval
 
-        interval = find_interval(text, datetime.now(UTC), display_zone(load_settings(), timezone))
-        if _ISO_DAY.fullmatch(text) or interval is None or interval.span != (0, len(text)):
+        now, zone = datetime.now(UTC), display_zone(load_settings(), timezone)
+        read = ((form, find_interval(form, now, zone)) for form in (text, f"since {text}"))
+        interval = next((found for form, found in read if found and found.span == (0, len(form))), None)
+        if _ISO_DAY.fullmatch(text) or interval is None:
             raise InvalidInputError(
                 f"{name} {text!r} is not a time; write it like 2026-03-14, 2026-03-14T09:30+01:00, yesterday or 7d."
             ) from None
