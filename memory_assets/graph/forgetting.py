@@ -3,7 +3,8 @@
 Archiving changes only the state. Before the cycle deletes, it writes the memories to a file of the tenant that `memory import` reads.
 A memory whose source still contains it is archived instead, because the next run would store it again. If more than a tenth of the
 active memories (`forget_at_most`) would leave recall, a person must confirm: the cause is mostly a setting, or a store that was never
-searched. A memory that changes during the cycle is skipped.
+searched. A memory that changes during the cycle is skipped. A memory that replaces another stays while that one stays, which would
+otherwise count as current again.
 """
 
 from collections.abc import Collection, Iterator
@@ -12,8 +13,9 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from memory_assets.graph.neighbours import LIVE
+from memory_assets.graph.outdated import list_replaced, read_changes
 from memory_assets.graph.relevance import compute_scores
-from memory_assets.models import Memory, State
+from memory_assets.models import REPLACING, Memory, State
 from memory_assets.stores.access_log import AccessLog, fold_accesses
 from memory_assets.stores.catalog import Catalog
 from memory_assets.stores.memories import MemoryStore
@@ -63,10 +65,12 @@ def forget(tenant: "Tenant", now: datetime, *, dry_run: bool = False, however_ma
     latest = now.astimezone(UTC) - timedelta(days=settings.forget_grace_days)
     to_archive: dict[int, float] = {}
     to_delete: dict[int, float] = {}
-    active = leaving = protected = recent = 0
+    steps: dict[int, int] = {}
+    active = protected = recent = 0
     for row in scores.select(["id", "state", "protected", "lasting", "fresh_at"]).to_pylist():
         is_active = row["state"] == State.ACTIVE
         active += is_active
+        steps[row["id"]] = 0 if is_active else 1
         if row["protected"] or row["fresh_at"] > latest:
             is_low = is_active and row["lasting"] < settings.archive_threshold
             protected += is_low and row["protected"]
@@ -76,9 +80,8 @@ def forget(tenant: "Tenant", now: datetime, *, dry_run: bool = False, however_ma
             to_delete[row["id"]] = row["lasting"]
         elif is_active and row["lasting"] < settings.archive_threshold:
             to_archive[row["id"]] = row["lasting"]
-        else:
-            continue
-        leaving += is_active
+    _keep_successors(tenant.catalog, steps, to_archive, to_delete)
+    leaving = sum(not steps[number] for number in (*to_archive, *to_delete))
     shares = ((leaving, active), (len(to_delete), scores.num_rows))
     held_back = not however_many and any(gone > settings.forget_at_most * of for gone, of in shares)
     archived, deleted = _read_forgettable(memories, to_archive, (State.ACTIVE,)), _read_forgettable(memories, to_delete, LIVE)
@@ -97,6 +100,22 @@ def forget(tenant: "Tenant", now: datetime, *, dry_run: bool = False, however_ma
                 kept = {memory.id for memory in memories.get(ids)}
                 deleted = tuple(item for item in deleted if item[0].id not in kept)
     return ForgetOutcome(scores.num_rows, active, protected, recent, held_back, archived, deleted, file)
+
+
+def _keep_successors(catalog: Catalog, steps: dict[int, int], to_archive: dict[int, float], to_delete: dict[int, float]) -> None:
+    """Let no memory leave further than one that it replaces. `steps` are 0 for active memories, 1 for archived ones."""
+    with catalog.read() as connection:
+        pairs = connection.execute(
+            f"SELECT source_id, target_id FROM graph_edges WHERE type IN {tuple(map(str, REPLACING))}"
+        ).fetchall()
+        pairs += [(old, each.new_id) for old, found in list_replaced(read_changes(connection)).items() for each in found]
+    afterwards = steps | dict.fromkeys(to_archive, 1) | dict.fromkeys(to_delete, 2)
+    pairs = [(old, new) for old, new in pairs if old in afterwards and new in afterwards]
+    while early := {new for old, new in pairs if afterwards[new] > max(afterwards[old], steps[new])}:
+        for new in early:
+            to_archive.pop(new, None)
+            to_delete.pop(new, None)
+            afterwards[new] = steps[new]
 
 
 def _ids_with_source(catalog: Catalog, memories: MemoryStore) -> set[int]:

@@ -34,7 +34,7 @@ import pyarrow as pa
 from pydantic import BaseModel, Field
 
 from memory_assets.language.times import Instant
-from memory_assets.models import STANDING_KINDS, State
+from memory_assets.models import REPLACING, STANDING_KINDS, State
 from memory_assets.stores.access_log import AccessLog, fold_accesses, preview_accesses
 from memory_assets.stores.catalog import Catalog
 from memory_assets.stores.feed import CatalogRows, Changes, Position
@@ -167,7 +167,7 @@ class RelevanceOutcome(BaseModel):
     recent: int = Field(description="Of the others, those that `forget` skips because of a recent sign of life.")
     histogram: list[int] = Field(description="Number of scores in each tenth from 0 to 1.")
     written: int
-    woken: tuple[int, ...] = Field(description="Archived memories whose score reached the archive threshold again.")
+    woken: tuple[int, ...] = Field(description="Archived memories that return to recall.")
 
 
 class Factors(BaseModel):
@@ -231,8 +231,8 @@ def refresh_relevance(
 
     With `preview`, recalls that are not folded in yet count, too, and nothing is written.
 
-    If archived memories reach the archive threshold again, the outcome names them and nothing is written: the caller wakes them and
-    calls again. A pass that is interrupted in between is thus repeated.
+    If archived memories reach the archive threshold again, or replace an active memory, the outcome names them and nothing is written:
+    the caller wakes them and calls again. A pass that is interrupted in between is thus repeated.
     """
     moment = _day(now)
     basis = f"{moment:%Y-%m-%d}|{rate!r}|{archive_threshold!r}"
@@ -269,7 +269,13 @@ def refresh_relevance(
             ).fetchall()
         )
         woken = connection.execute(
-            f"SELECT id FROM scores WHERE state = '{State.ARCHIVED}' AND lasting >= $1 ORDER BY id", [archive_threshold]
+            f"""
+            SELECT id FROM scores WHERE state = '{State.ARCHIVED}' AND (lasting >= $1 OR id IN (
+                SELECT target_id FROM graph_edges e JOIN now_rows o ON o.id = e.source_id
+                WHERE e.type IN {tuple(map(str, REPLACING))} AND o.state = '{State.ACTIVE}'
+            )) ORDER BY id
+            """,
+            [archive_threshold],
         ).fetchall()
     moved = since is None or found or (before.lineage, before.number) != (build.lineage, build.number)
     differs = any(rows.num_rows for rows in difference.values())

@@ -97,8 +97,9 @@ class Narrowing:
 
 def _find_projects(tenant: Tenant, name: str) -> list[str]:
     """Return the projects of that name; a path names only one. The slug of a silo counts as its folder."""
+    name = name.rstrip("/") or name
     if "/" in name:
-        return [name, slug_of(name.rstrip("/"))]
+        return [name, f"{name}/", slug_of(name)]
     known: list[str] = tenant.memories.scan(("project",))["project"].unique().to_pylist()
     places = _resolve_places(tenant, known)
     return [name, *(each for each in known if any(may_be_called(place, name) for place in places[each]))]
@@ -168,8 +169,10 @@ def parse_time(text: str | None, name: str, timezone: str | None = None) -> date
     except ValueError:
         from memory_assets.language.intervals import find_interval
 
-        interval = find_interval(text, datetime.now(UTC), display_zone(load_settings(), timezone))
-        if _ISO_DAY.fullmatch(text) or interval is None or interval.span != (0, len(text)):
+        now, zone = datetime.now(UTC), display_zone(load_settings(), timezone)
+        read = ((form, find_interval(form, now, zone)) for form in (text, f"since {text}"))
+        interval = next((found for form, found in read if found and found.span == (0, len(form))), None)
+        if _ISO_DAY.fullmatch(text) or interval is None:
             raise InvalidInputError(
                 f"{name} {text!r} is not a time; write it like 2026-03-14, 2026-03-14T09:30+01:00, yesterday or 7d."
             ) from None

@@ -4,6 +4,7 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Annotated, Any
 
+import pyarrow as pa
 from pydantic import Field
 
 from memory_assets.errors import ConflictError
@@ -14,6 +15,7 @@ from memory_assets.operations.answers import Answer, LocalTime, View
 from memory_assets.operations.arguments import find_memory
 from memory_assets.operations.changes import commit_changes, last_change, record_change
 from memory_assets.operations.fields import Fraction, Query, Reference
+from memory_assets.stores.graph_builds import record_build
 from memory_assets.stores.relations import StatedRelation
 from memory_assets.tenants import Tenant
 
@@ -33,7 +35,7 @@ class Relation(Answer):
 
     def text(self, local: LocalTime) -> str:
         because = f" ({self.note})" if self.note else ""
-        return f"Stated: {self.source_id} {self.type} {self.target_id}{because}"
+        return f"Stated: {self.source_id} {self.type} {self.target_id}{because}; searches follow with the next {local.command('run')}"
 
 
 class Relations(View):
@@ -149,7 +151,12 @@ def withdraw(tenant: Tenant, before: "dict[str, Any]") -> None:
         tenant.relations.withdraw([before["id"]])
         if tenant.catalog.exists:
             with tenant.catalog.write() as connection:  # the next build compares the two again
-                connection.execute("UPDATE graph_memories SET revision = '' WHERE id IN ($1, $2)", list(ends))
+                connection.execute("UPDATE graph_memories SET revision = '' WHERE id IN ($1, $2)", ends)
+                connection.execute(
+                    "DELETE FROM graph_edges WHERE origin = 'stated' AND source_id = $1 AND target_id = $2 AND type = $3",
+                    [*ends, before["type"]],
+                )
+                record_build(connection, pa.table({"node": ends}))
     update_contradicting(tenant, ends)
 
 

@@ -50,6 +50,14 @@ class Question:
         """Whether it names something, or something to be done, instead of asking for an answer."""
         return not self.is_asked and not pattern("question.telling_wanted").search(self.text)
 
+    @cached_property
+    def asks_for_time(self) -> bool:
+        """Whether it asks for nothing but what was in a time ("what happened last week")."""
+        if not self.interval:
+            return False
+        start, end = self.interval.span
+        return word_set("question.events").issuperset(map(fold, topic_words(f"{self.text[:start]} {self.text[end:]}")))
+
     @property
     def is_bare(self) -> bool:
         """Whether it is words without a sentence: a name, a title, letters. Always False for questions and scripts without spaces."""

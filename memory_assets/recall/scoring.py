@@ -13,7 +13,8 @@ candidates, so that it changes no order. Three components judge the text itself;
 Each of the next five is scaled by the match of the memory itself or of related memories, so it cannot lift a memory that does not match:
 
     relation    support from the graph, see `memory_assets.recall.support`
-    temporal    1 within the time that the question names, less with distance
+    temporal    1 within the time that the question names, less with distance; if the question asks for nothing else, 1 or 0, it also
+                counts a time that the text names, it is not scaled, and it outweighs the others
     tag         idf share of the tags that the question names; it lifts, it never excludes
     importance  as stored
     recency     exp(-days / 30)
@@ -24,20 +25,25 @@ The ninth takes milliseconds, so it is computed only for the best by the other e
                 if many texts were read, because among unlikely answers the other eight rank better
 """
 
-from dataclasses import dataclass, field, fields
-from datetime import datetime, timedelta
+import re
+from dataclasses import astuple, dataclass, field, fields
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from memory_assets.arrays import Mask, Rows, Times, Values
 from memory_assets.language.english import word_set
-from memory_assets.language.words import fold, pieces
+from memory_assets.language.words import fold, pieces, topic_words
 from memory_assets.models import ASSISTANTS
 from memory_assets.recall.candidates import Candidates
 from memory_assets.recall.question import QUESTION_MARKS, Question
 from memory_assets.recall.support import Support, by_authors, by_the_other_side, support
 from memory_assets.recall.view import View
 from memory_assets.settings import Settings
+
+if TYPE_CHECKING:
+    from memory_assets.language.intervals import Interval
 
 OTHER_SIDE = 0.5
 """Factor of every component if the assistant wrote the memory and the question is about the user, or vice versa."""
@@ -123,8 +129,12 @@ def score(question: Question, found: Candidates, view: View, weights: Weights, n
     if question.interval:
         start, end = (_microseconds(bound) for bound in (question.interval.start, question.interval.end))
         near = np.where(known, closeness(created, start, end), 0.0)
+        share, weight = 0.5 + 0.5 * match, weights.temporal
+        if question.asks_for_time:
+            near = ((near >= 1.0) | _tells_of(question, question.interval, found, created)).astype(float)
+            share, weight = 1.0, weights.temporal and sum(astuple(weights)) - weights.temporal
         if (near >= 1.0).any():
-            parts.append(("temporal", weights.temporal, near, near * (0.5 + 0.5 * match)))
+            parts.append(("temporal", weight, near, near * share))
             days = question.interval.start, question.interval.end - timedelta(microseconds=1)
             notes["temporal"] = " to ".join(f"{moment.astimezone(question.zone):%Y-%m-%d}" for moment in days)
     tagged = _tag_shares(question, found, view)
@@ -220,6 +230,20 @@ def _coverage(question: Question, found: Candidates, view: View) -> Values:
         for text, is_matched, is_named in zip(found.texts, (~np.isnan(found.bm25)).tolist(), of_kind.tolist(), strict=True)
     ]
     return np.array(masses) / total
+
+
+def _tells_of(question: Question, interval: "Interval", found: Candidates, created: Times) -> Mask:
+    """Return which candidates name a time within the interval, in the words of the question; the year may be that of their creation."""
+    from memory_assets.language.intervals import find_interval
+
+    words = {fold(word) for word in topic_words(question.text[slice(*interval.span)]) if not re.fullmatch(r"\d{4}", word)}
+    told = np.zeros(len(found), bool)
+    for place, text in enumerate(found.texts):
+        text = text.partition("] ")[2]
+        if words and words <= question.terms_in(text):
+            named = find_interval(text, datetime.fromtimestamp(created[place] / 1e6, UTC), question.zone)
+            told[place] = named is not None and interval.start <= named.start < interval.end
+    return told
 
 
 def _asks(question: Question, found: Candidates) -> Mask:

@@ -46,6 +46,11 @@ def test_an_iso_time_without_an_offset_is_of_the_zone_in_which_times_are_shown(m
     assert parse_time(None, "--since") is None
 
 
+def test_since_takes_a_bare_month_weekday_or_year():
+    for text in ("March", "november", "monday", "2026", "Q1"):
+        assert parse_time(text, "--since") == parse_time(f"since {text}", "--since"), text
+
+
 def test_month_and_day_may_have_one_digit_and_weeks_stay(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("POND_TIMEZONE", "UTC")
     assert parse_time("2026-3-4", "--since") == datetime(2026, 3, 4, tzinfo=UTC)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from memory_assets.graph.forgetting import forget
 from memory_assets.graph.relevance import compute_scores, decay_cycle, explain, refresh_relevance
-from memory_assets.models import RelationType, Source, State
+from memory_assets.models import Kind, RelationType, Source, State
 from memory_assets.operations.answers import LocalTime
 from memory_assets.operations.consolidate import Decayed
 from memory_assets.stores.access_log import AccessLog, fold_accesses
@@ -142,6 +142,16 @@ def test_an_archived_memory_that_is_recalled_comes_back_and_an_idle_one_does_not
     assert [memory.state for memory in world.memories.get([A, B])] == [State.ACTIVE, State.ARCHIVED]
     assert explain(world.catalog, A)
     assert explain(world.catalog, B) is None
+
+
+def test_an_archived_memory_comes_back_with_the_one_that_it_replaces(world):
+    world.put(A, kind=Kind.USER, days=200)
+    for number in (B, C):
+        world.put(number, days=200, state=State.ARCHIVED)
+    for old, new in ((A, B), (B, C)):
+        world.relations.state(StatedRelation(old, new, RelationType.INVALIDATED_BY))
+    world.refresh()
+    assert decay_cycle(world.tenant, DAY).woken == (B, C)
 
 
 def test_only_active_memories_have_a_score(world):

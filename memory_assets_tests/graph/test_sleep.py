@@ -354,6 +354,17 @@ class TestForget:
         world.refresh()
         assert [memory.id for memory, _ in self.run(world).archived] == [5]
 
+    def test_a_memory_leaves_only_together_with_all_that_it_replaces(self, world):
+        for number in range(1, 8):
+            world.put(number, days=200, kind=Kind.USER if number in (1, 6) else Kind.NOTE)
+        for old, new in ((1, 2), (2, 3), (4, 5)):
+            world.relations.state(StatedRelation(old, new, RelationType.INVALIDATED_BY))
+        world.refresh()
+        with world.catalog.write() as connection:
+            row = (6, 1, "The office is in Bremen.", 7, 0, "The office is in Oldenburg.", DAY, "EVOLVED_INTO", 0.9, 0.9)
+            connection.execute(f"INSERT INTO graph_changes VALUES ({', '.join('?' * len(row))}, '')", row)
+        assert {memory.id for memory, _ in self.run(world).archived} == {4, 5}
+
     def test_more_than_a_tenth_goes_only_where_a_person_lets_it(self, world, monkeypatch):
         for number in range(1, 20):
             world.put(number, days=0)

@@ -46,6 +46,8 @@ def test_a_project_is_found_by_its_folder_or_its_last_part_though_a_silo_names_i
     of("quick-atlas")
     assert found_in("Atlas") == found_in("atlas") == {named, folder, silo}
     assert found_in("/home/mira/my.work/atlas/") == {silo}
+    assert found_in("/src/acme/atlas/") == {folder}
+    assert found_in("atlas/") == found_in("atlas")
     assert other in found_in("borealis-atlas")
     assert found_in("work") == set()
 

@@ -250,6 +250,8 @@ def test_a_memory_is_marked_as_a_whole_if_only_a_stated_relation_replaces_it(ten
     assert "replaced by id" in told
     assert "perhaps" not in told
     operations.undo.undo(tenant, old)
+    reopened = Tenant(tenant.settings, tenant.name)
+    assert not any(hit.replaced_by for hit in operations.search.search(reopened, "waters plants").memories)
     assert operations.show.show(_refreshed(tenant), old).outdated == ()
 
 

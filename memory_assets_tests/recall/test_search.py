@@ -161,6 +161,21 @@ def test_the_time_that_a_question_names_decides_between_equals(tenant: Tenant, r
     assert component(search(tenant, "kayak trip", now=NOW)[0], "temporal") is None
 
 
+@pytest.mark.parametrize(
+    ("query", "first"),
+    [("What happened last week?", [3]), ("What happened on 14 September 2026?", [4]), ("in September 2026", [4, 5])],
+)
+def test_a_question_for_nothing_but_a_time_finds_what_is_of_it_first(tenant: Tenant, remember, query: str, first: list[int]):
+    remember("What happened last week is that the gym was closed on 14 June 2026", created_at=datetime(2026, 7, 2, tzinfo=UTC))
+    remember("What happened in June: 14 tests failed", created_at=datetime(2026, 8, 2, tzinfo=UTC))
+    remember("REST v1 is dropped", created_at=datetime(2026, 11, 18, tzinfo=UTC))
+    remember("On 14 September 2026 Lantern moved from RabbitMQ to NATS", created_at=datetime(2026, 10, 2, tzinfo=UTC))
+    remember("Farid left the team", created_at=datetime(2026, 9, 24, tzinfo=UTC))
+    hits = search(tenant, query, now=datetime(2026, 11, 29, tzinfo=UTC))
+    assert set(found(hits)[: len(first)]) == set(first)
+    assert len(hits) == 5
+
+
 def test_the_time_that_a_question_names_is_explained_in_the_readers_zone(tenant: Tenant, remember):
     remember("The kayak trip", created_at=datetime(2026, 4, 10, tzinfo=UTC))
     in_tokyo = Tenant(tenant.settings.model_copy(update={"timezone": "Asia/Tokyo"}), tenant.name)
