@@ -209,7 +209,7 @@ def _open_catalog(settings: "Settings", name: str, state: "TenantState", store_i
     if not uri.startswith("ducklake:"):
         from memory_assets.stores.catalog import Catalog
 
-        return Catalog(uri, patience)
+        return Catalog(uri, patience, state)
     from memory_assets.stores.lake import LakeCatalog
 
     data = settings.vectors_uri or str(settings.data_dir)

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from duckdb import DuckDBPyConnection
 
+    from memory_assets.stores.state import TenantState
+
 _log = logging.getLogger(__name__)
 
 _MAX_LOG_BYTES = 1 << 14
@@ -56,12 +58,12 @@ class Catalog:
     is_shared = False
     """Whether other machines may use it."""
 
-    def __init__(self, uri: str, lock_timeout: float) -> None:
+    def __init__(self, uri: str, lock_timeout: float, state: "TenantState | None" = None) -> None:
+        """Refer to a catalog; `state` knows the id of the store that it belongs to."""
         self.path = Path(uri)
         self._scratch = self.path.parent.parent / "tmp"
         self.lock_timeout = lock_timeout
-        self._was_seen = False
-        """Whether the folder has existed. If it is gone later, the tenant was deleted."""
+        self._state = state
 
     @property
     def log_path(self) -> Path:
@@ -129,7 +131,9 @@ class Catalog:
         copied into memory and migrated there; the next write migrates the file. DamagedError: the catalog turned out to be damaged during
         the block and was set aside. StoreBusyError: another process has locked it for longer than the timeout.
         """
-        self._was_seen |= self.path.parent.is_dir()
+        if self._state:
+            with suppress(DamagedError):
+                self._state.look()
         with ExitStack() as opened, self._handling_damage(opened):
             connection = None
             try:
@@ -145,18 +149,20 @@ class Catalog:
     def write(self) -> Iterator["DuckDBPyConnection"]:
         """Open a connection in one transaction, committed at the end of the block and rolled back on any error.
 
-        DamagedError: the catalog was set aside, and nothing was written, because rows that were read before are gone. StoreBusyError as
-        for `read`.
+        A deletion of the tenant waits for the block to end. DeletedError: the tenant was deleted or recreated since this object first saw
+        it. DamagedError: the catalog was set aside, and nothing was written, because rows that were read before are gone. StoreBusyError
+        as for `read`.
         """
-        if self._was_seen and not self.path.parent.is_dir():
-            raise StoreError(f"{self.path.parent} has been deleted; nothing was written.")
+        if self._state:
+            self._state.claim()
         self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self._was_seen = True
-        with ExitStack() as opened, self._handling_damage(opened):
+        with ExitStack() as holding, ExitStack() as opened, self._handling_damage(opened):
             try:
                 connection = self._connect(opened, read_only=False)
             except _DamageError as damage:
                 raise DamagedError(self._set_aside(damage)) from damage
+            if self._state:
+                holding.enter_context(self._state.held())  # after the file: who waits for the file must not block `put`
             with self._tracking_writes():
                 migrate_catalog(connection, self.where)
                 connection.begin()

@@ -70,8 +70,8 @@ class Location:
 
     @property
     def is_gone(self) -> bool:
-        """Whether the tenant was deleted after this object first saw it."""
-        return not self.path.is_dir() if self.is_folder else self.state is not None and not self.state.is_current
+        """Whether the tenant was deleted, or recreated, after this object first saw it."""
+        return (self.is_folder and not self.path.is_dir()) or (self.state is not None and not self.state.is_current)
 
     def connect(self, freshness: timedelta | None, session: "Session") -> "DBConnection":
         """Connect. If `freshness` is None, tables stay at the version at which they were opened."""

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -42,9 +43,12 @@ def written(settings: Settings) -> Tenant:
     return tenant
 
 
-def test_deleting_waits_for_the_commit_that_is_under_way(written: Tenant) -> None:
+@pytest.mark.parametrize("commit", [lambda tenant: tenant.memories.stored.committing(), lambda tenant: tenant.catalog.write()])
+def test_deleting_waits_for_the_commit_that_is_under_way(
+    written: Tenant, commit: Callable[[Tenant], AbstractContextManager[object]]
+) -> None:
     deleting = threading.Thread(target=delete_tenant, args=(Tenant(written.settings, "ann"),))
-    with written.memories.stored.committing():
+    with commit(written):
         deleting.start()
         deleting.join(0.3)
         assert deleting.is_alive()
