@@ -24,7 +24,7 @@ from memory_assets.privacy import make_temporary_folder, name_temporary_folder
 from memory_assets.stores import lance
 from memory_assets.stores.deferred import import_lancedb
 from memory_assets.stores.files import replace_file
-from memory_assets.stores.location import Location
+from memory_assets.stores.location import ADVICE, Location
 from memory_assets.stores.locks import SHARED, Commits, locked
 from memory_assets.stores.schema import VERSION, VERSION_FACT
 
@@ -338,7 +338,7 @@ class StoredTable:
             if advice is None and self._has_no_commit and self._folder.is_dir():
                 raise StoreError(f"{where} cannot be {what} yet: another process is making it; run the command again.") from error
             if not self.location.is_folder:
-                advice = advice or "check MEMORY_VECTORS_URI and MEMORY_STORAGE_*, and whether the S3 service answers"
+                advice = advice or ADVICE
             advice = advice or (
                 "run the command again, and if that does not help, restore it from a backup"
                 if what == "read"
