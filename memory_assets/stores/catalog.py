@@ -18,7 +18,7 @@ from memory_assets.errors import DamagedError, StoreBusyError, StoreError, first
 from memory_assets.stores.engine import Engine, InUseError, engine, name_of
 from memory_assets.stores.files import stamp_files
 from memory_assets.stores.migrations import create_tables, migrate_catalog, waiting_migrations
-from memory_assets.stores.schema import UNDERIVED
+from memory_assets.stores.schema import UNDERIVED, catalog_differences
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -243,7 +243,7 @@ class Catalog:
 
     @contextmanager
     def _handling_damage(self, opened: ExitStack) -> Iterator[None]:
-        """If the block fails because the file is damaged, close `opened` and set the file aside."""
+        """If the block fails because the file is damaged, close `opened` and set the file aside; if it lacks a table, raise StoreError."""
         import duckdb
 
         inode = self._inode
@@ -252,11 +252,22 @@ class Catalog:
         except duckdb.Error as error:
             opened.close()
             self._raise_unusable(error)
+            if self.exists and isinstance(error, duckdb.CatalogException | duckdb.BinderException):
+                self._raise_incomplete(error)
             of_file = duckdb.IOException, duckdb.InternalException, duckdb.FatalException, duckdb.SerializationException
             is_short = _TRUNCATED in str(error) and str(self.path) in str(error)
             if not isinstance(error, of_file) or not (is_short or self.find_damage()):
                 raise
             raise DamagedError(self._set_aside(_DamageError(first_line(error), inode))) from error
+
+    def _raise_incomplete(self, error: Exception) -> None:
+        """Raise StoreError if the file has not the registered tables and columns; otherwise the error's query is wrong."""
+        with self._cursor() as connection:
+            lacking = catalog_differences(connection)
+        if lacking:
+            raise StoreError(
+                f"{self.where} is incomplete ({lacking[0].rstrip('.')}); run `memory doctor --mend`, then `memory run`."
+            ) from error
 
     @property
     def _inode(self) -> int:

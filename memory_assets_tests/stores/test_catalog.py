@@ -245,6 +245,22 @@ def test_a_failing_query_does_not_set_a_whole_catalog_aside(catalog: Catalog) ->
     assert catalog.exists
 
 
+def test_a_catalog_that_lacks_a_table_is_told_with_its_mend_and_a_wrong_query_is_not(catalog: Catalog) -> None:
+    with pytest.raises(duckdb.CatalogException), catalog.read() as connection:
+        connection.execute("FROM clustres")
+    with catalog.write() as connection:
+        connection.execute("DROP TABLE clusters")
+    for query in ("FROM clusters", "SELECT wrong FROM graph_nodes"):
+        with (
+            pytest.raises(
+                StoreError, match=r"\(The table clusters is missing\); run `memory doctor --mend`, then `memory run`\.$"
+            ),
+            catalog.read() as connection,
+        ):
+            connection.execute(query)
+    assert catalog.exists
+
+
 def test_a_small_change_does_not_rewrite_the_file_and_a_large_one_leaves_no_log(tmp_path: Path):
     catalog = Catalog(str(tmp_path / "catalog.duckdb"), 5)
     with catalog.write() as connection:

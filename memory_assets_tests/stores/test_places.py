@@ -555,7 +555,7 @@ def test_a_catalog_out_of_reach_is_not_called_damaged_and_a_damaged_one_keeps_wh
     without_key = Tenant(elsewhere.model_copy(update={"storage_secret_key": SecretStr("wrong")})).catalog
     with pytest.raises(StoreError, match="check PostgreSQL and the object storage"):
         without_key.find_damage()
-    with pytest.raises(OSError, match="ACCESS_DENIED"):
+    with pytest.raises(StoreError, match="ACCESS_DENIED"):
         without_key.set_aside()
     with object_storage(elsewhere).open_output_stream(file.path) as stream:
         stream.write(bytes(file.size))
