@@ -236,10 +236,7 @@ class Catalog:
         with suppress(FileNotFoundError):
             if self.path.stat().st_ino == damage.inode:
                 self.set_aside()
-        return (
-            f"{self.where} is damaged ({damage}) and was set aside as {self.damaged_path.name}; "
-            "run `memory run`, which rebuilds it."
-        )
+        return f"{self.where} is damaged ({damage}) and was set aside as {self.damaged_path.name}; `memory run` rebuilds it."
 
     @contextmanager
     def _handling_damage(self, opened: ExitStack) -> Iterator[None]:

@@ -184,7 +184,7 @@ def test_a_catalog_cut_short_is_set_aside_by_a_read_and_reads_as_an_empty_one(
         assert connection.execute("SELECT count(*), max(label) FROM graph_nodes").fetchone() == (0, None)
     assert not catalog.exists
     assert catalog.damaged_path.stat().st_size == int(len(whole) * part)
-    assert "set aside as catalog.duckdb.damaged; run `memory run`" in caplog.text
+    assert "set aside as catalog.duckdb.damaged; `memory run` rebuilds it." in caplog.text
     with catalog.write() as connection:
         assert not catalog_differences(connection)
 
