@@ -4,7 +4,7 @@ import logging
 import re
 from contextlib import suppress
 from difflib import get_close_matches
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -139,9 +139,12 @@ class Tenant:
 
     @cached_property
     def memories(self) -> "MemoryStore":
+        from memory_assets.stores.catalog import count_known_memories
         from memory_assets.stores.memories import MemoryStore
 
-        return MemoryStore(self.location, self._freshness, self.settings.data_dir)
+        store = MemoryStore(self.location, self._freshness, self.settings.data_dir)
+        store.stored.known_rows = partial(count_known_memories, self.catalog)
+        return store
 
     @cached_property
     def commits(self) -> "GroupCommit[NewMemory, StoredMemory]":

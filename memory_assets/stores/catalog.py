@@ -14,6 +14,7 @@ from copy import copy
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from memory_assets.display import counted
 from memory_assets.errors import DamagedError, StoreBusyError, StoreError, first_line
 from memory_assets.stores.engine import Engine, InUseError, engine, name_of
 from memory_assets.stores.files import stamp_files
@@ -339,6 +340,16 @@ class _DamageError(Exception):
     def __init__(self, what: str, inode: int) -> None:
         super().__init__(what)
         self.inode = inode
+
+
+def count_known_memories(catalog: Catalog) -> str:
+    """Return in words how many memories the newest graph is made of; empty if none."""
+    if not catalog.exists:
+        return ""
+    with catalog.read() as connection:
+        counts = "SELECT count(*), count(*) FILTER (source_key = '') FROM graph_memories"
+        known, direct = connection.execute(counts).fetchone() or (0, 0)
+    return f"{counted(known)}, of which {direct:,} came from no file" if known else ""
 
 
 def read_kept(connection: "DuckDBPyConnection", *names: str) -> "dict[str, pa.Table]":

@@ -45,6 +45,7 @@ _HINT = "latest_version_hint.json"
 """File in which Lance notes the newest version at every commit."""
 _NOT_FOUND = "was not found"
 """Part of LanceDB's message if a table was never created."""
+_RESTORE = "move the folder {} out of the data folder and run `memory restore` with a backup"
 _log = logging.getLogger(__name__)
 
 Given = ParamSpec("Given")
@@ -94,6 +95,8 @@ class StoredTable:
         self._version = 0
         self._commits = Commits(self.location.state) if self.location.state and not self.location.is_folder else None
         self._looked_at = -math.inf
+        self.known_rows: Callable[[], str] = str
+        """Returns in words which rows the tenant's catalog knows; empty if none. If there is no table, they are lost."""
 
     @property
     def uri(self) -> str:
@@ -163,6 +166,7 @@ class StoredTable:
             with self._lock, self.explaining_errors("made"):
                 table = self._open() if self._table is None else self._table
                 if table is None:
+                    self.raise_if_lost()
                     table = self._create()
                 if self._data_dir:
                     make_temporary_folder(self._data_dir)
@@ -242,12 +246,31 @@ class StoredTable:
         table.checkout_latest()
         return (table.version, newest) if table.version < newest else None
 
-    def accept_lost_versions(self) -> None:
-        """Accept the newest existing version as the table; later commits stay lost."""
+    def find_loss(self) -> str:
+        """Return a sentence that says what of the table is lost, and the mend; empty if nothing."""
+        where, accept = f"table {self.definition.name!r} in {self.uri}", "or `memory doctor --mend` to go on without them"
+        if not self.exists:
+            known = self.known_rows()
+            return known and f"The {where} is lost, with {known}; run `memory restore` with a backup, {accept}."
+        if not (lost := self.lost_versions()):
+            return ""
+        what = f"The last commits to the {where} are lost: it ends at version {lost[0]} of {lost[1]}"
+        return f"{what}; {_RESTORE.format(self.uri)}, {accept}."
+
+    def raise_if_lost(self) -> None:
+        if loss := self.find_loss():
+            raise DamagedError(loss)
+
+    def accept_loss(self) -> None:
+        """Accept the newest existing version as the table, or an empty table if there is none; what is lost stays lost."""
+        if not self.find_loss():
+            return
+        if self.location.state is not None:
+            self.location.state.create_id(anew=True)
         if lost := self.lost_versions():
-            if self.location.state is not None:
-                self.location.state.create_id(anew=True)
             replace_file(self._folder / "_versions" / _HINT, json.dumps({"version": lost[0]}))
+        else:
+            self._create()
 
     @property
     def _folder(self) -> Path:
@@ -271,11 +294,7 @@ class StoredTable:
         deadline, has_retried = monotonic() + _CREATION_SECONDS, False
         while self.exists:
             try:
-                if lost := self.lost_versions():
-                    raise DamagedError(
-                        f"The last commits to the table {self.definition.name!r} in {self.uri} are lost: it ends at version "
-                        f"{lost[0]} of {lost[1]}; restore it from a backup, or run `memory doctor --mend` to go on without them."
-                    )
+                self.raise_if_lost()
                 return self._check_schema(self._connect().open_table(self.definition.name))
             except (RuntimeError, ValueError):
                 if has_retried or monotonic() > deadline:

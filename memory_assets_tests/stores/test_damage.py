@@ -13,6 +13,7 @@ from click.testing import CliRunner
 from memory_assets.cli.main import cli
 from memory_assets.doctor import examine
 from memory_assets.errors import StoreError
+from memory_assets.graph.edges import refresh_graph
 from memory_assets.learn.brief import FORMAT, read_brief
 from memory_assets.models import Kind, Memory, NewMemory, RelationType, Source, State
 from memory_assets.operations.backup import backup, verify
@@ -116,6 +117,21 @@ def test_lost_commits_are_said_and_neither_read_nor_written_over(tenant: Tenant,
     assert any("last commits" in fault for fault in faults(tenant))
     assert mended()
     assert len(MemoryStore(tenant.memories.uri)) == 30
+
+
+def test_a_table_that_is_gone_is_told_and_not_made_again_until_the_doctor_accepts_it(tenant: Tenant) -> None:
+    store(tenant, NewMemory("Quentin rewrites the ledger.", Source.CLI))
+    refresh_graph(tenant.catalog, tenant.memories, tenant.relations)
+    shutil.rmtree(Path(tenant.memories.uri, "memories.lance"))
+    for use in (
+        lambda fresh: store(fresh, NewMemory("Mira wants short answers.", Source.CLI)),
+        lambda fresh: refresh_graph(fresh.catalog, fresh.memories, fresh.relations),
+    ):
+        with pytest.raises(StoreError, match=r"lost, with 1 memory, of which 1 came from no file; .*restore.*doctor --mend"):
+            use(Tenant(tenant.settings))
+    assert any("is lost, with 1 memory" in fault for fault in faults(tenant))
+    assert mended()
+    store(Tenant(tenant.settings), NewMemory("Mira wants short answers.", Source.CLI))
 
 
 def mended() -> bool:
