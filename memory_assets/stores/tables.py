@@ -359,9 +359,8 @@ class StoredTable:
             if not self.location.is_folder:
                 advice = advice or ADVICE
             advice = advice or (
-                "run the command again, and if that does not help, restore it from a backup"
-                if what == "read"
-                else "restore it from a backup, or move the folder away and run `memory run` to rebuild what comes from files"
+                f"run the command again; if that does not help, {_RESTORE.format(self.uri)}, "
+                "or `memory doctor --mend` and `memory run` to rebuild what comes from files"
             )
             raise StoreError(f"{where} cannot be {what} ({first_line(error)}); {advice}.") from error
 

@@ -134,6 +134,21 @@ def test_a_table_that_is_gone_is_told_and_not_made_again_until_the_doctor_accept
     store(Tenant(tenant.settings), NewMemory("Mira wants short answers.", Source.CLI))
 
 
+def test_the_mend_of_damaged_memories_brings_them_back_from_a_backup(tenant: Tenant, table: Path, tmp_path: Path) -> None:
+    backup(tenant, str(tmp_path / "stick"))
+    refresh_graph(tenant.catalog, tenant.memories, tenant.relations)
+    for file in (table / "data").iterdir():
+        file.write_bytes(file.read_bytes()[:100])
+    session.cache_clear()
+    damaged = Tenant(tenant.settings)
+    with pytest.raises(StoreError, match=f"move the folder {table.parent} out of the data folder and run `memory restore`"):
+        damaged.memories.scan(("content",))
+    table.parent.rename(tmp_path / "moved")
+    restored = CliRunner().invoke(cli, ["restore", str(tmp_path / "stick")])
+    assert not restored.exit_code, restored.stderr
+    assert len(Tenant(tenant.settings).memories) == 31
+
+
 def mended() -> bool:
     """Return whether `memory doctor --mend` leaves no loss and no damaged catalog."""
     done = CliRunner().invoke(cli, ["doctor", "--mend", "--json"])
@@ -149,7 +164,7 @@ def test_the_doctor_survives_damaged_rows_and_exits_with_1(tenant: Tenant, table
     file.write_bytes(whole[:100] if damage == "cut" else bytes(len(whole)))
     done = CliRunner().invoke(cli, ["doctor"])
     assert done.exit_code == 1
-    assert "restore it from a backup" in done.stdout
+    assert "memory restore" in done.stdout
     assert "ok    31 memories" not in done.stdout
     assert "Checking memories" not in done.stdout
     with pytest.raises(StoreError, match="cannot be read") as error:
