@@ -225,13 +225,10 @@ def _table(stored: StoredTable) -> Iterator[Finding]:
     where, mend = f"table {stored.definition.name!r} in {stored.uri}", "Run `memory doctor --mend`"
     try:
         with stored.explaining_errors():
-            if not stored.exists:
+            if loss := stored.find_loss():
+                yield replace(_parse_fault(loss), repair=stored.accept_loss)
                 return
-            if lost := stored.lost_versions():
-                what = f"The last commits to the {where} are lost: it ends at version {lost[0]} of {lost[1]}."
-                yield Finding(
-                    "fault", what, f"Restore it from a backup. {mend} to go on without them.", stored.accept_lost_versions
-                )
+            if not stored.exists:
                 return
             if indices := stored.lost_indices():
                 what = f"Indices of the {where} are lost ({', '.join(indices)})."

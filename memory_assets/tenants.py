@@ -1,9 +1,10 @@
 """Tenants: separate memories in one data folder. A tenant is a folder there, so its name must be a safe folder name."""
 
+import logging
 import re
 from contextlib import suppress
 from difflib import get_close_matches
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from memory_assets.stores.relations import RelationStore
     from memory_assets.stores.state import TenantState, TenantStates
 
+_log = logging.getLogger(__name__)
 Result = TypeVar("Result")
 
 RESERVED_TENANTS = frozenset({"api", "con", "aux", "nul", "prn", "com1", "lpt1", "health", "dagster", "cache", "keys", "tmp"})
@@ -93,7 +95,7 @@ class Tenant:
         return self.state.exists or self.name in _stored_elsewhere(self.settings)
 
     def reopen_if_recreated(self) -> None:
-        """Close the stores if the tenant was deleted and created or restored anew since they were opened; the next use opens the new ones."""
+        """Close the stores if the tenant was deleted and created or restored since they were opened; the next use opens the new ones."""
         if self.state.store_id is not None and self.state.read_id() not in (None, self.state.store_id):
             for part in ("state", "location", "catalog", "memories", "relations", "embedder"):
                 self.__dict__.pop(part, None)
@@ -137,9 +139,12 @@ class Tenant:
 
     @cached_property
     def memories(self) -> "MemoryStore":
+        from memory_assets.stores.catalog import count_known_memories
         from memory_assets.stores.memories import MemoryStore
 
-        return MemoryStore(self.location, self._freshness, self.settings.data_dir)
+        store = MemoryStore(self.location, self._freshness, self.settings.data_dir)
+        store.stored.known_rows = partial(count_known_memories, self.catalog)
+        return store
 
     @cached_property
     def commits(self) -> "GroupCommit[NewMemory, StoredMemory]":
@@ -209,7 +214,7 @@ def _open_catalog(settings: "Settings", name: str, state: "TenantState", store_i
     if not uri.startswith("ducklake:"):
         from memory_assets.stores.catalog import Catalog
 
-        return Catalog(uri, patience)
+        return Catalog(uri, patience, state)
     from memory_assets.stores.lake import LakeCatalog
 
     data = settings.vectors_uri or str(settings.data_dir)
@@ -278,14 +283,20 @@ def own_paths(settings: "Settings") -> list[Path]:
 
 
 def sweep_deleted(settings: "Settings") -> None:
-    """Remove the remains of deleted tenants, in object storage too. Several processes may run it at once."""
+    """Remove the remains of deleted tenants, in object storage too. Several processes may run it at once.
+
+    What cannot be removed is logged, and left for the next sweep.
+    """
     from memory_assets.stores.location import Location
 
     states = open_states(settings)
     for left in states.deleted():
         location = Location(settings.tenant_vectors_uri(left.tenant), settings.storage_options())
-        if left.store_id and not location.is_folder:
-            location.of_store(left.store_id).remove()
-        if left.store_id and settings.tenant_catalog_uri(left.tenant).startswith("ducklake:"):
-            _open_catalog(settings, left.tenant, states.open(left.tenant), left.store_id).remove()
-        states.sweep(left)
+        try:
+            if left.store_id and not location.is_folder:
+                location.of_store(left.store_id).remove()
+            if left.store_id and settings.tenant_catalog_uri(left.tenant).startswith("ducklake:"):
+                _open_catalog(settings, left.tenant, states.open(left.tenant), left.store_id).remove()
+            states.sweep(left)
+        except StoreError as error:
+            _log.warning("Remains of the deleted tenant %r wait for the next `memory run`: %s", left.tenant, error)

@@ -42,7 +42,7 @@ def run_job(tenant: Tenant, job: str, on_message: OnMessage, on_report: OnReport
     """Run a job for one tenant in this process; return the results of the checks.
 
     Raises:
-        NotFoundError: the tenant was deleted during the run.
+        NotFoundError: the tenant was deleted, and perhaps created again, during the run.
         MemoryAssetsError: a step failed; the results of earlier steps stay, and the next run continues from there.
         KeyboardInterrupt: the run was interrupted, and is canceled in Dagster, too.
         StoreError: Dagster's records cannot be read or written.
@@ -62,6 +62,7 @@ def _run_job(
     memory = MemoryResource(data_dir=str(tenant.settings.data_dir), tenant=tenant.settings.tenant)
     listening = dg.Definitions.merge(build_defs(memory), dg.Definitions(loggers={"console": console}))
     run_id = str(uuid4())
+    tenant.state.look()
     with open_instance(tenant.settings) as instance:
         end_dead_runs(instance)
         sweep_runs(instance)  # not after the run, since one that fails would leave a record more each time
@@ -76,7 +77,7 @@ def _run_job(
                     tags={"user": "memory run"},
                     run_config={"loggers": {"console": {}}},
                 )
-            if not tenant.exists:
+            if not (tenant.exists and tenant.state.is_current):
                 forget_tenant(instance, tenant.name)
                 raise NotFoundError(f"The tenant {tenant.name!r} was deleted during this run; nothing of it was kept.")
             _raise_failure(result)

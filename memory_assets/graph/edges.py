@@ -179,8 +179,9 @@ def refresh_graph(
     """Update nodes, mentions and edges from the memories, the stated relations and the sleep cycles.
 
     A stated relation of a superseded memory counts for its newest version. `spellings` are the gazetteer's, lower case -> name, with a
-    person's decisions about names (`decided_names`).
+    person's decisions about names (`decided_names`). DamagedError: the table of the memories is lost.
     """
+    memories.stored.raise_if_lost()
     for _ in range(_ATTEMPTS):
         versions = memories.version, relations.version
         changes = find_changes(catalog, memories)

@@ -14,15 +14,18 @@ from copy import copy
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from memory_assets.display import counted
 from memory_assets.errors import DamagedError, StoreBusyError, StoreError, first_line
 from memory_assets.stores.engine import Engine, InUseError, engine, name_of
 from memory_assets.stores.files import stamp_files
 from memory_assets.stores.migrations import create_tables, migrate_catalog, waiting_migrations
-from memory_assets.stores.schema import UNDERIVED
+from memory_assets.stores.schema import UNDERIVED, catalog_differences
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from duckdb import DuckDBPyConnection
+
+    from memory_assets.stores.state import TenantState
 
 _log = logging.getLogger(__name__)
 
@@ -56,12 +59,12 @@ class Catalog:
     is_shared = False
     """Whether other machines may use it."""
 
-    def __init__(self, uri: str, lock_timeout: float) -> None:
+    def __init__(self, uri: str, lock_timeout: float, state: "TenantState | None" = None) -> None:
+        """Refer to a catalog; `state` knows the id of the store that it belongs to."""
         self.path = Path(uri)
         self._scratch = self.path.parent.parent / "tmp"
         self.lock_timeout = lock_timeout
-        self._was_seen = False
-        """Whether the folder has existed. If it is gone later, the tenant was deleted."""
+        self._state = state
 
     @property
     def log_path(self) -> Path:
@@ -129,7 +132,9 @@ class Catalog:
         copied into memory and migrated there; the next write migrates the file. DamagedError: the catalog turned out to be damaged during
         the block and was set aside. StoreBusyError: another process has locked it for longer than the timeout.
         """
-        self._was_seen |= self.path.parent.is_dir()
+        if self._state:
+            with suppress(DamagedError):
+                self._state.look()
         with ExitStack() as opened, self._handling_damage(opened):
             connection = None
             try:
@@ -145,18 +150,20 @@ class Catalog:
     def write(self) -> Iterator["DuckDBPyConnection"]:
         """Open a connection in one transaction, committed at the end of the block and rolled back on any error.
 
-        DamagedError: the catalog was set aside, and nothing was written, because rows that were read before are gone. StoreBusyError as
-        for `read`.
+        A deletion of the tenant waits for the block to end. DeletedError: the tenant was deleted or recreated since this object first saw
+        it. DamagedError: the catalog was set aside, and nothing was written, because rows that were read before are gone. StoreBusyError
+        as for `read`.
         """
-        if self._was_seen and not self.path.parent.is_dir():
-            raise StoreError(f"{self.path.parent} has been deleted; nothing was written.")
+        if self._state:
+            self._state.claim()
         self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self._was_seen = True
-        with ExitStack() as opened, self._handling_damage(opened):
+        with ExitStack() as holding, ExitStack() as opened, self._handling_damage(opened):
             try:
                 connection = self._connect(opened, read_only=False)
             except _DamageError as damage:
                 raise DamagedError(self._set_aside(damage)) from damage
+            if self._state:
+                holding.enter_context(self._state.held())  # after the file: who waits for the file must not block `put`
             with self._tracking_writes():
                 migrate_catalog(connection, self.where)
                 connection.begin()
@@ -230,14 +237,11 @@ class Catalog:
         with suppress(FileNotFoundError):
             if self.path.stat().st_ino == damage.inode:
                 self.set_aside()
-        return (
-            f"{self.where} is damaged ({damage}) and was set aside as {self.damaged_path.name}; "
-            "run `memory run`, which rebuilds it."
-        )
+        return f"{self.where} is damaged ({damage}) and was set aside as {self.damaged_path.name}; `memory run` rebuilds it."
 
     @contextmanager
     def _handling_damage(self, opened: ExitStack) -> Iterator[None]:
-        """If the block fails because the file is damaged, close `opened` and set the file aside."""
+        """If the block fails because the file is damaged, close `opened` and set the file aside; if it lacks a table, raise StoreError."""
         import duckdb
 
         inode = self._inode
@@ -246,11 +250,22 @@ class Catalog:
         except duckdb.Error as error:
             opened.close()
             self._raise_unusable(error)
+            if self.exists and isinstance(error, duckdb.CatalogException | duckdb.BinderException):
+                self._raise_incomplete(error)
             of_file = duckdb.IOException, duckdb.InternalException, duckdb.FatalException, duckdb.SerializationException
             is_short = _TRUNCATED in str(error) and str(self.path) in str(error)
             if not isinstance(error, of_file) or not (is_short or self.find_damage()):
                 raise
             raise DamagedError(self._set_aside(_DamageError(first_line(error), inode))) from error
+
+    def _raise_incomplete(self, error: Exception) -> None:
+        """Raise StoreError if the file has not the registered tables and columns; otherwise the error's query is wrong."""
+        with self._cursor() as connection:
+            lacking = catalog_differences(connection)
+        if lacking:
+            raise StoreError(
+                f"{self.where} is incomplete ({lacking[0].rstrip('.')}); run `memory doctor --mend`, then `memory run`."
+            ) from error
 
     @property
     def _inode(self) -> int:
@@ -325,6 +340,16 @@ class _DamageError(Exception):
     def __init__(self, what: str, inode: int) -> None:
         super().__init__(what)
         self.inode = inode
+
+
+def count_known_memories(catalog: Catalog) -> str:
+    """Return in words how many memories the newest graph is made of; empty if none."""
+    if not catalog.exists:
+        return ""
+    with catalog.read() as connection:
+        counts = "SELECT count(*), count(*) FILTER (source_key = '') FROM graph_memories"
+        known, direct = connection.execute(counts).fetchone() or (0, 0)
+    return f"{counted(known)}, of which {direct:,} came from no file" if known else ""
 
 
 def read_kept(connection: "DuckDBPyConnection", *names: str) -> "dict[str, pa.Table]":

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from memory_assets.stores.state import TenantState
 
+ADVICE = "check MEMORY_VECTORS_URI and MEMORY_STORAGE_*, and whether the S3 service answers"
 _MANIFEST = ".manifest"
 _LAST_MANIFEST = 2**64 - 1
 _INVERTED_DIGITS = 20
@@ -70,8 +71,8 @@ class Location:
 
     @property
     def is_gone(self) -> bool:
-        """Whether the tenant was deleted after this object first saw it."""
-        return not self.path.is_dir() if self.is_folder else self.state is not None and not self.state.is_current
+        """Whether the tenant was deleted, or recreated, after this object first saw it."""
+        return (self.is_folder and not self.path.is_dir()) or (self.state is not None and not self.state.is_current)
 
     def connect(self, freshness: timedelta | None, session: "Session") -> "DBConnection":
         """Connect. If `freshness` is None, tables stay at the version at which they were opened."""
@@ -119,6 +120,7 @@ class Location:
             yield
 
     def remove(self) -> None:
+        """Remove the tables. StoreError if the object storage refuses or does not answer."""
         if self.is_folder:
             shutil.rmtree(self.path, ignore_errors=True)
             shutil.rmtree(self.pin, ignore_errors=True)
@@ -128,8 +130,12 @@ class Location:
         from pyarrow import fs
 
         given = s3_options(*map(self.options.get, ("aws_endpoint", "aws_region", "aws_access_key_id", "aws_secret_access_key")))
-        with suppress(FileNotFoundError):
+        try:
             fs.S3FileSystem(**given).delete_dir(self.uri.partition("://")[2])
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise StoreError(f"{self.uri} cannot be removed ({first_line(error)}); {ADVICE}.") from error
 
 
 def s3_options(endpoint: str | None, region: str | None, key: str | None, secret: str | None) -> dict[str, str]:

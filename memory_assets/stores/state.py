@@ -140,8 +140,8 @@ class TenantState(ABC):
 
     @property
     def is_current(self) -> bool:
-        """Whether the store that this object first saw still belongs to the tenant."""
-        return self.read_id() == self.store_id
+        """Whether the store that this object first saw, if any, still belongs to the tenant."""
+        return self.store_id is None or self.read_id() == self.store_id
 
     def deleted(self) -> DeletedError:
         return DeletedError(f"The tenant {self.tenant!r} was deleted meanwhile; nothing was written.")
@@ -253,7 +253,7 @@ class FileState(TenantState):
     def held(self) -> Iterator[None]:
         self.claim()
         with locked(self.folder, SHARED) as there:
-            if not there:
+            if not (there and self.is_current):
                 raise self.deleted()
             yield
 

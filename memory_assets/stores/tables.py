@@ -24,7 +24,7 @@ from memory_assets.privacy import make_temporary_folder, name_temporary_folder
 from memory_assets.stores import lance
 from memory_assets.stores.deferred import import_lancedb
 from memory_assets.stores.files import replace_file
-from memory_assets.stores.location import Location
+from memory_assets.stores.location import ADVICE, Location
 from memory_assets.stores.locks import SHARED, Commits, locked
 from memory_assets.stores.schema import VERSION, VERSION_FACT
 
@@ -45,6 +45,7 @@ _HINT = "latest_version_hint.json"
 """File in which Lance notes the newest version at every commit."""
 _NOT_FOUND = "was not found"
 """Part of LanceDB's message if a table was never created."""
+_RESTORE = "move the folder {} out of the data folder and run `memory restore` with a backup"
 _log = logging.getLogger(__name__)
 
 Given = ParamSpec("Given")
@@ -94,6 +95,8 @@ class StoredTable:
         self._version = 0
         self._commits = Commits(self.location.state) if self.location.state and not self.location.is_folder else None
         self._looked_at = -math.inf
+        self.known_rows: Callable[[], str] = str
+        """Returns in words which rows the tenant's catalog knows; empty if none. If there is no table, they are lost."""
 
     @property
     def uri(self) -> str:
@@ -163,6 +166,7 @@ class StoredTable:
             with self._lock, self.explaining_errors("made"):
                 table = self._open() if self._table is None else self._table
                 if table is None:
+                    self.raise_if_lost()
                     table = self._create()
                 if self._data_dir:
                     make_temporary_folder(self._data_dir)
@@ -242,12 +246,31 @@ class StoredTable:
         table.checkout_latest()
         return (table.version, newest) if table.version < newest else None
 
-    def accept_lost_versions(self) -> None:
-        """Accept the newest existing version as the table; later commits stay lost."""
+    def find_loss(self) -> str:
+        """Return a sentence that says what of the table is lost, and the mend; empty if nothing."""
+        where, accept = f"table {self.definition.name!r} in {self.uri}", "or `memory doctor --mend` to go on without them"
+        if not self.exists:
+            known = self.known_rows()
+            return known and f"The {where} is lost, with {known}; run `memory restore` with a backup, {accept}."
+        if not (lost := self.lost_versions()):
+            return ""
+        what = f"The last commits to the {where} are lost: it ends at version {lost[0]} of {lost[1]}"
+        return f"{what}; {_RESTORE.format(self.uri)}, {accept}."
+
+    def raise_if_lost(self) -> None:
+        if loss := self.find_loss():
+            raise DamagedError(loss)
+
+    def accept_loss(self) -> None:
+        """Accept the newest existing version as the table, or an empty table if there is none; what is lost stays lost."""
+        if not self.find_loss():
+            return
+        if self.location.state is not None:
+            self.location.state.create_id(anew=True)
         if lost := self.lost_versions():
-            if self.location.state is not None:
-                self.location.state.create_id(anew=True)
             replace_file(self._folder / "_versions" / _HINT, json.dumps({"version": lost[0]}))
+        else:
+            self._create()
 
     @property
     def _folder(self) -> Path:
@@ -271,11 +294,7 @@ class StoredTable:
         deadline, has_retried = monotonic() + _CREATION_SECONDS, False
         while self.exists:
             try:
-                if lost := self.lost_versions():
-                    raise DamagedError(
-                        f"The last commits to the table {self.definition.name!r} in {self.uri} are lost: it ends at version "
-                        f"{lost[0]} of {lost[1]}; restore it from a backup, or run `memory doctor --mend` to go on without them."
-                    )
+                self.raise_if_lost()
                 return self._check_schema(self._connect().open_table(self.definition.name))
             except (RuntimeError, ValueError):
                 if has_retried or monotonic() > deadline:
@@ -338,11 +357,10 @@ class StoredTable:
             if advice is None and self._has_no_commit and self._folder.is_dir():
                 raise StoreError(f"{where} cannot be {what} yet: another process is making it; run the command again.") from error
             if not self.location.is_folder:
-                advice = advice or "check MEMORY_VECTORS_URI and MEMORY_STORAGE_*, and whether the S3 service answers"
+                advice = advice or ADVICE
             advice = advice or (
-                "run the command again, and if that does not help, restore it from a backup"
-                if what == "read"
-                else "restore it from a backup, or move the folder away and run `memory run` to rebuild what comes from files"
+                f"run the command again; if that does not help, {_RESTORE.format(self.uri)}, "
+                "or `memory doctor --mend` and `memory run` to rebuild what comes from files"
             )
             raise StoreError(f"{where} cannot be {what} ({first_line(error)}); {advice}.") from error
 

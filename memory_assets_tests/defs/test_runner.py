@@ -24,7 +24,7 @@ from memory_assets.errors import MemoryAssetsError
 from memory_assets.operations.run import run as remember
 from memory_assets.settings import load_settings
 from memory_assets.stores.records import OURS
-from memory_assets.tenants import Tenant, create_tenant
+from memory_assets.tenants import Tenant, create_tenant, tenant_names
 from memory_assets_tests.conftest import WriteSilo
 from memory_assets_tests.defs.conftest import run
 from memory_assets_tests.defs.test_checks import spoil_vectors
@@ -90,19 +90,23 @@ def test_a_configuration_of_dagster_that_cannot_be_read_is_told_in_one_sentence(
     assert ended.stderr.startswith("memory: Dagster's configuration") and ended.stderr.count("\n") == 1
 
 
-@pytest.mark.parametrize("step", ["extracted_features", "graph_edges"])
-def test_a_tenant_that_is_deleted_while_its_run_is_under_way_ends_it_and_leaves_nothing(
-    write_silo: WriteSilo, tenant: Tenant, step: str, capfd: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(("step", "next_one"), [("extracted_features", []), ("graph_edges", ["main"])])
+def test_a_tenant_that_is_deleted_while_its_run_is_under_way_ends_it_and_leaves_nothing_even_to_a_new_one_of_its_name(
+    write_silo: WriteSilo, tenant: Tenant, step: str, next_one: list[str], capfd: pytest.CaptureFixture[str]
 ) -> None:
     write_silo("owner", "Priya owns the billing export.")
+    commands = [["delete", "main", "--yes"], *(["create", name] for name in next_one)]
 
     def on_message(asset: str, _: str) -> None:
         if asset == step and tenant.exists:
-            assert not CliRunner().invoke(cli, ["tenant", "delete", "main", "--yes"], catch_exceptions=False).exit_code
+            while commands:
+                assert not CliRunner().invoke(cli, ["tenant", *commands.pop(0)], catch_exceptions=False).exit_code
 
     with pytest.raises(MemoryAssetsError, match="tenant 'main' was deleted during"):
         remember(tenant, on_message, lambda _: None)
-    assert not tenant.folder.exists()
+    assert tenant_names(tenant.settings) == next_one
+    assert not tenant.catalog.exists
+    assert len(Tenant(tenant.settings).memories) == 0
     with open_instance(tenant.settings) as instance:
         assert not instance.get_runs_count()
         assert not instance.get_dynamic_partitions(PARTITION_SET)

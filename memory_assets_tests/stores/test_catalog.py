@@ -184,7 +184,7 @@ def test_a_catalog_cut_short_is_set_aside_by_a_read_and_reads_as_an_empty_one(
         assert connection.execute("SELECT count(*), max(label) FROM graph_nodes").fetchone() == (0, None)
     assert not catalog.exists
     assert catalog.damaged_path.stat().st_size == int(len(whole) * part)
-    assert "set aside as catalog.duckdb.damaged; run `memory run`" in caplog.text
+    assert "set aside as catalog.duckdb.damaged; `memory run` rebuilds it." in caplog.text
     with catalog.write() as connection:
         assert not catalog_differences(connection)
 
@@ -242,6 +242,22 @@ def test_a_catalog_that_has_shrunk_is_whole(catalog: Catalog) -> None:
 def test_a_failing_query_does_not_set_a_whole_catalog_aside(catalog: Catalog) -> None:
     with pytest.raises(duckdb.IOException), catalog.read() as connection:
         connection.execute("FROM read_csv('/nonexistent.csv')")
+    assert catalog.exists
+
+
+def test_a_catalog_that_lacks_a_table_is_told_with_its_mend_and_a_wrong_query_is_not(catalog: Catalog) -> None:
+    with pytest.raises(duckdb.CatalogException), catalog.read() as connection:
+        connection.execute("FROM clustres")
+    with catalog.write() as connection:
+        connection.execute("DROP TABLE clusters")
+    for query in ("FROM clusters", "SELECT wrong FROM graph_nodes"):
+        with (
+            pytest.raises(
+                StoreError, match=r"\(The table clusters is missing\); run `memory doctor --mend`, then `memory run`\.$"
+            ),
+            catalog.read() as connection,
+        ):
+            connection.execute(query)
     assert catalog.exists
 
 

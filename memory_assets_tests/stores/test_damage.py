@@ -13,6 +13,7 @@ from click.testing import CliRunner
 from memory_assets.cli.main import cli
 from memory_assets.doctor import examine
 from memory_assets.errors import StoreError
+from memory_assets.graph.edges import refresh_graph
 from memory_assets.learn.brief import FORMAT, read_brief
 from memory_assets.models import Kind, Memory, NewMemory, RelationType, Source, State
 from memory_assets.operations.backup import backup, verify
@@ -118,6 +119,36 @@ def test_lost_commits_are_said_and_neither_read_nor_written_over(tenant: Tenant,
     assert len(MemoryStore(tenant.memories.uri)) == 30
 
 
+def test_a_table_that_is_gone_is_told_and_not_made_again_until_the_doctor_accepts_it(tenant: Tenant) -> None:
+    store(tenant, NewMemory("Quentin rewrites the ledger.", Source.CLI))
+    refresh_graph(tenant.catalog, tenant.memories, tenant.relations)
+    shutil.rmtree(Path(tenant.memories.uri, "memories.lance"))
+    for use in (
+        lambda fresh: store(fresh, NewMemory("Mira wants short answers.", Source.CLI)),
+        lambda fresh: refresh_graph(fresh.catalog, fresh.memories, fresh.relations),
+    ):
+        with pytest.raises(StoreError, match=r"lost, with 1 memory, of which 1 came from no file; .*restore.*doctor --mend"):
+            use(Tenant(tenant.settings))
+    assert any("is lost, with 1 memory" in fault for fault in faults(tenant))
+    assert mended()
+    store(Tenant(tenant.settings), NewMemory("Mira wants short answers.", Source.CLI))
+
+
+def test_the_mend_of_damaged_memories_brings_them_back_from_a_backup(tenant: Tenant, table: Path, tmp_path: Path) -> None:
+    backup(tenant, str(tmp_path / "stick"))
+    refresh_graph(tenant.catalog, tenant.memories, tenant.relations)
+    for file in (table / "data").iterdir():
+        file.write_bytes(file.read_bytes()[:100])
+    session.cache_clear()
+    damaged = Tenant(tenant.settings)
+    with pytest.raises(StoreError, match=f"move the folder {table.parent} out of the data folder and run `memory restore`"):
+        damaged.memories.scan(("content",))
+    table.parent.rename(tmp_path / "moved")
+    restored = CliRunner().invoke(cli, ["restore", str(tmp_path / "stick")])
+    assert not restored.exit_code, restored.stderr
+    assert len(Tenant(tenant.settings).memories) == 31
+
+
 def mended() -> bool:
     """Return whether `memory doctor --mend` leaves no loss and no damaged catalog."""
     done = CliRunner().invoke(cli, ["doctor", "--mend", "--json"])
@@ -133,7 +164,7 @@ def test_the_doctor_survives_damaged_rows_and_exits_with_1(tenant: Tenant, table
     file.write_bytes(whole[:100] if damage == "cut" else bytes(len(whole)))
     done = CliRunner().invoke(cli, ["doctor"])
     assert done.exit_code == 1
-    assert "restore it from a backup" in done.stdout
+    assert "memory restore" in done.stdout
     assert "ok    31 memories" not in done.stdout
     assert "Checking memories" not in done.stdout
     with pytest.raises(StoreError, match="cannot be read") as error:

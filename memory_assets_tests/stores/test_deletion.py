@@ -1,12 +1,14 @@
 """A tenant that several processes create at once, that is deleted during writes, and kills during both."""
 
 import errno
+import json
 import os
 import signal
 import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -42,9 +44,12 @@ def written(settings: Settings) -> Tenant:
     return tenant
 
 
-def test_deleting_waits_for_the_commit_that_is_under_way(written: Tenant) -> None:
+@pytest.mark.parametrize("commit", [lambda tenant: tenant.memories.stored.committing(), lambda tenant: tenant.catalog.write()])
+def test_deleting_waits_for_the_commit_that_is_under_way(
+    written: Tenant, commit: Callable[[Tenant], AbstractContextManager[object]]
+) -> None:
     deleting = threading.Thread(target=delete_tenant, args=(Tenant(written.settings, "ann"),))
-    with written.memories.stored.committing():
+    with commit(written):
         deleting.start()
         deleting.join(0.3)
         assert deleting.is_alive()
@@ -219,6 +224,21 @@ def test_only_folders_of_deleted_tenants_are_swept(settings: Settings, tmp_path:
     sweep_deleted(settings)
     assert set(settings.data_dir.iterdir()) == {*others, file, link}
     assert open_states(settings).deleted() == []
+
+
+def test_remains_in_an_object_storage_that_is_away_are_told_and_hold_up_no_other_sweep(
+    settings: Settings, caplog: pytest.LogCaptureFixture
+) -> None:
+    for name, number in (("ann", "1"), ("bob", None)):
+        folder = settings.data_dir / f".deleted-{name}-01234567"
+        folder.mkdir(parents=True)
+        (folder / "store.json").write_text(json.dumps({"id": number})) if number else None
+    keys = {"storage_access_key": "key", "storage_secret_key": "secret"}
+    sweep_deleted(load_settings(vectors_uri="s3://memories", storage_endpoint="http://127.0.0.1:1", **keys))
+    assert [left.tenant for left in open_states(settings).deleted()] == ["ann"]
+    assert (
+        caplog.text.count("s3://memories/ann/vectors-1 cannot be removed") == caplog.text.count("check MEMORY_VECTORS_URI") == 1
+    )
 
 
 def test_of_several_who_create_a_tenant_at_once_one_does(settings: Settings) -> None:

@@ -61,6 +61,18 @@ def test_a_writer_of_a_deleted_tenant_does_not_write_to_its_namesake(settings: S
     assert len(Tenant(settings, "ann").memories) == 0
 
 
+def test_a_catalog_that_was_read_is_not_written_into_that_of_a_namesake(settings: Settings) -> None:
+    create_tenant(Tenant(settings, "ann"))
+    builder = Tenant(settings, "ann")
+    with builder.catalog.read():
+        pass
+    delete_tenant(Tenant(settings, "ann"))
+    create_tenant(Tenant(settings, "ann"))
+    with pytest.raises(StoreError, match="deleted meanwhile"), builder.catalog.write():
+        pass
+    assert not builder.catalog.exists
+
+
 def test_rewriting_leaves_what_others_change_and_store_meanwhile(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Location, "closed_to_writers", no_lock)
     store, other = (Tenant(settings, "ann").memories for _ in range(2))

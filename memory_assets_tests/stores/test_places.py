@@ -465,11 +465,15 @@ def test_object_storage_that_does_not_answer_is_said_and_asked_again(
     assert [hit.content for hit in search(tenant, "who owns the export").memories] == ["Mira owns the export."]
 
 
-def test_tables_that_a_wrong_key_does_not_open_are_told_with_their_settings(elsewhere: Settings) -> None:
+def test_tables_that_a_wrong_key_does_not_open_are_told_with_their_settings_and_deleted_later(elsewhere: Settings) -> None:
     store(Tenant(elsewhere), NewMemory("Mira owns the export.", Source.CLI))
     wrong = Tenant(elsewhere.model_copy(update={"storage_secret_key": SecretStr("wrong")}))
     mends = {found.mend for found in _run_check(_tables, wrong)}
     assert mends == {"check MEMORY_VECTORS_URI and MEMORY_STORAGE_*, and whether the S3 service answers."}
+    tenants.delete(wrong)
+    assert objects(elsewhere, wrong.name)
+    sweep_deleted(elsewhere)
+    assert (tenant_names(elsewhere), objects(elsewhere, wrong.name)) == ([], [])
 
 
 def test_a_commit_that_postgresql_does_not_count_is_told_as_stored(elsewhere: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -551,7 +555,7 @@ def test_a_catalog_out_of_reach_is_not_called_damaged_and_a_damaged_one_keeps_wh
     without_key = Tenant(elsewhere.model_copy(update={"storage_secret_key": SecretStr("wrong")})).catalog
     with pytest.raises(StoreError, match="check PostgreSQL and the object storage"):
         without_key.find_damage()
-    with pytest.raises(OSError, match="ACCESS_DENIED"):
+    with pytest.raises(StoreError, match="ACCESS_DENIED"):
         without_key.set_aside()
     with object_storage(elsewhere).open_output_stream(file.path) as stream:
         stream.write(bytes(file.size))
