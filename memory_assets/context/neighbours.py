@@ -8,6 +8,7 @@ import numpy as np
 
 from memory_assets.arrays import Ids, Rows, Values
 from memory_assets.context.model import CONTRADICTING, Link, Neighbours
+from memory_assets.models import REPLACING
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -66,7 +67,8 @@ def graph_neighbours(view: "View", asked: Ids, scores: Mapping[str, float], most
     )
     order_of_kinds = np.argsort(np.argsort(names))
     relevant = [strength != _AGAINST, -_scores_of(end, scores), -strength, -confidence, -created, end]
-    chosen, sizes = choose_links(place, end, [-strength, -confidence, order_of_kinds[kind], forward], relevant, most)
+    replaces = np.isin(kind, _codes(names, REPLACING))  # which decides a contradiction of the two
+    chosen, sizes = choose_links(place, end, [~replaces, -strength, -confidence, order_of_kinds[kind], forward], relevant, most)
     columns = (asked[place[chosen]], end[chosen], kind[chosen], forward[chosen], confidence[chosen], row[chosen])
     links = tuple(
         Link(str(origin), str(target), names[kind], ahead, sure, view.graph.note(edge) if edge >= 0 else "")

@@ -84,9 +84,10 @@ def test_only_what_holds_now_is_told_and_its_history_on_demand(tenant: Tenant, r
 def test_what_contradicts_stands_beside_what_it_contradicts(tenant: Tenant, remember: Remember, connect: Callable):
     remember("Settlement totals come from the cache.", title="cache-on")
     remember("The settlement cache was switched off.", title="cache-off")
-    connect((1, 2, "INVALIDATED_BY", 0.8, "no longer"))
+    connect((1, 2, "INVALIDATED_BY", 0.8, "no longer"), (1, 2, "CONTRADICTS", 0.9, "a decided contradiction"))
     document = context(tenant, ["settlement cache"]).document
     assert "no longer holds, see cache-off\n" in document
+    assert "contradicted by" not in document
     assert "(id 2)" not in document
 
 
