@@ -114,7 +114,7 @@ class Service:
             url = httpx.URL(base_url)
         except httpx.InvalidURL:
             url = httpx.URL("")
-        if url.scheme not in {"http", "https"} or not url.host:
+        if url.scheme not in {"http", "https"} or not url.host or (url.port or 0) >= 1 << 16:
             raise ValueError("the service's URL is not an http or https address with a host")
         address = url.copy_with(userinfo=b"")
 

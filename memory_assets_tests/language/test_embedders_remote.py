@@ -282,7 +282,7 @@ def test_a_proxy_in_the_environment_does_not_stand_before_this_machine(open_olla
         assert_vectors_of(["search_document: a"], open_ollama(server.url).embed(["a"]))
 
 
-@pytest.mark.parametrize("url", ["", "localhost:11434", "ftp://localhost", "http://", "http://[::1"])
+@pytest.mark.parametrize("url", ["", "localhost:11434", "ftp://localhost", "http://", "http://[::1", "http://127.0.0.1:65536"])
 def test_an_unusable_url_is_refused_when_the_embedder_is_opened(open_ollama, url):
     with pytest.raises(EmbedderError, match="URL is not an http or https address"):
         open_ollama(url)
