@@ -4,9 +4,9 @@ Remote embedders, chat models, Tana and the time zone's look-up use it; no other
 """
 
 import asyncio
-import ipaddress
 import os
 import random
+import socket
 import weakref
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
@@ -33,6 +33,8 @@ _TRIES = 5
 _FIRST_WAIT_S = 0.5
 _LONGEST_WAIT_S = 30.0
 _CONNECT_TIMEOUT_S = 10.0
+_LOOKUP_TIMEOUT_S = 2.0
+"""Wait for a host's addresses. Behind a proxy, names may have none that this machine can look up."""
 _MAX_ANSWER_BYTES = 64 << 20
 
 
@@ -116,7 +118,7 @@ class Service:
             url = httpx.URL("")
         if url.scheme not in {"http", "https"} or not url.host or (url.port or 0) >= 1 << 16:
             raise ValueError("the service's URL is not an http or https address with a host")
-        address = url.copy_with(userinfo=b"")
+        address, is_https, is_here = url.copy_with(userinfo=b""), url.scheme == "https", _is_this_machine(url.host)
 
         def open_client() -> httpx.AsyncClient:  # a closure, so that no `repr` of a service shows its secrets
             return httpx.AsyncClient(
@@ -124,8 +126,8 @@ class Service:
                 auth=(url.username, url.password) if url.userinfo else None,
                 timeout=httpx.Timeout(None, connect=_CONNECT_TIMEOUT_S),
                 headers=headers,
-                trust_env=not _is_this_machine(url.host),  # no proxy for requests to this machine
-                verify=url.scheme == "https",  # loading the certificates takes 15 ms
+                transport=httpx.AsyncHTTPTransport(verify=is_https) if is_here else None,  # no proxy for requests to this machine
+                verify=is_https,  # loading the certificates takes 15 ms
             )
 
         self._open_client = open_client
@@ -178,13 +180,8 @@ class Service:
     async def _send_once(self, method: str, path: str, timeout: float, **given: Any) -> HttpAnswer:
         import httpx
 
-        loop = asyncio.get_running_loop()
-        if self._connection is None or self._connection[1] is not loop:  # the first request, or the first after a fork
-            self._connection = self._open_client(), loop
-            weakref.finalize(self, _close, *self._connection)
-        client, _ = self._connection
         try:
-            async with asyncio.timeout(timeout), client.stream(method, path, **given) as response:
+            async with asyncio.timeout(timeout), self._connect().stream(method, path, **given) as response:
                 content = bytearray()
                 async for piece in response.aiter_bytes():
                     content += piece
@@ -200,6 +197,14 @@ class Service:
             ) from None
         except (httpx.HTTPError, httpx.InvalidURL):
             raise NoAnswerError(f"{self.shown_url} broke off the connection; try again later.") from None
+
+    def _connect(self) -> "httpx.AsyncClient":
+        """Return the client of this process's event loop; a fork has another loop."""
+        loop = _event_loop()
+        if self._connection is None or self._connection[1] is not loop:
+            self._connection = self._open_client(), loop
+            weakref.finalize(self, _close, *self._connection)
+        return self._connection[0]
 
 
 @lru_cache(maxsize=1)
@@ -230,10 +235,17 @@ def _retry_after_seconds(answer: HttpAnswer) -> float | None:
 
 
 def _is_this_machine(host: str) -> bool:
-    if host == "localhost" or host.endswith(".localhost"):
+    """Return whether a name or address, in any spelling, has an address of this machine: only those can be bound."""
+    if f".{host.rstrip('.')}".endswith(".localhost"):
         return True
+    loop = _event_loop()
+    looked = asyncio.run_coroutine_threadsafe(loop.getaddrinfo(host, None, type=socket.SOCK_STREAM), loop)
     try:
-        address = ipaddress.ip_address(host)
-    except ValueError:
+        found = looked.result(_LOOKUP_TIMEOUT_S)
+    except (OSError, UnicodeError):
         return False
-    return address.is_loopback or address.is_unspecified
+    for family, kind, _, _, address in found:
+        with suppress(OSError), socket.socket(family, kind) as own:
+            own.bind(address)
+            return True
+    return False

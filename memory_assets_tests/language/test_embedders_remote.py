@@ -282,6 +282,15 @@ def test_a_proxy_in_the_environment_does_not_stand_before_this_machine(open_olla
         assert_vectors_of(["search_document: a"], open_ollama(server.url).embed(["a"]))
 
 
+@pytest.mark.parametrize("host", ["127.1", "2130706433", "0", "localhost.", "[::ffff:127.0.0.1]", socket.gethostname()])
+def test_no_proxy_gets_a_text_for_this_machine_however_its_name_is_spelled(open_ollama, monkeypatch, refused_url, host):
+    with serve(ollama_answer) as proxy:
+        monkeypatch.setenv("HTTP_PROXY", proxy.url)
+        with pytest.raises(EmbedderAwayError):
+            open_ollama(refused_url.replace("127.0.0.1", host)).embed(["a"])
+    assert proxy.asked == []
+
+
 @pytest.mark.parametrize("url", ["", "localhost:11434", "ftp://localhost", "http://", "http://[::1", "http://127.0.0.1:65536"])
 def test_an_unusable_url_is_refused_when_the_embedder_is_opened(open_ollama, url):
     with pytest.raises(EmbedderError, match="URL is not an http or https address"):
