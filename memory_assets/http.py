@@ -104,7 +104,7 @@ class Service:
         repeated: Statuses after which a request is retried.
 
     Raises:
-        ValueError: The URL is not an http or https address with a host.
+        ValueError: The URL is not an http or https address with a host, or the environment's proxies cannot be used.
     """
 
     def __init__(
@@ -134,6 +134,10 @@ class Service:
         self._repeated = repeated
         self._connection: tuple[httpx.AsyncClient, asyncio.AbstractEventLoop] | None = None
         """The client and the event loop that it belongs to."""
+        try:
+            self._connect()
+        except (ImportError, ValueError, httpx.InvalidURL):
+            raise ValueError("HTTP_PROXY, HTTPS_PROXY, ALL_PROXY or NO_PROXY has a form that httpx cannot use") from None
         self.timeout = timeout
         self.sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
         self.shown_url = str(address).rstrip("/")

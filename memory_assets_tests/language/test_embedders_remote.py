@@ -291,6 +291,17 @@ def test_no_proxy_gets_a_text_for_this_machine_however_its_name_is_spelled(open_
     assert proxy.asked == []
 
 
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [("ALL_PROXY", "socks5://h:1"), ("ALL_PROXY", "socks4://h:1"), ("NO_PROXY", "[::1]"), ("HTTP_PROXY", "http://h:x")],
+)
+def test_a_proxy_setting_that_cannot_be_used_is_named(open_ollama, monkeypatch, variable, value):
+    monkeypatch.setenv("HTTP_PROXY", "http://h:1")
+    monkeypatch.setenv(variable, value)
+    with pytest.raises(EmbedderError, match=r"HTTP_PROXY, HTTPS_PROXY, ALL_PROXY or NO_PROXY .*; correct the setting"):
+        open_ollama("http://embedder.invalid").embed(["a"])
+
+
 @pytest.mark.parametrize("url", ["", "localhost:11434", "ftp://localhost", "http://", "http://[::1", "http://127.0.0.1:65536"])
 def test_an_unusable_url_is_refused_when_the_embedder_is_opened(open_ollama, url):
     with pytest.raises(EmbedderError, match="URL is not an http or https address"):
