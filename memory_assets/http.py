@@ -36,6 +36,7 @@ _CONNECT_TIMEOUT_S = 10.0
 _LOOKUP_TIMEOUT_S = 2.0
 """Wait for a host's addresses. Behind a proxy, names may have none that this machine can look up."""
 _MAX_ANSWER_BYTES = 64 << 20
+"""Answers must not be compressed: a few bytes could decode to any number before they can be counted."""
 
 
 class ServiceError(MemoryAssetsError):
@@ -125,7 +126,7 @@ class Service:
                 base_url=address,
                 auth=(url.username, url.password) if url.userinfo else None,
                 timeout=httpx.Timeout(None, connect=_CONNECT_TIMEOUT_S),
-                headers=headers,
+                headers={"Accept-Encoding": "identity", **(headers or {})},
                 transport=httpx.AsyncHTTPTransport(verify=is_https) if is_here else None,  # no proxy for requests to this machine
                 verify=is_https,  # loading the certificates takes 15 ms
             )
@@ -186,8 +187,10 @@ class Service:
 
         try:
             async with asyncio.timeout(timeout), self._connect().stream(method, path, **given) as response:
+                if response.headers.get("Content-Encoding", "identity") != "identity":
+                    raise NoAnswerError(f"{self.shown_url} sends a compressed answer, which this client never asks for.")
                 content = bytearray()
-                async for piece in response.aiter_bytes():
+                async for piece in response.aiter_raw():
                     content += piece
                     if len(content) > _MAX_ANSWER_BYTES:
                         raise NoAnswerError(f"{self.shown_url} answers with more than {_MAX_ANSWER_BYTES >> 20} MB.")

@@ -1,3 +1,4 @@
+import gzip
 import json
 import logging
 import socket
@@ -236,6 +237,16 @@ def test_an_answer_that_trickles_is_bounded_as_a_whole(open_ollama, opened):
         embedder = open_ollama(server.url, timeout=0.4) if opened == "ollama" else openai_embedder(server.url, timeout=0.4)
         with pytest.raises(EmbedderError, match=r"within 0.4 s; .* EMBEDDING_TIMEOUT"):
             embedder.embed(["a"])
+
+
+def test_a_compressed_answer_is_not_asked_for_and_not_unpacked(open_ollama):
+    def compressed(asked: Asked) -> Answer:
+        whole = json.dumps(ollama_answer(asked).body).encode()
+        return Answer(gzip.compress(whole), headers={"Content-Encoding": "gzip"})
+
+    with serve(compressed) as server, pytest.raises(EmbedderAwayError):
+        open_ollama(server.url).embed(["a"])
+    assert server.asked[0].headers["Accept-Encoding"] == "identity"
 
 
 def test_a_service_that_hangs_lets_one_request_wait_and_not_all_in_a_row(open_ollama):
