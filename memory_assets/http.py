@@ -100,7 +100,7 @@ class Service:
 
     Args:
         base_url: An http or https URL. Its password is sent as authentication, because httpx logs URLs.
-        timeout: Seconds that one request may take, from connecting to the last byte of the answer.
+        timeout: Seconds that a request may take, from connecting to the last byte of the answer, with its retries and their waits.
         headers: Headers of every request.
         repeated: Statuses after which a request is retried.
 
@@ -154,39 +154,50 @@ class Service:
         timeout: float | None = None,
         repeat: Repeat = "never",
     ) -> HttpAnswer:
-        """Send a request and wait for its answer, at most `timeout` seconds a try (default: the service's timeout).
+        """Send a request and wait for its answer, at most `timeout` seconds (default: the service's timeout).
 
         Raises:
             ServiceError: No answer came.
         """
-        asking = self._retry(repeat, method, path, timeout or self.timeout, json=json, params=params)
+        asking = self._answer(timeout or self.timeout, repeat, method, path, json=json, params=params)
         return asyncio.run_coroutine_threadsafe(asking, _event_loop()).result()
 
-    async def _retry(self, repeat: Repeat, method: str, path: str, timeout: float, **given: Any) -> HttpAnswer:
-        """Send at most `_TRIES` times, until an answer is final; never again after a request that timed out."""
+    async def _answer(self, timeout: float, repeat: Repeat, method: str, path: str, **given: Any) -> HttpAnswer:
+        deadline = asyncio.get_running_loop().time() + timeout
+        try:
+            async with asyncio.timeout_at(deadline):
+                return await self._retry(deadline, repeat, method, path, **given)
+        except TimeoutError:
+            raise NoAnswerError(
+                f"{self.shown_url} did not answer within {timeout:g} s; try again later.", timed_out=True
+            ) from None
+
+    async def _retry(self, deadline: float, repeat: Repeat, method: str, path: str, **given: Any) -> HttpAnswer:
+        """Send at most `_TRIES` times, until an answer is final."""
         repeated = {"always": self._repeated, "if not begun": _NOT_BEGUN, "never": frozenset()}[repeat]
         for number in range(1, _TRIES):
-            wait = random.uniform(0, min(_FIRST_WAIT_S * 2 ** (number - 1), _LONGEST_WAIT_S))  # noqa: S311 - jitter
+            wait = random.uniform(0, _FIRST_WAIT_S * 2 ** (number - 1))  # noqa: S311 - jitter
             try:
-                answer = await self._send_once(method, path, timeout, **given)
-            except NoAnswerError as error:
-                if repeat != "always" or error.timed_out:
+                answer = await self._send_once(method, path, **given)
+            except NoAnswerError:
+                if repeat != "always":
                     raise
             else:
                 if answer.status not in repeated:
                     return answer
                 asked = _retry_after_seconds(answer)
-                if asked is not None and asked > _LONGEST_WAIT_S:
+                left = deadline - asyncio.get_running_loop().time()
+                if asked is not None and asked > min(left, _LONGEST_WAIT_S):
                     raise BusyError(f"{self.shown_url} asks to wait {asked:.0f} s; try again after that.", asked)
                 wait = wait if asked is None else asked
             await self.sleep(wait)
-        return await self._send_once(method, path, timeout, **given)
+        return await self._send_once(method, path, **given)
 
-    async def _send_once(self, method: str, path: str, timeout: float, **given: Any) -> HttpAnswer:
+    async def _send_once(self, method: str, path: str, **given: Any) -> HttpAnswer:
         import httpx
 
         try:
-            async with asyncio.timeout(timeout), self._connect().stream(method, path, **given) as response:
+            async with self._connect().stream(method, path, **given) as response:
                 if response.headers.get("Content-Encoding", "identity") != "identity":
                     raise NoAnswerError(f"{self.shown_url} sends a compressed answer, which this client never asks for.")
                 content = bytearray()
@@ -198,10 +209,6 @@ class Service:
         except (httpx.ConnectTimeout, httpx.ConnectError) as error:
             timed_out = isinstance(error, httpx.ConnectTimeout)
             raise UnreachableError(f"{self.shown_url} does not accept connections; start it.", timed_out=timed_out) from None
-        except TimeoutError:
-            raise NoAnswerError(
-                f"{self.shown_url} did not answer within {timeout:g} s; try again later.", timed_out=True
-            ) from None
         except (httpx.HTTPError, httpx.InvalidURL):
             raise NoAnswerError(f"{self.shown_url} broke off the connection; try again later.") from None
 

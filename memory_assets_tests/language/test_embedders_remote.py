@@ -411,18 +411,30 @@ def test_the_wait_is_what_the_service_asks_for():
     by_date = Answer({}, status=503, headers={"Retry-After": soon})
     unreadable = Answer({}, status=503, headers={"Retry-After": "soon"})
     with serve(in_turn(by_seconds, by_date, unreadable, openai_answer)) as server:
-        openai_embedder(server.url, waits).embed(["a"])
+        openai_embedder(server.url, waits, timeout=60).embed(["a"])
     assert waits[0] == 7
     assert 10 < waits[1] <= 20
     assert waits[2] <= 2
 
 
-def test_a_service_that_asks_for_a_long_wait_is_not_waited_for():
+@pytest.mark.parametrize(("seconds", "timeout"), [(31, 60), (15, 5)])
+def test_a_service_that_asks_for_a_wait_longer_than_the_timeout_or_30_s_is_not_waited_for(seconds, timeout):
     waits = Waits()
-    busy = Answer({}, status=429, headers={"Retry-After": "3600"})
-    with serve(in_turn(busy)) as server, pytest.raises(EmbedderError, match="asks to wait 3600 s"):
-        openai_embedder(server.url, waits).embed(["a"])
+    busy = Answer({}, status=429, headers={"Retry-After": str(seconds)})
+    with serve(in_turn(busy)) as server, pytest.raises(EmbedderError, match=f"asks to wait {seconds} s"):
+        openai_embedder(server.url, waits, timeout=timeout).embed(["a"])
     assert waits == []
+
+
+def test_the_timeout_bounds_all_tries_of_a_call():
+    def slow_failure(asked: Asked) -> Answer:
+        time.sleep(0.2)
+        return Answer({}, status=502)
+
+    with serve(slow_failure) as server:
+        with pytest.raises(EmbedderError, match=r"within 0.5 s"):
+            openai_embedder(server.url, timeout=0.5).embed(["a"])
+        assert len(server.asked) < 5
 
 
 @pytest.mark.parametrize(("status", "hint"), [(401, "check the API key"), (404, "check the model's name"), (400, "context")])
