@@ -221,6 +221,18 @@ class Service:
         return self._connection[0]
 
 
+def bearer(key: str, setting: str) -> dict[str, str]:
+    """Return the header that carries a key.
+
+    Raises:
+        ValueError: No header can carry it; the message names its setting.
+    """
+    key = key.strip()
+    if not key or " " in key or not (key.isascii() and key.isprintable()):
+        raise ValueError(f"{setting} is empty or has characters that HTTP headers cannot carry")
+    return {"Authorization": f"Bearer {key}"}
+
+
 @lru_cache(maxsize=1)
 def _event_loop() -> asyncio.AbstractEventLoop:
     """Return the loop on which all requests run. It bounds a whole request; httpx's own timeouts bound single reads only."""
