@@ -245,7 +245,9 @@ class ChatModel:
                 ) from None
             raise ChatModelError(f"{self._where} cannot be reached ({error}); start it or unset MEMORY_CHAT_MODEL.") from None
         if not answer.ok:
-            raise ChatModelError(f"{self._where} answered {answer.status}; check the key, and that the model is installed.")
+            raise ChatModelError(
+                f"{self._where} answered {answer.status}; check the URL, the key, and that the model is installed."
+            )
         return answer
 
 

@@ -340,7 +340,7 @@ def test_an_unusable_url_is_refused_when_the_embedder_is_opened(open_ollama, url
         (Answer(b"null"), SHAPE),
         (Answer({"error": "oops"}, status=500), "status 500"),
         (Answer({"error": "no embeddings"}, status=400), "status 400"),
-        (Answer(b"", status=302, headers={"Location": "http://127.0.0.1:1/"}), "status 302"),
+        (Answer(b"", status=302, headers={"Location": "http://127.0.0.1:1/"}), "status 302; .*another address: correct the URL"),
     ],
 )
 def test_an_unusable_answer_of_ollama_is_an_error_that_names_the_embedder(open_ollama, answer, complaint):

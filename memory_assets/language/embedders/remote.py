@@ -141,6 +141,7 @@ class RemoteEmbedder(ABC):
     def _refused(self, answer: HttpAnswer) -> EmbedderError:
         """Describe an error response by its status only: its body may repeat the API key."""
         hint = {
+            **dict.fromkeys((301, 302, 303, 307, 308), "the service is at another address: correct the URL"),
             400: "check that the model makes embeddings and that no text exceeds its context",
             401: "check the API key",
             403: "check the API key and what it may use",
