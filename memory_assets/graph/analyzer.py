@@ -18,6 +18,7 @@ from pydantic import AliasChoices, AliasPath, BaseModel, Field, ValidationError
 from memory_assets.errors import MemoryAssetsError, first_fault
 from memory_assets.graph.neighbours import nearest_to
 from memory_assets.http import HttpAnswer, Repeat, Service, ServiceError, bearer
+from memory_assets.language.secrets import mask
 from memory_assets.models import Memory, RelationType, State
 from memory_assets.stores.analyzer_failures import record_failure
 from memory_assets.stores.schema import table
@@ -356,6 +357,6 @@ def _record_news(connection: "DuckDBPyConnection", memories: str) -> None:
 
 
 def printable(text: str) -> str:
-    """Return `text` on one line without invisible characters, since notes reach terminals, pictures and other models."""
+    """Return a model's words on one line without invisible characters and secrets: they reach terminals, pictures and other models."""
     spaced = "".join(letter if letter.isprintable() else " " for letter in text)
-    return " ".join(spaced.split())
+    return mask(" ".join(spaced.split()))

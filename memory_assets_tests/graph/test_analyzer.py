@@ -83,15 +83,21 @@ def test_each_text_is_asked_about_once_and_again_when_it_changes(world, chat):
     assert (outcome.asked, outcome.withdrawn) == (1, 1)
 
 
-def test_what_cannot_be_taken_is_dropped_and_counted(world):
+def test_what_cannot_be_taken_is_dropped_and_counted_and_secrets_are_masked(world):
     two(world)
     memories = world.memories.get([11, 22])
     dropped: Counter[str] = Counter()
     answer = said(
-        relation(), relation(kind="CAUSES"), relation(target="Z"), relation("A", "A"), relation("B", "B"), relation(confidence=0)
+        relation(reason="both use the password: Xk7#pQ92vLm!"),
+        relation(kind="CAUSES"),
+        relation(target="Z"),
+        relation("A", "A"),
+        relation("B", "B"),
+        relation(confidence=0),
     )
     (link,) = check_answer(answer, memories, dropped)
     assert (link.source_id, link.target_id, link.type) == (11, 22, "LEADS_TO")
+    assert link.note == "both use the password: [secret: password]"
     assert dropped == {"unknown type": 1, "unknown memory": 1, "to itself": 2, "no confidence": 1}
 
 
