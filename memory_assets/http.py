@@ -4,9 +4,9 @@ Remote embedders, chat models, Tana and the time zone's look-up use it; no other
 """
 
 import asyncio
-import ipaddress
 import os
 import random
+import socket
 import weakref
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
@@ -33,7 +33,10 @@ _TRIES = 5
 _FIRST_WAIT_S = 0.5
 _LONGEST_WAIT_S = 30.0
 _CONNECT_TIMEOUT_S = 10.0
+_LOOKUP_TIMEOUT_S = 2.0
+"""Wait for a host's addresses. Behind a proxy, names may have none that this machine can look up."""
 _MAX_ANSWER_BYTES = 64 << 20
+"""Answers must not be compressed: a few bytes could decode to any number before they can be counted."""
 
 
 class ServiceError(MemoryAssetsError):
@@ -97,12 +100,12 @@ class Service:
 
     Args:
         base_url: An http or https URL. Its password is sent as authentication, because httpx logs URLs.
-        timeout: Seconds that one request may take, from connecting to the last byte of the answer.
+        timeout: Seconds that a request may take, from connecting to the last byte of the answer, with its retries and their waits.
         headers: Headers of every request.
         repeated: Statuses after which a request is retried.
 
     Raises:
-        ValueError: The URL is not an http or https address with a host.
+        ValueError: The URL is not an http or https address with a host, or the environment's proxies cannot be used.
     """
 
     def __init__(
@@ -114,24 +117,28 @@ class Service:
             url = httpx.URL(base_url)
         except httpx.InvalidURL:
             url = httpx.URL("")
-        if url.scheme not in {"http", "https"} or not url.host:
+        if url.scheme not in {"http", "https"} or not url.host or (url.port or 0) >= 1 << 16:
             raise ValueError("the service's URL is not an http or https address with a host")
-        address = url.copy_with(userinfo=b"")
+        address, is_https, is_here = url.copy_with(userinfo=b""), url.scheme == "https", _is_this_machine(url.host)
 
         def open_client() -> httpx.AsyncClient:  # a closure, so that no `repr` of a service shows its secrets
             return httpx.AsyncClient(
                 base_url=address,
                 auth=(url.username, url.password) if url.userinfo else None,
                 timeout=httpx.Timeout(None, connect=_CONNECT_TIMEOUT_S),
-                headers=headers,
-                trust_env=not _is_this_machine(url.host),  # no proxy for requests to this machine
-                verify=url.scheme == "https",  # loading the certificates takes 15 ms
+                headers={"Accept-Encoding": "identity", **(headers or {})},
+                transport=httpx.AsyncHTTPTransport(verify=is_https) if is_here else None,  # no proxy for requests to this machine
+                verify=is_https,  # loading the certificates takes 15 ms
             )
 
         self._open_client = open_client
         self._repeated = repeated
         self._connection: tuple[httpx.AsyncClient, asyncio.AbstractEventLoop] | None = None
         """The client and the event loop that it belongs to."""
+        try:
+            self._connect()
+        except (ImportError, ValueError, httpx.InvalidURL):
+            raise ValueError("HTTP_PROXY, HTTPS_PROXY, ALL_PROXY or NO_PROXY has a form that httpx cannot use") from None
         self.timeout = timeout
         self.sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
         self.shown_url = str(address).rstrip("/")
@@ -147,46 +154,54 @@ class Service:
         timeout: float | None = None,
         repeat: Repeat = "never",
     ) -> HttpAnswer:
-        """Send a request and wait for its answer, at most `timeout` seconds a try (default: the service's timeout).
+        """Send a request and wait for its answer, at most `timeout` seconds (default: the service's timeout).
 
         Raises:
             ServiceError: No answer came.
         """
-        asking = self._retry(repeat, method, path, timeout or self.timeout, json=json, params=params)
+        asking = self._answer(timeout or self.timeout, repeat, method, path, json=json, params=params)
         return asyncio.run_coroutine_threadsafe(asking, _event_loop()).result()
 
-    async def _retry(self, repeat: Repeat, method: str, path: str, timeout: float, **given: Any) -> HttpAnswer:
-        """Send at most `_TRIES` times, until an answer is final; never again after a request that timed out."""
+    async def _answer(self, timeout: float, repeat: Repeat, method: str, path: str, **given: Any) -> HttpAnswer:
+        deadline = asyncio.get_running_loop().time() + timeout
+        try:
+            async with asyncio.timeout_at(deadline):
+                return await self._retry(deadline, repeat, method, path, **given)
+        except TimeoutError:
+            raise NoAnswerError(
+                f"{self.shown_url} did not answer within {timeout:g} s; try again later.", timed_out=True
+            ) from None
+
+    async def _retry(self, deadline: float, repeat: Repeat, method: str, path: str, **given: Any) -> HttpAnswer:
+        """Send at most `_TRIES` times, until an answer is final."""
         repeated = {"always": self._repeated, "if not begun": _NOT_BEGUN, "never": frozenset()}[repeat]
         for number in range(1, _TRIES):
-            wait = random.uniform(0, min(_FIRST_WAIT_S * 2 ** (number - 1), _LONGEST_WAIT_S))  # noqa: S311 - jitter
+            wait = random.uniform(0, _FIRST_WAIT_S * 2 ** (number - 1))  # noqa: S311 - jitter
             try:
-                answer = await self._send_once(method, path, timeout, **given)
-            except NoAnswerError as error:
-                if repeat != "always" or error.timed_out:
+                answer = await self._send_once(method, path, **given)
+            except NoAnswerError:
+                if repeat != "always":
                     raise
             else:
                 if answer.status not in repeated:
                     return answer
                 asked = _retry_after_seconds(answer)
-                if asked is not None and asked > _LONGEST_WAIT_S:
+                left = deadline - asyncio.get_running_loop().time()
+                if asked is not None and asked > min(left, _LONGEST_WAIT_S):
                     raise BusyError(f"{self.shown_url} asks to wait {asked:.0f} s; try again after that.", asked)
                 wait = wait if asked is None else asked
             await self.sleep(wait)
-        return await self._send_once(method, path, timeout, **given)
+        return await self._send_once(method, path, **given)
 
-    async def _send_once(self, method: str, path: str, timeout: float, **given: Any) -> HttpAnswer:
+    async def _send_once(self, method: str, path: str, **given: Any) -> HttpAnswer:
         import httpx
 
-        loop = asyncio.get_running_loop()
-        if self._connection is None or self._connection[1] is not loop:  # the first request, or the first after a fork
-            self._connection = self._open_client(), loop
-            weakref.finalize(self, _close, *self._connection)
-        client, _ = self._connection
         try:
-            async with asyncio.timeout(timeout), client.stream(method, path, **given) as response:
+            async with self._connect().stream(method, path, **given) as response:
+                if response.headers.get("Content-Encoding", "identity") != "identity":
+                    raise NoAnswerError(f"{self.shown_url} sends a compressed answer, which this client never asks for.")
                 content = bytearray()
-                async for piece in response.aiter_bytes():
+                async for piece in response.aiter_raw():
                     content += piece
                     if len(content) > _MAX_ANSWER_BYTES:
                         raise NoAnswerError(f"{self.shown_url} answers with more than {_MAX_ANSWER_BYTES >> 20} MB.")
@@ -194,12 +209,28 @@ class Service:
         except (httpx.ConnectTimeout, httpx.ConnectError) as error:
             timed_out = isinstance(error, httpx.ConnectTimeout)
             raise UnreachableError(f"{self.shown_url} does not accept connections; start it.", timed_out=timed_out) from None
-        except TimeoutError:
-            raise NoAnswerError(
-                f"{self.shown_url} did not answer within {timeout:g} s; try again later.", timed_out=True
-            ) from None
         except (httpx.HTTPError, httpx.InvalidURL):
             raise NoAnswerError(f"{self.shown_url} broke off the connection; try again later.") from None
+
+    def _connect(self) -> "httpx.AsyncClient":
+        """Return the client of this process's event loop; a fork has another loop."""
+        loop = _event_loop()
+        if self._connection is None or self._connection[1] is not loop:
+            self._connection = self._open_client(), loop
+            weakref.finalize(self, _close, *self._connection)
+        return self._connection[0]
+
+
+def bearer(key: str, setting: str) -> dict[str, str]:
+    """Return the header that carries a key.
+
+    Raises:
+        ValueError: No header can carry it; the message names its setting.
+    """
+    key = key.strip()
+    if not key or " " in key or not (key.isascii() and key.isprintable()):
+        raise ValueError(f"{setting} is empty or has characters that HTTP headers cannot carry")
+    return {"Authorization": f"Bearer {key}"}
 
 
 @lru_cache(maxsize=1)
@@ -230,10 +261,17 @@ def _retry_after_seconds(answer: HttpAnswer) -> float | None:
 
 
 def _is_this_machine(host: str) -> bool:
-    if host == "localhost" or host.endswith(".localhost"):
+    """Return whether a name or address, in any spelling, has an address of this machine: only those can be bound."""
+    if f".{host.rstrip('.')}".endswith(".localhost"):
         return True
+    loop = _event_loop()
+    looked = asyncio.run_coroutine_threadsafe(loop.getaddrinfo(host, None, type=socket.SOCK_STREAM), loop)
     try:
-        address = ipaddress.ip_address(host)
-    except ValueError:
+        found = looked.result(_LOOKUP_TIMEOUT_S)
+    except (OSError, UnicodeError):
         return False
-    return address.is_loopback or address.is_unspecified
+    for family, kind, _, _, address in found:
+        with suppress(OSError), socket.socket(family, kind) as own:
+            own.bind(address)
+            return True
+    return False

@@ -205,7 +205,7 @@ _DANGLING = {
 }
 """Table of the catalog -> condition for rows that point to nothing."""
 _INVARIANTS = f"""
-every_text_is_analysed (extracted_features, warning): The language pipeline can analyse every text.
+every_text_is_analysed (memories, warning): Every text can be analysed and embedded.
     SELECT content_hash FROM extracted_features WHERE fault IS NOT NULL
 
 few_memories_are_archived (relevance_scores, warning): At most {_LARGE_SHARE:.0%} of the active and archived memories are archived.
@@ -309,7 +309,7 @@ _MENDS = {
     "no_index_line_without_a_file": "`memory status --refused` names the lines; remove them, or restore the files.",
 }
 _BROKEN = {
-    "every_text_is_analysed": "The language pipeline cannot analyse some texts",
+    "every_text_is_analysed": "Some texts cannot be analysed or embedded",
     "few_memories_are_archived": f"More than {_LARGE_SHARE:.0%} of the active and archived memories are archived",
     "every_canonical_entry_has_provenance": "Entries of the homes do not say where and when they were learned",
     "no_name_twice_in_a_home": "Entries of one home have the name of an earlier one",

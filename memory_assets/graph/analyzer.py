@@ -17,7 +17,8 @@ from pydantic import AliasChoices, AliasPath, BaseModel, Field, ValidationError
 
 from memory_assets.errors import MemoryAssetsError, first_fault
 from memory_assets.graph.neighbours import nearest_to
-from memory_assets.http import HttpAnswer, Repeat, Service, ServiceError
+from memory_assets.http import HttpAnswer, Repeat, Service, ServiceError, bearer
+from memory_assets.language.secrets import mask
 from memory_assets.models import Memory, RelationType, State
 from memory_assets.stores.analyzer_failures import record_failure
 from memory_assets.stores.schema import table
@@ -192,14 +193,14 @@ class ChatModel:
         provider, _, self.name = chosen.partition(":")
         self._is_ollama = provider == "ollama"
         self._url = settings.ollama_url if self._is_ollama else settings.openai_url or "https://api.openai.com/v1"
-        key = None if self._is_ollama else settings.openai_api_key
-        self._headers = {"Authorization": f"Bearer {key.get_secret_value()}"} if key else {}
+        self._key = None if self._is_ollama else settings.openai_api_key
         self._timeout = timeout
 
     @cached_property
     def _service(self) -> Service:
         try:
-            return Service(self._url, timeout=self._timeout, headers=self._headers)
+            headers = bearer(self._key.get_secret_value(), "OPENAI_API_KEY") if self._key else None
+            return Service(self._url, timeout=self._timeout, headers=headers)
         except ValueError as error:
             raise ChatModelError(f"The chat model {self.name} cannot be reached: {error}; correct the setting.") from None
 
@@ -245,7 +246,9 @@ class ChatModel:
                 ) from None
             raise ChatModelError(f"{self._where} cannot be reached ({error}); start it or unset MEMORY_CHAT_MODEL.") from None
         if not answer.ok:
-            raise ChatModelError(f"{self._where} answered {answer.status}; check the key, and that the model is installed.")
+            raise ChatModelError(
+                f"{self._where} answered {answer.status}; check the URL, the key, and that the model is installed."
+            )
         return answer
 
 
@@ -354,6 +357,6 @@ def _record_news(connection: "DuckDBPyConnection", memories: str) -> None:
 
 
 def printable(text: str) -> str:
-    """Return `text` on one line without invisible characters, since notes reach terminals, pictures and other models."""
+    """Return a model's words on one line without invisible characters and secrets: they reach terminals, pictures and other models."""
     spaced = "".join(letter if letter.isprintable() else " " for letter in text)
-    return " ".join(spaced.split())
+    return mask(" ".join(spaced.split()))

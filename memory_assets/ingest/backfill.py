@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from memory_assets.ingest.memories import write_accepted
 from memory_assets.language.embedders import spec_to_move_to
 from memory_assets.language.embedders.calibration import MEASURED, measure
 from memory_assets.language.embedders.context import embed_in_context
+from memory_assets.language.embedders.protocol import EmbedderError
 from memory_assets.stores import lance
 from memory_assets.stores.embedding_columns import meaning_column, vector_array
 from memory_assets.stores.memories import MemoryStore
@@ -32,26 +34,38 @@ def reembed(store: MemoryStore, embedder: "Embedder", on_progress: Callable[[int
 
     Further passes embed memories that were stored or changed meanwhile. The switch follows when none is left; later commits of the old
     embedder's vectors are refused. In object storage a commit may overlap the switch: a last pass, and `catch_up`, embed its memories.
-    After a failure finished batches are kept, and the old vectors stay live.
+    After a failure finished batches are kept, and the old vectors stay live. A text that the embedder refuses fails the move at its end.
     """
     column = _calibrate(store, embedder)
     meaning = meaning_column(column)
     missing = f"{column} IS NULL OR {meaning} IS NULL"
-    done = 0
+    done, refused = 0, dict[int, str]()
+
+    def write(batch: pa.RecordBatch) -> None:
+        nonlocal done
+        author, created_at, project, title, content = (batch[name].to_pylist() for name in _EMBEDDED)
+        headings = list(map(heading, author, created_at, project))
+        vectors = embed_in_context(embedder, list(map(statement, title, content)), headings)
+        filled = {column: vector_array(vectors.in_context), meaning: vector_array(vectors.meanings)}
+        now = pa.array([datetime.now(UTC)] * batch.num_rows, SCHEMA.field("updated_at").type)
+        rows = pa.table({"id": batch["id"], **filled, "updated_at": now})
+        done += store.update(rows, batch["updated_at"].to_pylist())
+
     while True:
         todo = store.scan(("id", *_EMBEDDED, "updated_at"), missing)
         total = done + todo.num_rows
         for number, batch in enumerate(todo.to_batches(max_chunksize=_CHUNK), 1):
-            author, created_at, project, title, content = (batch[name].to_pylist() for name in _EMBEDDED)
-            headings = list(map(heading, author, created_at, project))
-            vectors = embed_in_context(embedder, list(map(statement, title, content)), headings)
-            filled = {column: vector_array(vectors.in_context), meaning: vector_array(vectors.meanings)}
-            now = pa.array([datetime.now(UTC)] * batch.num_rows, SCHEMA.field("updated_at").type)
-            rows = pa.table({"id": batch["id"], **filled, "updated_at": now})
-            done += store.update(rows, batch["updated_at"].to_pylist())
+            refused |= {row["id"][0].as_py(): fault for row, fault in write_accepted(batch, write, embedder)}
             on_progress(done, total)
             if number % _COMMITS_TO_MERGE == 0:
                 store.upkeep.after_commit()
+        if refused:
+            (number, fault), *more = refused.items()
+            others = f" and {len(more)} more" if more else ""
+            raise EmbedderError(
+                f"Memory {number}{others} cannot be moved, all others are ready: {fault}; shorten it with `memory edit {number}`,"
+                " or erase it, and run `memory backfill` again."
+            )
         if store.columns.live == column and not store.table.count_rows(missing):
             return done
         with store.columns.switching():

@@ -6,9 +6,10 @@ after the last commit.
 
 import json
 import socket
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ import pyarrow.compute as pc
 
 from memory_assets.ingest.features import moves_table
 from memory_assets.language.embedders.context import embed_in_context
+from memory_assets.language.embedders.protocol import EmbedderError
 from memory_assets.models import LAST_CHANGE, MACHINE, Memory, State
 from memory_assets.stores.catalog import Catalog
 from memory_assets.stores.lance import ids_in, quoted
@@ -51,6 +53,8 @@ class MemoriesOutcome:
     superseded: int = 0
     vanished: int = 0
     returned: int = 0
+    not_embedded: int = 0
+    """Texts that the embedder refuses; `memory status --refused` names them, and the next run tries them again."""
 
     @property
     def changed(self) -> int:
@@ -64,7 +68,7 @@ def sync_memories(tenant: "Tenant", on_progress: Callable[[int, int], None]) -> 
     A changed text becomes a new memory that supersedes the old one; a changed attribute updates its memory; a memory that vanished from
     its source is deactivated until it returns. Memories that were restored or imported and never read from this machine's files are
     kept, even beside a file of the same key. Forgotten and archived memories stay so. Finished commits are kept. The embedder is opened
-    only if there is something to embed.
+    only if there is something to embed; a text that it refuses is recorded with its fault.
     """
     catalog, store, moves = tenant.catalog, tenant.memories, read_moves(tenant.folder)
     existing = store.scan(_COMPARED, "source_key <> ''")
@@ -82,17 +86,28 @@ def sync_memories(tenant: "Tenant", on_progress: Callable[[int, int], None]) -> 
     to_write, to_return, to_supersede, vanished = plan
     outcome = MemoriesOutcome()
     embedder = tenant.embedder if to_write.num_rows else None
-    done = 0
+    done, refused, unmade = 0, list[tuple[str, str]](), set[int]()
     for batch in to_write.to_batches(max_chunksize=_CHUNK):
         assert embedder is not None
-        _write_batch(store, embedder, pa.Table.from_batches([batch]), outcome)
+        for rows, fault in write_accepted(batch, partial(_write_batch, store, embedder, outcome=outcome), embedder):
+            (row,) = rows.to_pylist()
+            refused.append((row["content_hash"], f"the text cannot be embedded: {fault}"))
+            if row["same_id"] is None:
+                unmade.add(derived_id(row["key"], row["content_hash"]))
         done += batch.num_rows
         on_progress(done, to_write.num_rows)
+    if refused:
+        outcome.not_embedded = len(refused)
+        with catalog.write() as connection:
+            # Without a pipeline, the next run analyses and embeds the text again.
+            note = "UPDATE extracted_features SET pipeline = '', fault = $2 WHERE content_hash = $1"
+            connection.executemany(note, refused)
     for state, back in to_return.items():
         outcome.returned += len(store.transition(back, _GONE, state, superseded_by=[None] * len(back)))
     for states, replaced in to_supersede.items():
-        new = list(replaced.values())
-        outcome.superseded += len(store.transition(list(replaced), states, State.SUPERSEDED, superseded_by=new))
+        old = [number for number, newer in replaced.items() if newer not in unmade]
+        new = [replaced[number] for number in old]
+        outcome.superseded += len(store.transition(old, states, State.SUPERSEDED, superseded_by=new))
     outcome.vanished = len(store.transition([*vanished, *displaced], (State.ACTIVE,), State.VANISHED))
     store.upkeep.after_commit()
     return outcome
@@ -277,7 +292,27 @@ def _plan(
     return to_write, to_return, to_supersede, [number for (number,) in vanished]
 
 
-def _write_batch(store: MemoryStore, embedder: "Embedder", batch: pa.Table, outcome: MemoriesOutcome) -> None:
+def write_accepted(
+    batch: pa.RecordBatch, write: Callable[[pa.RecordBatch], None], embedder: "Embedder"
+) -> Iterator[tuple[pa.RecordBatch, str]]:
+    """Embed and write a batch, except for texts that the embedder refuses: yield the row of each, and the fault.
+
+    Raises:
+        EmbedderError: The embedder is away, or refuses every text.
+    """
+    try:
+        write(batch)
+    except EmbedderError as error:
+        embedder.embed(["health"])
+        if batch.num_rows == 1:
+            yield batch, str(error).partition("; ")[0]
+            return
+        half = batch.num_rows // 2
+        for part in (batch.slice(0, half), batch.slice(half)):
+            yield from write_accepted(part, write, embedder)
+
+
+def _write_batch(store: MemoryStore, embedder: "Embedder", batch: pa.RecordBatch, outcome: MemoriesOutcome) -> None:
     now = datetime.now(UTC)
     rows = batch.to_pylist()
     memories = _record_machines(store, from_arrow(_memory_rows(rows, now)), rows)

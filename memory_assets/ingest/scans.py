@@ -38,11 +38,12 @@ _TABLES = ("source_items", "source_refusals", "source_hooks", "source_projects",
 _LONGEST_SCAN = timedelta(minutes=10)
 REFUSALS = """
     (SELECT source, path, reason, mend, location, key FROM source_refusals UNION ALL
-     SELECT i.source, i.path, f.fault, 'shorten it, or report this as a fault of the program', '', key
+     SELECT i.source, i.path, f.fault, if(f.pipeline = '', 'shorten it, or choose another embedder; the next run tries again',
+            'shorten it, or report this as a fault of the program'), '', key
      FROM extracted_features f JOIN memory_entries USING (content_hash) JOIN source_items i USING (key)
      WHERE f.fault IS NOT NULL)
 """
-"""Query for what was refused or passed over when read, and what could not be analysed: the fields of `Refusal`."""
+"""Query for what was refused or passed over when read, and what could not be analysed or embedded: the fields of `Refusal`."""
 NEW_HOOKS = r"""
     (SELECT key, list(DISTINCT hook ORDER BY hook) AS hooks FROM source_hooks JOIN source_items ON key = target
      WHERE hook <> '' AND NOT contains(lower(concat_ws(' ', title, description, body)), lower(rtrim(hook, '.…'))) GROUP BY key)

@@ -22,7 +22,7 @@ _SHOWN = {
     "learning_entries": ("files_read", "files_unchanged", "files_vanished", "refused"),
     "memory_entries": ("added", "changed", "removed"),
     "extracted_features": ("analysed", "failed"),
-    "memories": ("added", "updated", "superseded", "vanished", "returned", "embedded_anew"),
+    "memories": ("added", "updated", "superseded", "vanished", "returned", "embedded_anew", "not_embedded"),
     "graph_edges": ("memories", "entities", "written"),
     "relevance_scores": ("written", "below_archive_threshold", "woken_from_archive"),
 }
@@ -42,6 +42,8 @@ class StepReport(Answer):
         lines = [f"{self.asset:<20}{total:>6} rows  {seconds:>7.2f} s  {', '.join(figures) or 'nothing new'}"]
         if failure := self.metadata.get("analyzer", {}).get("failure"):
             lines.append(f"{'chat model':<20}{failure} The next run asks again.")
+        if self.metadata.get("not_embedded"):
+            lines.append(f"{'':<20}{local.command('status --refused')} names what the embedder refuses.")
         return "\n".join(lines)
 
 
@@ -140,7 +142,7 @@ def run(
 
 
 def _is_settled(tenant: Tenant, reports: dict[str, dict[str, Any]], before: tuple[int, int]) -> bool:
-    """Return whether another run would do nothing: no other process wrote meanwhile, and the chat model answered.
+    """Return whether another run would do nothing: no other process wrote meanwhile, chat model and embedder took every text.
 
     `before` are the versions of the memories and the relations before the run.
     """
@@ -149,8 +151,8 @@ def _is_settled(tenant: Tenant, reports: dict[str, dict[str, Any]], before: tupl
     graph, (memories, relations) = reports.get("graph_edges"), (tenant.memories.version, tenant.relations.version)
     if graph is None:
         return not reports["relevance_scores"]["woken_from_archive"] and (memories, relations) == before
-    compared = reports["memories"]["lance_version"]
-    asked_again = graph["analyzer"].get("failed") or graph["analyzer"].get("failure")
+    compared, not_embedded = (reports["memories"][name] for name in ("lance_version", "not_embedded"))
+    asked_again = not_embedded or graph["analyzer"].get("failed") or graph["analyzer"].get("failure")
     return not asked_again and (compared, graph["lance_version"], graph["relations_version"]) == (memories, memories, relations)
 
 

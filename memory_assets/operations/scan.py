@@ -40,6 +40,7 @@ _MARKER = "masking.tmp"
 """File during a mend, with the backups that hold a secret; if an interrupted mend leaves it, the next one repeats everything."""
 _ITEMS = "SELECT path, title, description, body, tags, links, project, session, author, metadata FROM source_items"
 _HOOKS = "SELECT path, hook FROM source_hooks"
+_LINKS = "SELECT memory_id, note FROM analyzer_links"
 
 
 class _Found(NamedTuple):
@@ -156,6 +157,8 @@ def _find_secrets(tenant: Tenant) -> Iterator[_Found]:
         with tenant.catalog.read() as connection:
             for path, *texts in connection.execute(_ITEMS).fetchall() + connection.execute(_HOOKS).fetchall():
                 yield _Found(f"Text read from {mask(path)}", list(iter_secrets(texts)))
+            for number, note in connection.execute(_LINKS).fetchall():
+                yield _Found(f"A relation that the chat model found for memory {number}", list(iter_secrets(note)))
     for file in copies_of_applies(tenant):
         if file.exists():
             secrets = list(iter_secrets(file.read_bytes().decode("utf-8", "replace")))

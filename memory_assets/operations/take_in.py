@@ -38,7 +38,7 @@ def take_in(tenant: Tenant) -> TakenIn:
 
     Raises:
         StoreError: The store or the catalog cannot be read or written.
-        EmbedderError: A text cannot be embedded; earlier commits stay.
+        EmbedderError: The embedder is away, or refuses every text; earlier commits stay.
     """
     from memory_assets.ingest.features import extract_features, refresh_entries
     from memory_assets.ingest.memories import sync_memories
@@ -57,7 +57,7 @@ def take_in(tenant: Tenant) -> TakenIn:
     if remember_sessions(tenant) or outcome.changed:
         renew_brief(tenant)
     refused = sum(len(scan.refusals) for scan in scans)
-    return TakenIn.of(outcome, refused=refused)
+    return TakenIn.of(outcome, refused=refused + outcome.not_embedded)
 
 
 class SourceWatch:

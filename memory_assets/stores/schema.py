@@ -232,10 +232,10 @@ entry_keys: Every text of an entry ever read into this catalog. A memory vanishe
 
 extracted_features: What the language pipeline found in a text.
     content_hash*  text      MD5 of the text.
-    pipeline       text      Name and version of the pipeline.
+    pipeline       text      Name and version of the pipeline; empty if the embedder refuses the text.
     as memories: entities actions
     tags           texts     Automatic tags.
-    fault          text      Why the text cannot be analysed; null if it can.
+    fault          text      Why the text cannot be analysed or embedded; null if it can.
 
 graph_memories: The memories as the graph's rules read them.
     id*            integer  The memory.

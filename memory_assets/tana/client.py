@@ -19,7 +19,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, TypeAdapter, Valida
 from pydantic.alias_generators import to_camel
 
 from memory_assets.errors import first_fault
-from memory_assets.http import OVERLOADED, BusyError, HttpAnswer, Repeat, Service, ServiceError, UnreachableError
+from memory_assets.http import OVERLOADED, BusyError, HttpAnswer, Repeat, Service, ServiceError, UnreachableError, bearer
 from memory_assets.sources.dating import utc_time
 from memory_assets.tana.errors import (
     NoTokenError,
@@ -171,9 +171,10 @@ class TanaClient:
                 "There is no token for Tana: make one in Tana Desktop > Settings > Local API, and set MEMORY_TANA_TOKEN to it or keep"
                 " it with `keyring set memory_assets tana`."
             )
-        if not (token.isascii() and token.isprintable()) or " " in token:
-            raise TanaTokenError("MEMORY_TANA_TOKEN is not a token: it contains spaces or non-ASCII characters; set it again.")
-        headers = {"Authorization": f"Bearer {token}"}
+        try:
+            headers = bearer(token, "MEMORY_TANA_TOKEN")
+        except ValueError as error:
+            raise TanaTokenError(f"{error}; set it again.") from None
         try:
             return cls(Service(settings.tana_url, timeout=settings.tana_timeout, headers=headers))
         except ValueError as error:

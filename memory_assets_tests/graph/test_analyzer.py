@@ -2,6 +2,7 @@ import json
 from collections import Counter
 
 import pytest
+from pydantic import SecretStr
 
 from memory_assets.graph.analyzer import MOST_CONFIDENT, ChatModel, ChatModelError, analyze_changed, check_answer, prompt
 from memory_assets.models import RelationType
@@ -63,8 +64,6 @@ def test_ollama_is_asked_for_exactly_the_twelve_types_as_structured_output(world
 
 
 def test_an_openai_compatible_server_is_asked_with_its_key(world, chat):
-    from pydantic import SecretStr
-
     two(world)
     tenant = using(world, "openai:small", openai_url=f"{chat.url}/v1", openai_api_key=SecretStr("sk-test"))
     assert analyze_changed(tenant, lambda done, total: None).asked == 2
@@ -84,15 +83,21 @@ def test_each_text_is_asked_about_once_and_again_when_it_changes(world, chat):
     assert (outcome.asked, outcome.withdrawn) == (1, 1)
 
 
-def test_what_cannot_be_taken_is_dropped_and_counted(world):
+def test_what_cannot_be_taken_is_dropped_and_counted_and_secrets_are_masked(world):
     two(world)
     memories = world.memories.get([11, 22])
     dropped: Counter[str] = Counter()
     answer = said(
-        relation(), relation(kind="CAUSES"), relation(target="Z"), relation("A", "A"), relation("B", "B"), relation(confidence=0)
+        relation(reason="both use the password: Xk7#pQ92vLm!"),
+        relation(kind="CAUSES"),
+        relation(target="Z"),
+        relation("A", "A"),
+        relation("B", "B"),
+        relation(confidence=0),
     )
     (link,) = check_answer(answer, memories, dropped)
     assert (link.source_id, link.target_id, link.type) == (11, 22, "LEADS_TO")
+    assert link.note == "both use the password: [secret: password]"
     assert dropped == {"unknown type": 1, "unknown memory": 1, "to itself": 2, "no confidence": 1}
 
 
@@ -112,6 +117,15 @@ def test_a_model_that_is_away_costs_the_links_and_nothing_else(world, chat):
     assert "404" in outcome.failure
     chat.status = 200
     assert analyze_changed(tenant, lambda done, total: None).asked == 2
+
+
+def test_a_key_that_no_header_can_carry_costs_the_links_and_is_named(world):
+    two(world)
+    tenant = using(world, "openai:small", openai_url="http://127.0.0.1:1/v1", openai_api_key=SecretStr("sk-kéy"))
+    outcome = analyze_changed(tenant, lambda done, total: None)
+    assert outcome.failed == 2
+    assert "OPENAI_API_KEY is empty or has characters" in outcome.failure
+    assert "kéy" not in outcome.failure
 
 
 def test_the_prompt_names_every_type_and_marks_the_notes_as_data(world):

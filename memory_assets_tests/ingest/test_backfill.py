@@ -16,7 +16,7 @@ from memory_assets.errors import StoreError
 from memory_assets.ingest import backfill
 from memory_assets.language.embedders.calibration import PLACES
 from memory_assets.language.embedders.e5 import E5_INSTALL_COMMAND, E5_NAME, e5_is_installed
-from memory_assets.language.embedders.protocol import Role
+from memory_assets.language.embedders.protocol import EmbedderError, Role
 from memory_assets.models import Kind, Memory, NewMemory, Source
 from memory_assets.operations.store import store as remember
 from memory_assets.recall.search import search
@@ -68,6 +68,20 @@ def test_search_stays_with_the_old_embedder_until_every_vector_is_made(store: Me
     assert store.columns.embedder == "turned"
     assert store.nearest(np.eye(3, dtype=np.float32)[0], "turned", 20, Filters()).num_rows == 10
     assert sum(name.startswith("embedding_") for name in store.table.schema.names) == 1
+
+
+def test_a_text_that_the_new_embedder_refuses_is_named_when_all_others_are_ready(store: MemoryStore) -> None:
+    class Refusing(Turned):
+        def embed(self, texts: Sequence[str], role: Role = "document") -> np.ndarray:
+            if "x" * 5 in texts:
+                raise EmbedderError("Too long; shorten it.")
+            return super().embed(texts, role)
+
+    (culprit,) = store.scan(("id",), "content = 'xxxxx'")["id"].to_pylist()
+    with pytest.raises(EmbedderError, match=f"Memory {culprit} cannot be moved, .*: Too long; .*memory edit {culprit}"):
+        backfill.reembed(store, Refusing(), lambda *_: None)
+    assert (store.columns.embedder, store.columns.newest_embedder()) == ("old", "old")
+    assert backfill.reembed(store, Turned(), lambda *_: None) == 1
 
 
 def test_memories_stored_during_the_backfill_are_found_by_it(store: MemoryStore) -> None:

@@ -15,8 +15,6 @@ from memory_assets.ingest.features import extract_features, refresh_entries
 from memory_assets.ingest.memories import sync_memories
 from memory_assets.ingest.scans import FolderStatus, drop_path, known_stamps, record_scan, refresh_source, refusals
 from memory_assets.language.embedders import Embedder
-from memory_assets.language.pipeline import Analyzer, Findings
-from memory_assets.language.reading import Part
 from memory_assets.models import Source, State
 from memory_assets.operations.answers import LocalTime
 from memory_assets.operations.exchange import export_lines, import_lines
@@ -310,36 +308,6 @@ def test_a_file_with_a_time_of_the_future_is_refused_until_the_time_has_come(
     monkeypatch.setattr(dating, "CLOCK_DIFFERENCE", timedelta(days=40_000))
     assert ingest(tenant).added == 1
     assert refusals(tenant.catalog) == ()
-
-
-def test_a_text_that_cannot_be_analysed_is_named_and_holds_up_no_other(
-    tenant: Tenant, write_silo: WriteSilo, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    culprit = write_silo("culprit", "This one breaks the parser.")
-    for number in range(4):
-        write_silo(f"note-{number}", f"Something about project {number}.")
-    real, analysed = Analyzer._find, []
-
-    def breaking(analyzer: Analyzer, parts: Sequence[Part]) -> list[Findings]:
-        analysed.extend(parts)
-        if any("breaks" in part.text for part in parts):
-            raise RecursionError("too deep")
-        return real(analyzer, parts)
-
-    monkeypatch.setattr(Analyzer, "_find", breaking)
-    assert ingest(tenant).added == 4
-    (refusal,) = refusals(tenant.catalog)
-    assert (refusal.path, refusal.passed_over) == (str(culprit), False)
-    assert refusal.reason == "the text cannot be analysed: RecursionError: too deep"
-    analysed.clear()
-    assert changed(tenant) == 0
-    assert analysed == []
-    write_silo("culprit", "This one does not.")
-    assert ingest(tenant).added == 1
-    assert refusals(tenant.catalog) == ()
-    write_silo("culprit", "This one breaks it again.")
-    assert changed(tenant) == 0
-    assert by_title(tenant)["culprit"].content.endswith("This one does not.")
 
 
 def test_a_lost_catalog_is_rebuilt_without_touching_the_memories(tenant: Tenant, write_silo: WriteSilo) -> None:

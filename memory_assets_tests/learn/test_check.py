@@ -466,6 +466,7 @@ def test_a_terminal_goes_through_the_proposals(
     ("answer", "expected"),
     [
         (json.dumps({"rule": "Use tabs\u0007 in makefiles.", "why": "They\nbreak."}), "Use tabs in makefiles."),
+        (json.dumps({"rule": "Password: Xk7#pQ92vLm!", "why": ""}), "Password: [secret: password]"),
         ("no JSON", "about tabs"),
         (json.dumps({"rule": "x" * 301, "why": ""}), "about tabs"),
     ],

@@ -41,16 +41,19 @@ def test_a_mend_leaves_no_byte_of_a_secret_and_takes_nothing_else(tenant: Tenant
     ingest(tenant)
     tenant.memories.transition([secret], [State.ACTIVE], State.FORGOTTEN)
     tenant.relations.state(StatedRelation(secret, plain, RelationType.RELATES_TO, note=f"because of {TOKEN}"))
+    with tenant.catalog.write() as connection:
+        link = [plain, secret, plain, f"both use {TOKEN}"]
+        connection.execute("INSERT INTO analyzer_links VALUES ($1, $2, $3, 'RELATES_TO', 0.5, $4)", link)
     AccessLog(tenant.state).record([plain], datetime.now(UTC))
     fold_accesses(tenant.catalog, AccessLog(tenant.state), datetime.now(UTC))
     deleted = tenant.folder / "deleted" / "2026.jsonl"
     deleted.parent.mkdir()
     deleted.write_text(json.dumps({"content": f"pw: {PASSWORD}"}) + "\n")
     assert {path.suffix for path in files_with(settings.data_dir, TOKEN, PASSWORD)} == {".lance", ".duckdb", ".json", ".jsonl"}
-    assert len(scan(tenant).leaks) == 6
+    assert len(scan(tenant).leaks) == 7
 
     mended = mend(tenant)
-    assert len(mended.leaks) == 6
+    assert len(mended.leaks) == 7
     assert mended.remains == []
     assert files_with(settings.data_dir, TOKEN, PASSWORD) == []
     assert scan(tenant).leaks == []

@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from memory_assets.arrays import Floats
-from memory_assets.http import OVERLOADED, BusyError, HttpAnswer, Repeat, Service, ServiceError
+from memory_assets.http import OVERLOADED, BusyError, HttpAnswer, Repeat, Service, ServiceError, bearer
 from memory_assets.language.embedders import prefixes_of, recorded_name, spec_recorded
 from memory_assets.language.embedders.protocol import EmbedderAwayError, EmbedderError, Role, checked_texts, unit_rows
 
@@ -141,6 +141,7 @@ class RemoteEmbedder(ABC):
     def _refused(self, answer: HttpAnswer) -> EmbedderError:
         """Describe an error response by its status only: its body may repeat the API key."""
         hint = {
+            **dict.fromkeys((301, 302, 303, 307, 308), "the service is at another address: correct the URL"),
             400: "check that the model makes embeddings and that no text exceeds its context",
             401: "check the API key",
             403: "check the API key and what it may use",
@@ -204,15 +205,10 @@ class OpenAIEmbedder(RemoteEmbedder):
                 f"Embedder 'openai:{model}' needs a key for {OPENAI_DEFAULT_URL}; set OPENAI_API_KEY, or the URL of an"
                 " endpoint that needs none."
             )
-        headers: dict[str, str] = {}
-        if api_key is not None:
-            key = api_key.get_secret_value().strip()
-            if not key.isascii() or not key.isprintable() or " " in key or not key:
-                raise EmbedderError(
-                    f"Embedder 'openai:{model}': the API key is empty or has characters that HTTP headers cannot carry;"
-                    " set OPENAI_API_KEY to the key alone."
-                )
-            headers["Authorization"] = f"Bearer {key}"
+        try:
+            headers = bearer(api_key.get_secret_value(), "OPENAI_API_KEY") if api_key is not None else None
+        except ValueError as error:
+            raise EmbedderError(f"Embedder 'openai:{model}': {error}; set it to the key alone.") from None
         super().__init__(model, url or OPENAI_DEFAULT_URL, timeout, headers)
 
     def _request_vectors(self, batch: list[str]) -> list[list[float]]:
