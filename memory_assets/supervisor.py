@@ -184,7 +184,7 @@ def _lock_state(path: Path) -> "Iterator[tuple[Callable[[list[Part]], None], Cal
 
         def is_in_place() -> bool:
             with suppress(OSError):
-                return os.path.samestat(os.stat(path), os.fstat(descriptor))
+                return os.path.samestat(path.stat(), os.fstat(descriptor))
             return False
 
         write([])
@@ -196,8 +196,9 @@ def _lock_state(path: Path) -> "Iterator[tuple[Callable[[list[Part]], None], Cal
 @contextmanager
 def _prepare_instance() -> Iterator[tuple[Path, Path]]:
     """Set up Dagster's instance in another process, so that this one stays small; yield its folder and the code location's socket."""
-    command = [sys.executable, "-m", "memory_assets.defs.instance"]
-    made = subprocess.run(command, stdout=subprocess.PIPE, check=False, process_group=_GROUP)
+    made = subprocess.run(
+        [sys.executable, "-m", "memory_assets.defs.instance"], stdout=subprocess.PIPE, check=False, process_group=_GROUP
+    )
     if made.returncode:
         raise StoreError("Dagster's instance cannot be set up; its message is above.")
     home = Path(made.stdout.decode().strip().splitlines()[-1])

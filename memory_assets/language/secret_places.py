@@ -61,7 +61,10 @@ _IS = (
     rf"|(?:seit|since)[ \t]+\w{{4,10}}|{_FROM})){{0,5}}(?![^\s:{_QUOTES}]))"
 )
 """Phrases that assign a value in a sentence: "is now", "was changed to", "wurde auf"."""
-_LAYOUT = r"[ \t]?\([^\n()]{1,30}\)[*_]{0,2}[ \t]?[:=][ \t] | [ \t]\([^\n()=:]{1,30}[ \t]=[ \t] | [ \t]{0,20}[|—–][ \t] | [ \t]?:[*_]{0,2}\s{1,9}[-*+][ \t]"
+_LAYOUT = (
+    r"[ \t]?\([^\n()]{1,30}\)[*_]{0,2}[ \t]?[:=][ \t] | [ \t]\([^\n()=:]{1,30}[ \t]=[ \t] | [ \t]{0,20}[|—–][ \t]"
+    r" | [ \t]?:[*_]{0,2}\s{1,9}[-*+][ \t]"
+)
 """Signs of the next cell of a table, a dash, a list below the name, or a remark in brackets, also one that ends with the value."""
 _CALLED = re.compile(
     rf"""
