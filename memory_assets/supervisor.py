@@ -143,13 +143,13 @@ def supervise(settings: Settings, ui_port: int | None, port: int | None, announc
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stopping.set())
     settings.data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with _lock_state(settings.data_dir / STATE) as (write, is_in_place):
+    with _lock_state(settings.data_dir / STATE) as state:
         ui_port = None if ui_port is None else find_port("127.0.0.1", ui_port, "--ui-port")
         port = None if port is None else find_port(settings.host, port, "--port")
         with _prepare_instance() as (home, door):
             parts = _make_parts(settings, home, door, ui_port, port)
             try:
-                _run_parts(parts, door, write, is_in_place, stopping, announce, settings.data_dir / LOG)
+                _run_parts(parts, door, state, stopping, announce)
             finally:
                 _stop_parts(parts, announce)
 
@@ -163,9 +163,28 @@ def find_port(host: str, port: int, option: str) -> int:
         raise StoreError(f"Port {port} of {host} cannot be used ({error.strerror}); name another with {option}.") from error
 
 
+@dataclass(frozen=True, slots=True)
+class _StateFile:
+    """The locked file with the state of the parts."""
+
+    path: Path
+    descriptor: int
+
+    @property
+    def is_in_place(self) -> bool:
+        """Whether it is still the file at its path; it is not if the data folder was moved or deleted."""
+        with suppress(OSError):
+            return os.path.samestat(self.path.stat(), os.fstat(self.descriptor))
+        return False
+
+    def write(self, parts: list[Part]) -> None:
+        content = json.dumps({"pid": os.getpid(), "parts": [part.state() for part in parts]}).encode()
+        os.pwrite(self.descriptor, content, 0)
+        os.ftruncate(self.descriptor, len(content))
+
+
 @contextmanager
-def _lock_state(path: Path) -> "Iterator[tuple[Callable[[list[Part]], None], Callable[[], bool]]]":
-    """Lock the state's file; yield what writes it, and whether it is still the file at its path."""
+def _lock_state(path: Path) -> "Iterator[_StateFile]":
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         for _ in range(5):  # a reader may hold its shared lock
@@ -176,19 +195,9 @@ def _lock_state(path: Path) -> "Iterator[tuple[Callable[[list[Part]], None], Cal
                 time.sleep(0.1)
         else:
             raise StoreError(RUNS_ALREADY)
-
-        def write(parts: list[Part]) -> None:
-            content = json.dumps({"pid": os.getpid(), "parts": [part.state() for part in parts]}).encode()
-            os.pwrite(descriptor, content, 0)
-            os.ftruncate(descriptor, len(content))
-
-        def is_in_place() -> bool:
-            with suppress(OSError):
-                return os.path.samestat(path.stat(), os.fstat(descriptor))
-            return False
-
-        write([])
-        yield write, is_in_place
+        state = _StateFile(path, descriptor)
+        state.write([])
+        yield state
     finally:
         os.close(descriptor)
 
@@ -244,19 +253,13 @@ def _make_parts(settings: Settings, home: Path, door: Path, ui_port: int | None,
     return parts
 
 
-def _run_parts(
-    parts: list[Part],
-    door: Path,
-    write: Callable[[list[Part]], None],
-    is_in_place: Callable[[], bool],
-    stopping: Event,
-    announce: Announce,
-    log: Path,
-) -> None:
+def _run_parts(parts: list[Part], door: Path, state: _StateFile, stopping: Event, announce: Announce) -> None:
     code = parts[0]
     while not stopping.is_set():
-        if not is_in_place():
-            announce(f"{log.parent} was moved or deleted, and everything ends; start it again where the data folder is now.")
+        if not state.is_in_place:
+            announce(
+                f"{state.path.parent} was moved or deleted, and everything ends; start it again where the data folder is now."
+            )
             return
         changed = False
         for part in parts:
@@ -275,8 +278,8 @@ def _run_parts(
                 _start_part(part, announce)
                 changed = True
         if changed:
-            write(parts)
-        _shorten_log(log)
+            state.write(parts)
+        _shorten_log(state.path.with_name(LOG))
         stopping.wait(_LOOK_SECONDS)
 
 

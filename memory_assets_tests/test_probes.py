@@ -59,19 +59,18 @@ def test_a_part_that_was_stopped_is_killed_and_started_again(tmp_path: Path, mon
     command = [sys.executable, "-c", _SERVER, str(port)]
     part = Part("page", command, lambda: http_probe("127.0.0.1", port, "HEAD /"))
     stopping = Event()
-    keeping = Thread(
-        target=supervisor._run_parts, args=([part], tmp_path / "door", lambda _: None, stopping, told.append, tmp_path / "log")
-    )
-    keeping.start()
-    try:
-        wait_until(lambda: part.probe and part.probe.has_answered)
-        assert part.process
-        os.kill(part.process.pid, signal.SIGSTOP)
-        wait_until(lambda: part.restarts and part.probe and part.probe.has_answered)
-    finally:
-        stopping.set()
-        keeping.join()
-        supervisor._stop_parts([part], told.append)
+    with supervisor._lock_state(tmp_path / "state") as state:
+        keeping = Thread(target=supervisor._run_parts, args=([part], tmp_path / "door", state, stopping, told.append))
+        keeping.start()
+        try:
+            wait_until(lambda: part.probe and part.probe.has_answered)
+            assert part.process
+            os.kill(part.process.pid, signal.SIGSTOP)
+            wait_until(lambda: part.restarts and part.probe and part.probe.has_answered)
+        finally:
+            stopping.set()
+            keeping.join()
+            supervisor._stop_parts([part], told.append)
     assert part.ended == "hung"
     assert told[0] == "The page gives no sign of life and is killed."
 
@@ -88,7 +87,7 @@ def test_each_part_has_its_own_time_to_end(tmp_path: Path) -> None:
         parts.append(Part(name, command, lambda: Probe(bool), stop_seconds=seconds))
     signal.signal(signal.SIGTERM, signal.SIG_DFL)  # an earlier test may have let it be ignored
     for part in parts:
-        supervisor._start_part(part)
+        supervisor._start_part(part, lambda _: None)
     wait_until(lambda: all((tmp_path / part.name).exists() and (tmp_path / part.name).stat().st_size for part in parts[1:]))
     supervisor._stop_parts(parts, told.append)
     assert told == ["The quick did not end within 0 s and was killed."]

@@ -102,9 +102,9 @@ def test_a_part_waits_while_its_port_is_taken_and_all_ends_if_the_data_folder_mo
         if "--ui-port" in line:
             path.parent.rename(tmp_path / "moved")
 
-    with socket.create_server(("127.0.0.1", 0)) as taken, _lock_state(path) as (write, is_in_place):
+    with socket.create_server(("127.0.0.1", 0)) as taken, _lock_state(path) as state:
         part = Part("UI", ["false"], Mock(), reserve=partial(find_port, "127.0.0.1", taken.getsockname()[1], "--ui-port"))
-        _run_parts([part], tmp_path / "door", write, is_in_place, Event(), announce, path.with_name(LOG))
+        _run_parts([part], tmp_path / "door", state, Event(), announce)
     assert (part.process, part.ended, len(said)) == (None, "port taken", 2)
     assert str(path.parent) in said[1]
 
