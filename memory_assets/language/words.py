@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
+from itertools import chain, groupby
 from pathlib import Path
 from unicodedata import normalize
 
@@ -43,7 +44,7 @@ _ENDS_SENTENCE = re.compile(r"[.!?:;…。！？][\"'”’)*_]*$")
 _BEGINS_BLOCK = re.compile(r"(?:[-*+>#•|]|\d{1,3}[.)])\s|\*\*")
 _BEGINS_ITEM = re.compile(r"(?:[-*+>•|]|\d{1,3}[.)])\s")
 _SHORT_LINE = 60
-_WRAPPED_LINE = 100
+_WRAPPED_LINE = 120
 """Maximum characters of a line in a hand-wrapped text."""
 LINE_BREAK = " · "
 """Replaces a line break that ends a sentence when a text is shown in one line."""
@@ -155,20 +156,24 @@ def ends_sentence(line: str, following: str) -> bool:
 
 
 def unwrapped(text: str) -> str:
-    """Join the lines of a text, but keep the line breaks that alone end a sentence. Other white space becomes single spaces."""
-    lines = [" ".join(line.split()) for line in text.strip().splitlines()]
-    width = max(_SHORT_LINE, *map(len, lines)) if lines else 0
-    joined, before, is_wrapped = "", "", False
-    for line in lines:
-        if line and joined:
-            is_wrapped = is_wrapped and width < len(before) + 1 + len(line.split()[0]) and len(before) <= _WRAPPED_LINE
+    """Join the lines of a text, but keep the line breaks that alone end a sentence. Other white space becomes single spaces.
+
+    A line is wrapped if it is as wide as its paragraph. The first of several paragraphs, often a description of one line, has the width
+    of the others.
+    """
+    lines = (" ".join(line.split()) for line in text.splitlines())
+    paragraphs = [[*together] for has_text, together in groupby(lines, bool) if has_text]
+    rest = [*chain.from_iterable(paragraphs[1:])]
+    joined = before = ""
+    for place, paragraph in enumerate(paragraphs):
+        width = max(_SHORT_LINE, *map(len, paragraph if place else rest or paragraph))
+        for number, line in enumerate(paragraph):
+            is_wrapped = number and len(before) <= min(width, _WRAPPED_LINE) and width < len(before) + 1 + len(line.split()[0])
             needs_no_break = (
                 is_wrapped or _ENDS_SENTENCE.search(before) or before.endswith((",", "|")) or _BEGINS_ITEM.match(line)
             )
-            joined += " " if needs_no_break else "\n"
-        joined += line
-        is_wrapped = bool(line)
-        before = line or before
+            joined += (" " if needs_no_break else "\n") + line if joined else line
+            before = line
     return joined
 
 
