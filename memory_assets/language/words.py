@@ -37,6 +37,9 @@ _SENTENCE_END = re.compile(r"(?<=[.!?…。！？])\s+")
 _ABBREVIATION = re.compile(
     r"\b(?:[a-z]|e\.g|i\.e|d\.h|z\. ?B|approx|bzw|ca|Dr|evtl|ggf|inkl|max|min|Mr|Mrs|Ms|Nr|No|Prof|St|usw|vs)\.$"
 )
+_CODE = re.compile(r"`[^`\n]+`")
+_INITIAL = re.compile(rf"[{CAPITALS}][\w'’-]+\s[{CAPITALS}]\.$")
+_NAME = re.compile(rf"[{CAPITALS}][\w'’-]+")
 _ORDINAL = re.compile(r"(?:^|\s)\d{1,2}\.$")
 _AFTER_ORDINAL = re.compile(r"[a-zäöü]|(?:Jan|Feb|Mär|Apr|Mai|Jun|Jul|Aug|Sep|Okt|Nov|Dez)")
 """German months and lower-case words, before which a number with a full stop is an ordinal: "am 11. Mai", "der 2. mal"."""
@@ -48,6 +51,8 @@ _WRAPPED_LINE = 120
 """Maximum characters of a line in a hand-wrapped text."""
 LINE_BREAK = " · "
 """Replaces a line break that ends a sentence when a text is shown in one line."""
+_LOOK_BACK = 30
+"""Characters before a full stop that may show that it ends no sentence."""
 _LIST_MARK = 3
 """Maximum characters of a list item's number with its full stop."""
 
@@ -141,10 +146,12 @@ def sentences(text: str) -> list[str]:
 
 def _split(line: str) -> Iterator[str]:
     begin = 0
-    for gap in _SENTENCE_END.finditer(line):
-        before = line[max(begin, gap.start() - 8) : gap.start()]
+    for gap in _SENTENCE_END.finditer(_CODE.sub(lambda code: "_" * len(code[0]), line)):
+        before = line[max(begin, gap.start() - _LOOK_BACK) : gap.start()]
         is_number = _ORDINAL.search(before) and (gap.start() - begin <= _LIST_MARK or _AFTER_ORDINAL.match(line, gap.end()))
-        if not is_number and not _ABBREVIATION.search(before):
+        following = _NAME.match(line, gap.end())
+        is_initial = following and _INITIAL.search(before) and not is_function_word(following[0].lower())
+        if not is_number and not is_initial and not _ABBREVIATION.search(before):
             yield line[begin : gap.start()]
             begin = gap.end()
     yield line[begin:]

@@ -13,9 +13,17 @@ from memory_assets.language.words import sentences, unwrapped
             "Dr. Ames takes ca. 20 min. z. B. on Mondays. We then leave.",
             ["Dr. Ames takes ca. 20 min. z. B. on Mondays.", "We then leave."],
         ),
+        (
+            'Never fall back to `port ?? 80` or `name ?? "?"`. Say `stop! ...` instead.',
+            ['Never fall back to `port ?? 80` or `name ?? "?"`.', "Say `stop! ...` instead."],
+        ),
+        (
+            "The choir follows Clarissa M. Ames. We chose plan B. Then Mira drew terminal C. The bus stops there.",
+            ["The choir follows Clarissa M. Ames.", "We chose plan B.", "Then Mira drew terminal C.", "The bus stops there."],
+        ),
     ],
 )
-def test_ordinals_list_marks_and_abbreviations_end_no_sentence(text, expected):
+def test_ordinals_list_marks_abbreviations_initials_and_code_end_no_sentence(text, expected):
     assert sentences(text) == expected
 
 
