@@ -87,6 +87,8 @@ def test_standing_facts_come_first_then_feedback_that_fits_then_the_project(sett
         told("feedback", "Lint before a commit.", str(atlas)),
         told("feedback", "Answer in English."),
         told("user", "Mira is a baker.", "/elsewhere"),
+        told("user", "Mira reviews each plan.", str(atlas), number=2),
+        told("user", "She dislikes long ones.", str(atlas), number=2),
         told("project", "Borealis moved.", "/elsewhere"),
         told("note", "The printer is broken."),
     )
@@ -94,7 +96,9 @@ def test_standing_facts_come_first_then_feedback_that_fits_then_the_project(sett
     assert lines[:2] == [OPENING, LABEL]
     assert lines[2:] == [
         "About the user",
+        "- Mira reviews each plan.",
         "- Mira is a baker.",
+        "- She dislikes long ones.",
         "Feedback that fits here",
         "- Lint before a commit.",
         "- Answer in English.",
