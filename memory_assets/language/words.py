@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
+from itertools import chain, groupby
 from pathlib import Path
 from unicodedata import normalize
 
@@ -36,6 +37,9 @@ _SENTENCE_END = re.compile(r"(?<=[.!?…。！？])\s+")
 _ABBREVIATION = re.compile(
     r"\b(?:[a-z]|e\.g|i\.e|d\.h|z\. ?B|approx|bzw|ca|Dr|evtl|ggf|inkl|max|min|Mr|Mrs|Ms|Nr|No|Prof|St|usw|vs)\.$"
 )
+_CODE = re.compile(r"`[^`\n]+`")
+_INITIAL = re.compile(rf"[{CAPITALS}][\w'’-]+\s[{CAPITALS}]\.$")
+_NAME = re.compile(rf"[{CAPITALS}][\w'’-]+")
 _ORDINAL = re.compile(r"(?:^|\s)\d{1,2}\.$")
 _AFTER_ORDINAL = re.compile(r"[a-zäöü]|(?:Jan|Feb|Mär|Apr|Mai|Jun|Jul|Aug|Sep|Okt|Nov|Dez)")
 """German months and lower-case words, before which a number with a full stop is an ordinal: "am 11. Mai", "der 2. mal"."""
@@ -43,10 +47,12 @@ _ENDS_SENTENCE = re.compile(r"[.!?:;…。！？][\"'”’)*_]*$")
 _BEGINS_BLOCK = re.compile(r"(?:[-*+>#•|]|\d{1,3}[.)])\s|\*\*")
 _BEGINS_ITEM = re.compile(r"(?:[-*+>•|]|\d{1,3}[.)])\s")
 _SHORT_LINE = 60
-_WRAPPED_LINE = 100
+_WRAPPED_LINE = 120
 """Maximum characters of a line in a hand-wrapped text."""
 LINE_BREAK = " · "
 """Replaces a line break that ends a sentence when a text is shown in one line."""
+_LOOK_BACK = 30
+"""Characters before a full stop that may show that it ends no sentence."""
 _LIST_MARK = 3
 """Maximum characters of a list item's number with its full stop."""
 
@@ -140,10 +146,12 @@ def sentences(text: str) -> list[str]:
 
 def _split(line: str) -> Iterator[str]:
     begin = 0
-    for gap in _SENTENCE_END.finditer(line):
-        before = line[max(begin, gap.start() - 8) : gap.start()]
+    for gap in _SENTENCE_END.finditer(_CODE.sub(lambda code: "_" * len(code[0]), line)):
+        before = line[max(begin, gap.start() - _LOOK_BACK) : gap.start()]
         is_number = _ORDINAL.search(before) and (gap.start() - begin <= _LIST_MARK or _AFTER_ORDINAL.match(line, gap.end()))
-        if not is_number and not _ABBREVIATION.search(before):
+        following = _NAME.match(line, gap.end())
+        is_initial = following and _INITIAL.search(before) and not is_function_word(following[0].lower())
+        if not is_number and not is_initial and not _ABBREVIATION.search(before):
             yield line[begin : gap.start()]
             begin = gap.end()
     yield line[begin:]
@@ -155,20 +163,24 @@ def ends_sentence(line: str, following: str) -> bool:
 
 
 def unwrapped(text: str) -> str:
-    """Join the lines of a text, but keep the line breaks that alone end a sentence. Other white space becomes single spaces."""
-    lines = [" ".join(line.split()) for line in text.strip().splitlines()]
-    width = max(_SHORT_LINE, *map(len, lines)) if lines else 0
-    joined, before, is_wrapped = "", "", False
-    for line in lines:
-        if line and joined:
-            is_wrapped = is_wrapped and width < len(before) + 1 + len(line.split()[0]) and len(before) <= _WRAPPED_LINE
+    """Join the lines of a text, but keep the line breaks that alone end a sentence. Other white space becomes single spaces.
+
+    A line is wrapped if it is as wide as its paragraph. The first of several paragraphs, often a description of one line, has the width
+    of the others.
+    """
+    lines = (" ".join(line.split()) for line in text.splitlines())
+    paragraphs = [[*together] for has_text, together in groupby(lines, bool) if has_text]
+    rest = [*chain.from_iterable(paragraphs[1:])]
+    joined = before = ""
+    for place, paragraph in enumerate(paragraphs):
+        width = max(_SHORT_LINE, *map(len, paragraph if place else rest or paragraph))
+        for number, line in enumerate(paragraph):
+            is_wrapped = number and len(before) <= min(width, _WRAPPED_LINE) and width < len(before) + 1 + len(line.split()[0])
             needs_no_break = (
                 is_wrapped or _ENDS_SENTENCE.search(before) or before.endswith((",", "|")) or _BEGINS_ITEM.match(line)
             )
-            joined += " " if needs_no_break else "\n"
-        joined += line
-        is_wrapped = bool(line)
-        before = line or before
+            joined += (" " if needs_no_break else "\n") + line if joined else line
+            before = line
     return joined
 
 

@@ -82,7 +82,7 @@ _CHANGES_SQL = f"""
     WHERE number <= {_MAX_PROJECT_LINES * 2} ORDER BY number, memory_id LIMIT {_MAX_LINES}
 """
 """Memories with a sentence that announces a change, the newest of each project."""
-_GENERIC_TITLE_WORDS = frozenset({"project", "user", "feedback", "reference", "note", "notes", "memory"})
+_KIND_OF_TITLE = re.compile(r"^(?:(?:project|user|feedback|reference|notes?)(?:[\s:]|$)[\s:–—-]*)+", re.IGNORECASE)
 _DATE = re.compile(r"\d{4}[-_]\d\d(?:[-_]\d\d)?")
 _WORD = re.compile(r"[^\W_]+")
 _STEM_LETTERS = 4
@@ -327,8 +327,13 @@ def _render_fact(
 
 
 def _title_prefix(title: str, text: str) -> str:
-    """Return the words of a title as a prefix to a fact that repeats none of them; else an empty string."""
-    words = [word for word in _WORD.findall(_DATE.sub(" ", title)) if word.casefold() not in _GENERIC_TITLE_WORDS]
+    """Return a title without its kind as a prefix to a fact that repeats none of its words; else an empty string.
+
+    A title of one word is a file's name: its words are separated, and its date is dropped.
+    """
+    named = " ".join(_WORD.findall(_DATE.sub(" ", title)))
+    label = _KIND_OF_TITLE.sub("", title if " " in title else named)
     folded = text.casefold()
+    words = _WORD.findall(_DATE.sub(" ", label))
     is_repeated = any(len(word) >= _STEM_LETTERS and word.casefold()[:-1] in folded for word in words)
-    return f"{' '.join(words)}: " if words and not is_repeated else ""
+    return f"{label}: " if label and not is_repeated else ""

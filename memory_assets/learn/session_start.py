@@ -1,6 +1,6 @@
 """The text that a session is shown at its start, and a record of it: one small file per session with a line for each memory.
 
-A session is shown standing facts, feedback that fits the project, the outcome of the last session, then relevant and fresh memories.
+A session is shown standing facts (its project's first), feedback that fits, the last session's outcome, then relevant and fresh memories.
 This module reads only the brief, without a store or heavy libraries. A compacted or cleared session is shown the text again.
 """
 
@@ -179,7 +179,10 @@ def _join_facts(lines: Iterable[BriefLine]) -> list[BriefLine]:
 
 def _split_by_section(lines: tuple[BriefLine, ...], names: frozenset[str]) -> Iterator[list[BriefLine]]:
     standing = ("user", "self_knowledge")
-    yield [each for each in lines if each.kind in standing]
+    about_user = [each for each in lines if each.kind in standing]
+    # The first fact of every memory goes before the further facts of any.
+    first = {each.id: each for each in reversed(about_user)}
+    yield sorted(about_user, key=lambda each: (first[each.id] is not each, each.project not in names))
     feedback = [each for each in lines if each.kind == "feedback"]
     general = [each for each in feedback if not each.project]
     curated_elsewhere = [each for each in feedback if each.curated and each.project and each.project not in names]

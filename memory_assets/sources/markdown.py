@@ -151,12 +151,12 @@ def memory_item(
     description = _pop_text("description", top, nested)
     session = _pop_text("originSessionId", top, nested)
     stem = PurePath(path).stem
+    body = body.strip() or description
     heading = body.partition("\n")[0].lstrip("#").strip() if body.startswith("#") else ""
     guessed = [] if kind else ["kind"]
     if written and top.get(GUESSED_DATE) == "true":
         guessed.append("created_at")
     found = dating.date(path, data, (stem, heading), session) if dating and not written else None
-    body = body.strip() or description
     if not body:
         raise RefusedFileError("unrecognised: it has neither a body nor a description", "write what to remember")
     tags = _parse_tags(_pop("tags", top, nested))

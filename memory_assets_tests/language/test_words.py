@@ -13,9 +13,17 @@ from memory_assets.language.words import sentences, unwrapped
             "Dr. Ames takes ca. 20 min. z. B. on Mondays. We then leave.",
             ["Dr. Ames takes ca. 20 min. z. B. on Mondays.", "We then leave."],
         ),
+        (
+            'Never fall back to `port ?? 80` or `name ?? "?"`. Say `stop! ...` instead.',
+            ['Never fall back to `port ?? 80` or `name ?? "?"`.', "Say `stop! ...` instead."],
+        ),
+        (
+            "The choir follows Clarissa M. Ames. We chose plan B. Then Mira drew terminal C. The bus stops there.",
+            ["The choir follows Clarissa M. Ames.", "We chose plan B.", "Then Mira drew terminal C.", "The bus stops there."],
+        ),
     ],
 )
-def test_ordinals_list_marks_and_abbreviations_end_no_sentence(text, expected):
+def test_ordinals_list_marks_abbreviations_initials_and_code_end_no_sentence(text, expected):
     assert sentences(text) == expected
 
 
@@ -26,6 +34,9 @@ def test_ordinals_list_marks_and_abbreviations_end_no_sentence(text, expected):
         ("The office has four rooms and two printers,\nwhich stand in the hall.", 0),
         (f"A sentence that is {'very ' * 10}long and was\nwrapped by somebody.", 0),
         (f"A description that is {'very ' * 10}long\nand a hook\n\n{'A long paragraph. ' * 6}", 2),
+        (f"A description {'on one line ' * 12}\n\nBoats that come in {'after dark ' * 4}wait\nfor the harbour master", 1),
+        (f"A description {'on one line ' * 6}\na hook\n\nThe crew {'of the boat ' * 5}waits\nfor the bell", 2),
+        (f"The crew of the boat {'waits ' * 15}for\nthe bell", 0),
         ("Ports:\n- 80 for the web\n- 90 for metrics", 0),
         ("", 0),
     ],

@@ -87,6 +87,8 @@ def test_standing_facts_come_first_then_feedback_that_fits_then_the_project(sett
         told("feedback", "Lint before a commit.", str(atlas)),
         told("feedback", "Answer in English."),
         told("user", "Mira is a baker.", "/elsewhere"),
+        told("user", "Mira reviews each plan.", str(atlas), number=2),
+        told("user", "She dislikes long ones.", str(atlas), number=2),
         told("project", "Borealis moved.", "/elsewhere"),
         told("note", "The printer is broken."),
     )
@@ -94,7 +96,9 @@ def test_standing_facts_come_first_then_feedback_that_fits_then_the_project(sett
     assert lines[:2] == [OPENING, LABEL]
     assert lines[2:] == [
         "About the user",
+        "- Mira reviews each plan.",
         "- Mira is a baker.",
+        "- She dislikes long ones.",
         "Feedback that fits here",
         "- Lint before a commit.",
         "- Answer in English.",
@@ -349,6 +353,26 @@ def test_the_brief_follows_what_is_stored_edited_and_forgotten(tenant: Tenant, s
     renew_brief(tenant)
     assert (tenant.folder / NAME).stat().st_mtime_ns == before
     assert (tenant.folder / NAME).stat().st_mode & 0o077 == 0
+
+
+def test_a_line_begins_with_the_title_as_written_or_the_words_of_a_file_name(tenant: Tenant) -> None:
+    titles = {
+        "Book project: who checks Anna's maps": "Book project: who checks Anna's maps: ",
+        "Harbour count (2026-03-01 to 2026-03-09)": "Harbour count (2026-03-01 to 2026-03-09): ",
+        "User: tea before work": "tea before work: ",
+        "user-facing signs": "user-facing signs: ",
+        "feedback_memory_upkeep": "memory upkeep: ",
+        "reference_buoys_2026-03-01": "buoys: ",
+        "project": "",
+        "What is said of gulls": "",
+    }
+    for title in titles:
+        store(tenant, NewMemory("It said so.", Source.CLI, Kind.PROJECT, title=title, project=title))
+    brief = read_brief(tenant.folder)
+    assert brief
+    assert {each.project: each.text.partition(") ")[2] for each in brief.lines} == {
+        title: f"{label}It said so." for title, label in titles.items()
+    }
 
 
 @pytest.mark.parametrize("place", ["default", "environment", "file", "names of the environment in the file"])

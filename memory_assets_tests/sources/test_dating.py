@@ -39,6 +39,7 @@ def scanned(tmp_path: Path) -> dict[str, SourceItem]:
         ("incident_2026_03_17.md", "x", MARCH),
         ("20260317-incident.md", "x", MARCH),
         ("notes.md", "# Standup 2026-03-17\n2026-04-01 is late", MARCH),
+        ("notes.md", "---\nname: standup\n---\n\n## Standup (2026-03-17)\nx", MARCH),
         ("due-2999-01-01.md", "x", None),
         ("notes.md", "x on 2026-03-17", None),
         ("1220260317.md", "x", None),
