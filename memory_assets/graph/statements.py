@@ -112,7 +112,11 @@ def _statements(memory: Memory) -> Iterator[dict[str, Any]]:
         "author": memory.author,
         "created_at": memory.created_at,
     }
-    compared = (each for each in list_statements(memory.content) if not pattern("replacements.advice").match(each[1]))
+    compared = (
+        each
+        for each in list_statements(memory.content)
+        if not (introduces(each[1]) or pattern("replacements.advice").match(each[1]))
+    )
     for place, (heading, text, _) in enumerate(islice(compared, _MAX_STATEMENTS)):
         own = dated(text, memory.created_at) or dated(heading, memory.created_at)
         yield of_memory | {
@@ -136,6 +140,11 @@ def list_statements(text: str) -> Iterator[tuple[str, str, str]]:
         is_short = len(words(_LINK.sub(" ", plain))) < _LEAST_WORDS
         if not (is_short or plain.endswith("?")):
             yield heading, plain, sentence
+
+
+def introduces(statement: str) -> bool:
+    """Whether a statement only introduces the list after it."""
+    return statement.endswith(":")
 
 
 def scope_of(project: str) -> str:
