@@ -281,7 +281,7 @@ def _differ_in_label(old: str, new: str) -> bool:
     labels = _LABEL.match(old), _LABEL.match(new)
     return all(
         label
-        and not announces(label[1])
+        and not announces(label[0])
         and not any(is_kin(word, other) for word in words(fold(label[1])) for other in read_statement(text).words)
         for label, text in zip(labels, (new, old), strict=True)
     )
