@@ -230,12 +230,19 @@ def _are_of_a_series(old: StatementRow, new: StatementRow) -> bool:
     return differ and exchange_values(*(numbered.sub(" ", each["text"]) for each in (old, new)))
 
 
+def _tells_order(old: StatementRow, new: StatementRow) -> bool:
+    """Whether the newer statement says that something changed; if no day is known, by naming both or in clear words that only it has."""
+    if old["said_at"] or new["said_at"]:
+        return bool(new["announces"])
+    return bool(find_replaced(old["text"], new["text"])) or _is_clear(new) > _is_clear(old)
+
+
 def _replacement(old: StatementRow, new: StatementRow, change: Change) -> dict[str, Any]:
     is_later = bool(old["said_at"] and new["said_at"]) and abs(new["said_at"] - old["said_at"]) >= _LATER_BY
     differs = difference(old["text"], new["text"])
     if not change.is_sure:
         kind, confidence, note = RelationType.RELATES_TO, _DOUBT * change.probability, f"perhaps replaced: {differs}"
-    elif not is_hearsay(new["text"]) and (new["announces"] or (is_later and not _have_different_authors(old, new))):
+    elif not is_hearsay(new["text"]) and (_tells_order(old, new) or (is_later and not _have_different_authors(old, new))):
         denied = (read_statement(old["text"]).denials - read_statement(new["text"]).denials) % 2
         kind = RelationType.INVALIDATED_BY if denied else RelationType.EVOLVED_INTO
         confidence = _STATED if new["announces"] else _DATED

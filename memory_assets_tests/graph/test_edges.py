@@ -357,6 +357,16 @@ def test_a_text_of_an_earlier_day_replaces_nothing_though_that_day_is_guessed_an
     assert not {(B, A, "EVOLVED_INTO"), (B, A, "INVALIDATED_BY")} & world.edges()
 
 
+def test_of_two_texts_without_a_day_the_one_that_clearly_says_so_is_the_newer(world):
+    guessed = {"guessed": ["created_at"]}
+    world.put(A, days=90, metadata=guessed, content="No more red card at the gate.")
+    world.put(B, days=1, metadata=guessed, content="The red card opens the gate, and meanwhile the alarm is suspended.")
+    world.put(C, days=90, metadata=guessed, content="The choir no longer meets in the chapel.")
+    world.put(D, days=1, metadata=guessed, content="The choir meets in the chapel, and in May the evening is cut to one hour.")
+    world.refresh()
+    assert world.edges() == {(A, B, "CONTRADICTS"), (D, C, "INVALIDATED_BY")}
+
+
 def test_a_sentence_that_introduces_a_list_or_points_elsewhere_is_not_compared():
     says, listing = "Bikes stand at the gate.", "The shed holds such things:"
     german = "Verwandt, aber anders: [[yard]] meint den Hof.\n\nWie anwenden: Tor immer abschliessen."
