@@ -33,8 +33,8 @@ StatementRow = dict[str, Any]
 _MAX_STATEMENTS = 60
 _SHORT = 2
 """Statements of a memory up to which the network reads all pairs; in longer memories it finds changes where there are none."""
-_POSSIBLE, _LIKELY = 0.12, 0.6
-"""Probability by words from which the network reads a pair of longer notes, or of longer conversation turns."""
+_POSSIBLE, _PLAUSIBLE, _LIKELY = 0.12, 0.4, 0.6
+"""Probability by words from which the network reads a pair of longer notes that share most words, of others, and of longer turns."""
 _LEAST_WORDS = 3
 _LATER_BY = timedelta(days=1)
 """Distance in time from which a different value is a change rather than a contradiction."""
@@ -199,7 +199,14 @@ def _network_threshold(old: StatementRow, new: StatementRow) -> float:
     if max(old["of_memory"], new["of_memory"]) <= _SHORT:
         return 0.0
     is_turn = any(each["session"] and each["author"] for each in (old, new))
-    return _LIKELY if is_turn else _POSSIBLE
+    return _LIKELY if is_turn else _POSSIBLE if _share_most_words(old, new) else _PLAUSIBLE
+
+
+def _share_most_words(old: StatementRow, new: StatementRow) -> bool:
+    """Whether the newer statement has half of the older one's topic words, or the older one more than half of the newer one's."""
+    was, now = (set(each["keys"]) for each in (old, new))
+    titled = [keys.union(word[:5] for word in each["about"]) for keys, each in ((was, old), (now, new))]
+    return 2 * len(was & titled[1]) >= len(was) or 2 * len(now & titled[0]) > len(now)
 
 
 def _is_clear(statement: StatementRow) -> bool:

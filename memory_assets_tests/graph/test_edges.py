@@ -367,6 +367,17 @@ def test_of_two_texts_without_a_day_the_one_that_clearly_says_so_is_the_newer(wo
     assert world.edges() == {(A, B, "CONTRADICTS"), (D, C, "INVALIDATED_BY")}
 
 
+def test_a_sentence_of_a_long_note_replaces_nothing_if_the_network_alone_says_so(world):
+    paper, public = (
+        "The club requires a paper copy of each vote.",
+        "Votes are now public; a copy can be withdrawn only by the chair.",
+    )
+    world.put(A, days=90, content=f"{paper} The hall has two doors. Chairs come from Kiel.")
+    world.put(B, days=1, content=f"{public} Boats are dry. Ropes are blue.")
+    world.refresh()
+    assert world.query("SELECT old_text, new_text FROM graph_changes") == []
+
+
 def test_a_sentence_that_introduces_a_list_or_points_elsewhere_is_not_compared():
     says, listing = "Bikes stand at the gate.", "The shed holds such things:"
     german = "Verwandt, aber anders: [[yard]] meint den Hof.\n\nWie anwenden: Tor immer abschliessen."
