@@ -33,8 +33,8 @@ StatementRow = dict[str, Any]
 _MAX_STATEMENTS = 60
 _SHORT = 2
 """Statements of a memory up to which the network reads all pairs; in longer memories it finds changes where there are none."""
-_POSSIBLE, _LIKELY = 0.12, 0.6
-"""Probability by words from which the network reads a pair of longer notes, or of longer conversation turns."""
+_POSSIBLE, _PLAUSIBLE, _LIKELY = 0.12, 0.4, 0.6
+"""Probability by words from which the network reads a pair of longer notes that share most words, of others, and of longer turns."""
 _LEAST_WORDS = 3
 _LATER_BY = timedelta(days=1)
 """Distance in time from which a different value is a change rather than a contradiction."""
@@ -112,7 +112,11 @@ def _statements(memory: Memory) -> Iterator[dict[str, Any]]:
         "author": memory.author,
         "created_at": memory.created_at,
     }
-    compared = (each for each in list_statements(memory.content) if not pattern("replacements.advice").match(each[1]))
+    compared = (
+        each
+        for each in list_statements(memory.content)
+        if not (introduces(each[1]) or pattern("replacements.advice").match(each[1]))
+    )
     for place, (heading, text, _) in enumerate(islice(compared, _MAX_STATEMENTS)):
         own = dated(text, memory.created_at) or dated(heading, memory.created_at)
         yield of_memory | {
@@ -136,6 +140,11 @@ def list_statements(text: str) -> Iterator[tuple[str, str, str]]:
         is_short = len(words(_LINK.sub(" ", plain))) < _LEAST_WORDS
         if not (is_short or plain.endswith("?")):
             yield heading, plain, sentence
+
+
+def introduces(statement: str) -> bool:
+    """Whether a statement only introduces the list after it."""
+    return statement.endswith(":")
 
 
 def scope_of(project: str) -> str:
@@ -190,7 +199,14 @@ def _network_threshold(old: StatementRow, new: StatementRow) -> float:
     if max(old["of_memory"], new["of_memory"]) <= _SHORT:
         return 0.0
     is_turn = any(each["session"] and each["author"] for each in (old, new))
-    return _LIKELY if is_turn else _POSSIBLE
+    return _LIKELY if is_turn else _POSSIBLE if _share_most_words(old, new) else _PLAUSIBLE
+
+
+def _share_most_words(old: StatementRow, new: StatementRow) -> bool:
+    """Whether the newer statement has half of the older one's topic words, or the older one more than half of the newer one's."""
+    was, now = (set(each["keys"]) for each in (old, new))
+    titled = [keys.union(word[:5] for word in each["about"]) for keys, each in ((was, old), (now, new))]
+    return 2 * len(was & titled[1]) >= len(was) or 2 * len(now & titled[0]) > len(now)
 
 
 def _is_clear(statement: StatementRow) -> bool:
@@ -221,12 +237,19 @@ def _are_of_a_series(old: StatementRow, new: StatementRow) -> bool:
     return differ and exchange_values(*(numbered.sub(" ", each["text"]) for each in (old, new)))
 
 
+def _tells_order(old: StatementRow, new: StatementRow) -> bool:
+    """Whether the newer statement says that something changed; if no day is known, by naming both or in clear words that only it has."""
+    if old["said_at"] or new["said_at"]:
+        return bool(new["announces"])
+    return bool(find_replaced(old["text"], new["text"])) or _is_clear(new) > _is_clear(old)
+
+
 def _replacement(old: StatementRow, new: StatementRow, change: Change) -> dict[str, Any]:
     is_later = bool(old["said_at"] and new["said_at"]) and abs(new["said_at"] - old["said_at"]) >= _LATER_BY
     differs = difference(old["text"], new["text"])
     if not change.is_sure:
         kind, confidence, note = RelationType.RELATES_TO, _DOUBT * change.probability, f"perhaps replaced: {differs}"
-    elif not is_hearsay(new["text"]) and (new["announces"] or (is_later and not _have_different_authors(old, new))):
+    elif not is_hearsay(new["text"]) and (_tells_order(old, new) or (is_later and not _have_different_authors(old, new))):
         denied = (read_statement(old["text"]).denials - read_statement(new["text"]).denials) % 2
         kind = RelationType.INVALIDATED_BY if denied else RelationType.EVOLVED_INTO
         confidence = _STATED if new["announces"] else _DATED

@@ -281,7 +281,7 @@ def _differ_in_label(old: str, new: str) -> bool:
     labels = _LABEL.match(old), _LABEL.match(new)
     return all(
         label
-        and not announces(label[1])
+        and not announces(label[0])
         and not any(is_kin(word, other) for word in words(fold(label[1])) for other in read_statement(text).words)
         for label, text in zip(labels, (new, old), strict=True)
     )
@@ -306,11 +306,13 @@ def find_changes(pairs: Sequence[tuple[str, str]], read_from: Sequence[float]) -
 
     Args:
         pairs: the statements.
-        read_from: for each pair, the probability by words from which the network, which takes milliseconds, reads it.
+        read_from: for each pair, the probability by words below which it is no change, and the network, which takes milliseconds, does
+            not read it.
     """
     model = change_model()
     by_words = np.array([judge_change(old, new) for old, new in pairs])
-    probability, perhaps, sure = by_words.copy(), by_words >= model.perhaps, np.zeros(len(pairs), bool)
+    probability, sure = by_words.copy(), np.zeros(len(pairs), bool)
+    perhaps = by_words >= np.maximum(read_from, model.perhaps)
     asked = [
         place
         for place, (old, new) in enumerate(pairs)

@@ -10,7 +10,7 @@ from enum import IntEnum
 from itertools import islice
 
 from memory_assets.graph.outdated import StatementChange, strip_marks
-from memory_assets.graph.statements import list_statements
+from memory_assets.graph.statements import introduces, list_statements
 from memory_assets.language.changes import announces
 from memory_assets.language.english import pattern
 from memory_assets.language.words import unwrapped
@@ -157,6 +157,10 @@ def _parse_facts(memory: Memory, doubts: Doubts) -> Iterator[Fact]:
             continue
         if not is_explaining and pattern("replacements.advice").match(statement):
             continue
+        line = _join_lines(sentence, whole)
+        if introduces(statement):
+            before = line
+            continue
         key = memory.id, statement
         change = doubts.newer.get(key)
         likelihood = change.probability if change else 0.0
@@ -169,9 +173,8 @@ def _parse_facts(memory: Memory, doubts: Doubts) -> Iterator[Fact]:
         else:
             need = _rate_need(statement, likelihood, is_first=is_first)
             is_first = False
-        line = _join_lines(sentence, whole)
         text = _ALSO.sub("", line)
-        if before and need < Need.OPENING and pattern("replacements.pronoun").match(text):
+        if introduces(before) or (before and need < Need.OPENING and pattern("replacements.pronoun").match(text)):
             text = f"{before} {text}"
         yield Fact(text, need, likelihood, doubts.contrary.get(key, 0))
         before = line

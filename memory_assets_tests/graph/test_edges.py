@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from memory_assets.graph.analyzer import Link, _record
 from memory_assets.graph.rules import ENTITY_CAP
+from memory_assets.graph.statements import read_statements
 from memory_assets.models import Kind, Memory, RelationType, Source, State
 from memory_assets.stores.relations import StatedRelation
 from memory_assets_tests.graph.conftest import DAY, World
@@ -354,6 +355,35 @@ def test_a_text_of_an_earlier_day_replaces_nothing_though_that_day_is_guessed_an
     world.put(B, days=1, vector=_EQUAL_VECTOR, content="The choir meets on Tuesday at seven.")
     world.refresh()
     assert not {(B, A, "EVOLVED_INTO"), (B, A, "INVALIDATED_BY")} & world.edges()
+
+
+def test_of_two_texts_without_a_day_the_one_that_clearly_says_so_is_the_newer(world):
+    guessed = {"guessed": ["created_at"]}
+    world.put(A, days=90, metadata=guessed, content="No more red card at the gate.")
+    world.put(B, days=1, metadata=guessed, content="The red card opens the gate, and meanwhile the alarm is suspended.")
+    world.put(C, days=90, metadata=guessed, content="The choir no longer meets in the chapel.")
+    world.put(D, days=1, metadata=guessed, content="The choir meets in the chapel, and in May the evening is cut to one hour.")
+    world.refresh()
+    assert world.edges() == {(A, B, "CONTRADICTS"), (D, C, "INVALIDATED_BY")}
+
+
+def test_a_sentence_of_a_long_note_replaces_nothing_if_the_network_alone_says_so(world):
+    paper, public = (
+        "The club requires a paper copy of each vote.",
+        "Votes are now public; a copy can be withdrawn only by the chair.",
+    )
+    world.put(A, days=90, content=f"{paper} The hall has two doors. Chairs come from Kiel.")
+    world.put(B, days=1, content=f"{public} Boats are dry. Ropes are blue.")
+    world.refresh()
+    assert world.query("SELECT old_text, new_text FROM graph_changes") == []
+
+
+def test_a_sentence_that_introduces_a_list_or_points_elsewhere_is_not_compared():
+    says, listing = "Bikes stand at the gate.", "The shed holds such things:"
+    german = "Verwandt, aber anders: [[yard]] meint den Hof.\n\nWie anwenden: Tor immer abschliessen."
+    text = f"{listing}\n\n- {says}\n\n{german}"
+    note = Memory(A, text, Kind.PROJECT, Source.CLI, "shed", DAY, DAY)
+    assert read_statements([note])["text"].to_pylist() == [says]
 
 
 def test_others_may_write_the_catalog_while_the_network_reads(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -82,9 +82,13 @@ def test_a_title_is_the_subject_where_the_other_statement_names_it():
         ("Ab Mai wohnt Jo in Kiel.", True),
         ("Bis Mai wohnte Jo in Kiel.", True),
         ("Until May the archive was in Bern.", True),
+        ("Read this page before you change the price list.", False),
+        ("Update the price list after each delivery.", False),
+        ("The gate code changes to 4711.", True),
+        ("Update: the gate code is 4711.", True),
     ],
 )
-def test_a_range_of_hours_is_no_word_of_change(text, is_change):
+def test_a_range_of_hours_and_a_task_are_no_words_of_change(text, is_change):
     assert announces(text) is is_change
 
 

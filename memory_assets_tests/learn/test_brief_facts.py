@@ -73,6 +73,13 @@ def test_a_sentence_that_another_one_explains_is_told_behind_it() -> None:
     assert "The old barrier at the gate is slow." not in found
 
 
+def test_a_sentence_that_introduces_a_list_is_told_with_its_first_item() -> None:
+    listed = "Boats must be entered in both books:\n\n- The red book lies in the hall.\n- The blue book is hers."
+    text = f"Ute keeps the log.\n\n{listed}\n\n{'It rains a lot. ' * 10}"
+    joined = "Boats must be entered in both books: The red book lies in the hall."
+    assert [each for each in needs(text) if "book" in each] == [joined, "The blue book is hers."]
+
+
 def test_a_wish_is_told_with_its_first_sentences_and_a_short_note_whole() -> None:
     wish = "Answer in one paragraph. Give details when asked."
     longer = f"{wish} The reader is on the train. {'Long answers have been read on the telephone. ' * 4}"
