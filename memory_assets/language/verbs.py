@@ -72,16 +72,23 @@ def is_helped(token: "Token") -> bool:
 
 def is_used_as_name(name: "Span") -> bool:
     """Return whether a guessed name that opens a sentence acts or owns like a name: "Rex hates", "Rex's bed"."""
-    follower = name.doc[name.end] if name.end < len(name.doc) else None
-    first = name[0].lower_
+    doc, first = name.doc, name[0].lower_
     if first.endswith("ed") and infinitive(first) in COMMON:  # "Retried writes"
         return False
-    return (
-        follower is None
-        or follower.text in {",", ":", "'s", "’s"}
-        or follower.pos_ in {"VERB", "AUX", "CCONJ"}
-        or (follower.pos_ == "ADV" and follower.lower_ not in _PLACING and first not in COMMON)  # "Format only changed lines"
+    if name.end == len(doc) or doc[name.end].text in {",", ":", "'s", "’s"} or doc[name.end].pos_ in {"VERB", "AUX"}:
+        return True
+    follower, after = doc[name.end], doc[name.end + 1] if name.end + 1 < len(doc) else None
+    is_before_verb = after is not None and (
+        after.pos_ in {"VERB", "AUX"} or (after.is_lower and infinitive(after.lower_) in COMMON)
     )
+    if follower.pos_ == "ADV":  # "Rex also naps", not "Format only changed lines"
+        return is_before_verb and follower.lower_ not in _PLACING and first not in COMMON
+    return follower.pos_ == "CCONJ" and not is_before_verb  # "Rex and Bella", not "Escalate and wait"
+
+
+def acts_or_owns(name: "Span") -> bool:
+    """Return whether a verb or a possessive follows a guessed name: "taught Sunny to sit", "Benny's bowl"."""
+    return name.end < len(name.doc) and name.doc[name.end].pos_ in {"VERB", "AUX", "PART"}
 
 
 def _correct_names(sentence: "Span") -> None:
