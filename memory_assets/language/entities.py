@@ -15,12 +15,12 @@ from memory_assets.language.entity_types import ADDRESSES, STATISTICAL_TYPES, WR
 from memory_assets.language.gazetteer import Certainty, Entry, Gazetteer
 from memory_assets.language.reading import Inset, Part
 from memory_assets.language.surface import find_surface
-from memory_assets.language.verbs import COMMON, is_helped, is_used_as_name
+from memory_assets.language.verbs import COMMON, acts_or_owns, infinitive, is_helped, is_used_as_name
 from memory_assets.language.words import CAPITALS
 from memory_assets.models import Entity
 
 if TYPE_CHECKING:
-    from spacy.tokens import Doc, Span
+    from spacy.tokens import Doc, Span, Token
 
 _CAPITALISED = rf"[{CAPITALS}][\w'’-]*"
 _NAME = rf"[{CAPITALS}][\w-]+"
@@ -186,6 +186,8 @@ def _statistical(doc: "Doc", gazetteer: Gazetteer) -> Iterator[Mention]:
             continue
         if span.text.isupper():  # abbreviations that no list knows are mostly jargon
             continue
+        if kind == EntityType.PERSON and _is_option(span):
+            continue
         if len(span) > 1:
             kind = _TYPE_BY_HEAD.get(span[-1].text, kind)
         elif _CAMEL_CASE.search(span.text):  # "OneDrive": a made-up name, of unknown type
@@ -193,9 +195,19 @@ def _statistical(doc: "Doc", gazetteer: Gazetteer) -> Iterator[Mention]:
         elif _opens_sentence(doc, span.start):
             if not is_used_as_name(span) or kind == EntityType.LOC:
                 continue
+        elif kind == EntityType.PERSON and not acts_or_owns(span):
+            if any(token.text == span.text.lower() for token in doc):  # "the Rapier (a rapier build)"
+                continue
+            if span.end < len(doc) and doc[span.end].pos_ == "NOUN":  # "the Lego bricks"
+                kind = EntityType.NAME
         elif kind in {EntityType.LOC, EntityType.ORG}:
             kind = EntityType.NAME
         yield Mention(span.start_char, span.end_char, span.text, kind, certain=False)
+
+
+def _is_option(span: "Span") -> bool:
+    """Return whether a guessed person is one of several words between slashes: "Lift / Sail"."""
+    return "/" in {token.text for token in span.doc[max(0, span.start - 1) : span.end + 1]}
 
 
 def _from_context(doc: "Doc", gazetteer: Gazetteer) -> Iterator[Mention]:
@@ -238,12 +250,17 @@ def _trim(doc: "Doc", span: "Span | None", gazetteer: Gazetteer) -> "Span | None
     start, end = span.start, span.end
     while start < end and not _may_begin(doc, start, gazetteer):
         start += 1
-    while end > start and not (doc[end - 1].text[0].isupper() or doc[end - 1].text[0].isdigit()):
+    while end > start and (not (doc[end - 1].text[0].isupper() or doc[end - 1].text[0].isdigit()) or _is_shouted(doc[end - 1])):
         end -= 1
     name = doc[start:end]
     if start == end or _CODE_NAME.search(name.text) or name.text.lower() in gazetteer.ignored:
         return None
     return None if all(token.lower_ in gazetteer.ignored or token.is_digit for token in name) else name
+
+
+def _is_shouted(token: "Token") -> bool:
+    """Return whether capitals only stress a word: "MUST"."""
+    return token.is_upper and len(token) > 2 and (token.is_stop or infinitive(token.lower_) in COMMON)
 
 
 def _may_begin(doc: "Doc", index: int, gazetteer: Gazetteer) -> bool:

@@ -96,7 +96,12 @@ def combine(findings: Sequence[Findings], aside: Iterable[Mention], gazetteer: G
 def _actions(doc: "Doc", taken: set[int]) -> Iterator[str]:
     """Yield lemmas of full verbs, skipping those in "a failing test", "release notes", "read-only", "GET /health", "docker compose"."""
     for token in doc:
-        if token.pos_ != "VERB" or not token.tag_.startswith("V") or not token.is_alpha or len(token.lemma_) < 2:
+        if (
+            token.pos_ != "VERB"
+            or not token.tag_.startswith("V")
+            or not (token.is_alpha and token.is_ascii)
+            or len(token.lemma_) < 2
+        ):
             continue
         if (
             token.i in taken

@@ -13,7 +13,7 @@ _URL = (
     r"(?P<URL>\b(?:https?|ftp|ssh|git|s3|gs|postgres(?:ql)?|redis|mongodb|mysql|sqlite|file|amqps?|wss?)://"
     r"(?:\([^\s<>\"'`()]*\)|[^\s<>\"'`\])}])+)"
 )
-_EMAIL = r"(?P<EMAIL>(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+)"
+_EMAIL = r"(?P<EMAIL>(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)*\.[^\W\d_][\w-]+)"
 _SEGMENT = r"[\w.@+\-*]+"
 _PATH = (
     r"(?P<PATH>(?<![\w./\\@:~$<-])(?:"

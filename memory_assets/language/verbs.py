@@ -23,6 +23,9 @@ COMMON = word_set("verbs.common") | {base for base, *_ in _PARTS}
 _NEVER_NOUNS = word_set("verbs.never_nouns")
 _DOUBLED = re.compile(r"([b-df-hj-np-tv-z])\1$")
 _KEPT_DOUBLE = ("ll", "ss", "ff", "zz")
+_ALWAYS_E = re.compile(r"(?:[cuv]|[^tz]z|[bdgkpt]l|dg|[^aeo](?:ad|at|id|ir|ok)|[^aeou]od)$")
+_NEVER_E = re.compile(r"(?:ss|(?<!cr)[aeo][aeiou][dklnprt])$")
+"""Endings of stems whose infinitive ends in -e, whatever the pipeline guesses, and of those whose does not: "rotat(ing)", "treat(ed)"."""
 _SHORT_STEM = re.compile(r"^(?:[^aeiou]|qu)*[aeiouy][^aeiouwxy]$")
 _NOMINAL = frozenset({"NOUN", "PROPN", "PRON"})
 _PLACING = frozenset({"in", "on", "at", "to", "with", "into", "from"})
@@ -72,16 +75,23 @@ def is_helped(token: "Token") -> bool:
 
 def is_used_as_name(name: "Span") -> bool:
     """Return whether a guessed name that opens a sentence acts or owns like a name: "Rex hates", "Rex's bed"."""
-    follower = name.doc[name.end] if name.end < len(name.doc) else None
-    first = name[0].lower_
+    doc, first = name.doc, name[0].lower_
     if first.endswith("ed") and infinitive(first) in COMMON:  # "Retried writes"
         return False
-    return (
-        follower is None
-        or follower.text in {",", ":", "'s", "’s"}
-        or follower.pos_ in {"VERB", "AUX", "CCONJ"}
-        or (follower.pos_ == "ADV" and follower.lower_ not in _PLACING and first not in COMMON)  # "Format only changed lines"
+    if name.end == len(doc) or doc[name.end].text in {",", ":", "'s", "’s"} or doc[name.end].pos_ in {"VERB", "AUX"}:
+        return True
+    follower, after = doc[name.end], doc[name.end + 1] if name.end + 1 < len(doc) else None
+    is_before_verb = after is not None and (
+        after.pos_ in {"VERB", "AUX"} or (after.is_lower and infinitive(after.lower_) in COMMON)
     )
+    if follower.pos_ == "ADV":  # "Rex also naps", not "Format only changed lines"
+        return is_before_verb and follower.lower_ not in _PLACING and first not in COMMON
+    return follower.pos_ == "CCONJ" and not is_before_verb  # "Rex and Bella", not "Escalate and wait"
+
+
+def acts_or_owns(name: "Span") -> bool:
+    """Return whether a verb or a possessive follows a guessed name: "taught Sunny to sit", "Benny's bowl"."""
+    return name.end < len(name.doc) and name.doc[name.end].pos_ in {"VERB", "AUX", "PART"}
 
 
 def _correct_names(sentence: "Span") -> None:
@@ -112,6 +122,8 @@ def base_form(form: str, guess: str, tag: str) -> str:
     """Return the infinitive of a lower-case verb form with a Penn tag; `guess`, the pipeline's lemma, if spelling allows it."""
     if form in IRREGULAR and not (form in _BASES_THEMSELVES and tag in {"VB", "VBP"}):
         return IRREGULAR[form]
+    if tag in {"VB", "VBP", "VBN"} and not form.endswith(("s", "ed", "ing")):
+        return form
     for suffix in ("ing", "ed"):
         if form.endswith(suffix) and len(form) > len(suffix) + 2 and tag not in {"VB", "VBP", "VBZ"}:
             return _strip_suffix(form, suffix, guess)
@@ -128,8 +140,7 @@ def infinitive(word: str) -> str:
     for suffix in ("ing", "ed"):
         stem = form.removesuffix(suffix)
         if stem != form and len(stem) > 1:
-            spellings = (stem, f"{stem}e", stem[:-1], f"{stem[:-1]}y")
-            return next((each for each in spellings if each in COMMON), None) or _strip_suffix(form, suffix, f"{stem}e")
+            return _strip_suffix(form, suffix, f"{stem}e")
     return _from_third_person(form) or form
 
 
@@ -137,13 +148,17 @@ def _strip_suffix(form: str, suffix: str, guess: str) -> str:
     stem = form.removesuffix(suffix)
     if suffix == "ed" and stem.endswith("i"):
         return f"{stem[:-1]}y"
+    if f"{stem}e" in COMMON and stem not in COMMON:
+        return f"{stem}e"
+    if stem in COMMON or (_NEVER_E.search(stem) and len(stem) > 3):
+        return stem
     if _DOUBLED.search(stem) and len(stem) > 3 and not stem.endswith(_KEPT_DOUBLE):
         return stem[:-1]
-    if _SHORT_STEM.search(stem):
+    if _SHORT_STEM.search(stem) or _ALWAYS_E.search(stem):
         return f"{stem}e"
     if guess in {stem, f"{stem}e"} or (len(stem) > 3 and _DOUBLED.search(stem) and guess == stem[:-1]):
         return guess
-    return f"{stem}e" if stem.endswith(("c", "v", "s", "z", "u", "at", "bl", "dg", "ng")) and not stem.endswith("ss") else stem
+    return f"{stem}e" if stem.endswith(("s", "ng")) else stem
 
 
 def _from_third_person(form: str) -> str | None:

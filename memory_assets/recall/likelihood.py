@@ -58,7 +58,10 @@ class Fit(StrEnum):
     """Only similar: perhaps no memory answers the question."""
 
     @classmethod
-    def of(cls, likelihood: float) -> "Fit":
+    def of(cls, likelihood: float, *, is_read: bool) -> "Fit":
+        """Return the label of a likelihood; without the network's reading, similarity alone gives `NEAR`."""
+        if not is_read:
+            return cls.NEAR
         return cls.SURE if likelihood >= _SURE else cls.LIKELY if likelihood >= _LIKELY else cls.NEAR
 
 

@@ -271,7 +271,7 @@ def _hits(tenant: "Tenant", ranked: Ranked, limit: int, filters: Filters) -> lis
             float(scores[place]),
             _components(ranked, place),
             tuple(each.others),
-            fit=Fit.of(float(ranked.likely[place])) if is_judged else None,
+            fit=Fit.of(float(ranked.likely[place]), is_read=not np.isnan(ranked.logits[place])) if is_judged else None,
             likelihood=float(ranked.likely[place]) if ranked.is_weighed else None,
         )
         for each in distinct

@@ -111,3 +111,21 @@ def test_a_season_of_a_year_is_no_tool_with_a_version(analyzer):
 )
 def test_groups_and_kin_are_no_names(analyzer, text):
     assert not analyzer.analyze(text).entities
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("Escalate and wait for an answer.", []),
+        ("Escalate only what the caller asked for.", []),
+        ("The export is slow. Related: [[export-queue]].", []),
+        ("Writing it down is fine. Actually sending mail needs a yes.", []),
+        ("Each menu has Lift / Drift / Sail.", []),
+        ("The Rapier (a rapier build) is fast.", []),
+        ("Oskar and Hera share a desk.", ["Oskar", "Hera"]),
+        ("Athena usually wins.", ["Athena"]),
+        ("The Silver Rotor MUST turn.", ["Silver Rotor"]),
+    ],
+)
+def test_a_word_that_opens_a_sentence_is_a_name_only_if_it_is_used_as_one(analyzer, text, names):
+    assert [each.text for each in analyzer.analyze(text).entities] == names

@@ -59,6 +59,7 @@ def test_spelling_gives_an_entity_away(text: str, entity: tuple[str, str]):
         "e.g. this, i.e. that",
         "version 1.2.3",
         "done.so we left",
+        "moved to tiny-dom@20.0.1, tiny-http@1.x and root@10.0.0.5",
     ],
 )
 def test_what_only_looks_like_one_is_left_alone(text: str):

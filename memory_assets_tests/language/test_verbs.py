@@ -25,6 +25,7 @@ from memory_assets.language.verbs import IRREGULAR, base_form, infinitive
         ("GET /api/v1/health needs no key.", ("need",)),
         ("The new shot is a good one.", ()),
         ("They thought about it and found nothing.", ("think", "find")),
+        ("They 重启 the server and wait.", ("wait",)),
     ],
 )
 def test_a_verb_is_one_and_a_noun_is_none(analyzer: Analyzer, text: str, actions: tuple[str, ...]):
@@ -47,6 +48,14 @@ def test_a_verb_is_one_and_a_noun_is_none(analyzer: Analyzer, text: str, actions
         ("found", "found", "VBD", "find"),
         ("found", "found", "VB", "found"),
         ("wrote", "wrote", "VBP", "write"),
+        ("rotating", "rotat", "VBG", "rotate"),
+        ("overwriting", "overwrit", "VBG", "overwrite"),
+        ("rewired", "rewir", "VBD", "rewire"),
+        ("invoked", "invok", "VBD", "invoke"),
+        ("guessing", "guesse", "VBG", "guess"),
+        ("preloaded", "preloade", "VBN", "preload"),
+        ("recreating", "recreate", "VBG", "recreate"),
+        ("widen", "wie", "VB", "widen"),
     ],
 )
 def test_a_form_leads_to_its_infinitive(form: str, guess: str, tag: str, base: str):
@@ -60,7 +69,7 @@ def test_no_irregular_form_leads_to_another_form():
 @pytest.mark.parametrize(
     ("form", "verb"),
     [("fixed", "fix"), ("Decided", "decide"), ("stopped", "stop"), ("tried", "try"), ("bought", "buy"), ("moving", "move"),
-     ("misses", "miss"),
+     ("misses", "miss"), ("seeding", "seed"),
      ("bring", "bring"), ("need", "need")],
 )  # fmt: skip
 def test_a_form_without_its_sentence_stands_for_its_verb(form, verb):

@@ -165,6 +165,12 @@ def test_what_does_not_fit_does_not_come_last_but_not_at_all(store):
     assert search(tenant, "where is the deploy key", everything=True).count == len(notes)
 
 
+def test_what_the_network_cannot_read_is_at_most_near(store):
+    tenant = store("O servidor Marlin node não pode ser reiniciado sem o aval de quem está de plantão.", *ODD)
+    best = search(tenant, "who bought the Marlin node").memories[0]
+    assert (best.content.startswith("O servidor"), best.fit) == (True, Fit.NEAR)
+
+
 def test_a_question_in_another_language_is_no_bare_words():
     def is_bare(text: str) -> bool:
         return understand(text, datetime.now(UTC), UTC).is_bare
