@@ -94,11 +94,10 @@ class Tenant:
             self.state.look()
         return self.state.exists or self.name in _stored_elsewhere(self.settings)
 
-    def reopen_if_recreated(self) -> None:
-        """Close the stores if the tenant was deleted and created or restored since they were opened; the next use opens the new ones."""
-        if self.state.store_id is not None and self.state.read_id() not in (None, self.state.store_id):
-            for part in ("state", "location", "catalog", "memories", "relations", "embedder"):
-                self.__dict__.pop(part, None)
+    def reopened(self) -> "Tenant | None":
+        """Return the tenant that was created or restored under this name since this one was deleted; None if there is none."""
+        found = Tenant(self.settings, self.name, freshness=self._freshness, embedders=self._embedders)
+        return found if found.exists else None
 
     @property
     def is_sources_tenant(self) -> bool:

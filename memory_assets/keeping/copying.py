@@ -10,6 +10,7 @@ import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime, tzinfo
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
@@ -99,9 +100,8 @@ def _explaining_disk_faults(tenant: Tenant) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        why = error.args[0][0][-1] if isinstance(error, shutil.Error) else error.strerror
         raise StoreError(
-            f"A backup writes a little into {tenant.folder}, which is not possible ({why}); {mend_of(error)}. "
+            f"A backup writes a little into {tenant.folder}, which is not possible ({error.strerror}); {mend_of(error)}. "
             "`memory export FILE` writes nothing there."
         ) from error
 
@@ -180,7 +180,7 @@ def pinned_tables(tenant: Tenant) -> Iterator[Location]:
         drop_pins(pin)
         try:
             with location.closed_to_writers(), _explaining_disk_faults(tenant):
-                shutil.copytree(location.path, pin / "vectors", copy_function=_link)
+                shutil.copytree(location.path, pin / "vectors", copy_function=partial(_link, tenant))
             yield Location(str(pin / "vectors"))
         finally:
             drop_pins(pin)
@@ -192,11 +192,12 @@ def drop_pins(pin: Path) -> None:
     shutil.rmtree(pin / "vectors", ignore_errors=True)
 
 
-def _link(source: str, target: str) -> None:
-    try:
-        os.link(source, target)
-    except OSError:
-        shutil.copyfile(source, target)
+def _link(tenant: Tenant, source: str, target: str) -> None:
+    with _explaining_disk_faults(tenant):  # `copytree` would collect an OSError
+        try:
+            os.link(source, target)
+        except OSError:
+            shutil.copyfile(source, target)
 
 
 def _read_files(tenant: Tenant, notes: list[str]) -> Iterator[tuple[str, bytes]]:

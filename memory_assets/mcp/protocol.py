@@ -8,6 +8,7 @@ import inspect
 import json
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from importlib.metadata import version
 from typing import Annotated, Any
 
@@ -15,7 +16,7 @@ from pydantic import ValidationError
 
 from memory_assets import operations
 from memory_assets.display import visible
-from memory_assets.errors import MemoryAssetsError, NotFoundError, format_trace
+from memory_assets.errors import DeletedError, MemoryAssetsError, NotFoundError, format_trace
 from memory_assets.mcp.tools import DAILY, HOOKS, LIST_TOKENS, PAI, RARE, SHOWN_TOKENS, Session, Tool
 from memory_assets.operations.arguments import Narrowing
 from memory_assets.tana.config import in_use
@@ -171,8 +172,13 @@ class Server:
         except ValidationError as error:
             return _tool_result(f"{tool.name}: {_explain(error)}", failed=True)
         try:
-            self._session.tenant.reopen_if_recreated()
-            return _tool_result(tool.function(self._session, **dict(given)), failed=False)
+            try:
+                return _tool_result(tool.function(self._session, **dict(given)), failed=False)
+            except DeletedError:
+                if (tenant := self._session.tenant.reopened()) is None:
+                    raise
+                self._session = replace(self._session, tenant=tenant)
+                return _tool_result(tool.function(self._session, **dict(given)), failed=False)
         except MemoryAssetsError as error:
             return _tool_result(_shorten_error(self._session.describe_error(error)), failed=True)
 
@@ -180,7 +186,6 @@ class Server:
         uri, tenant = _text_param(params, "uri"), self._session.tenant
         number = uri.removeprefix(_SCHEME)
         try:
-            tenant.reopen_if_recreated()
             if uri == _RECENT:
                 found = operations.show.recent(tenant, narrowed=Narrowing(here=self._session.here))
                 text = self._session.text(found, max_tokens=LIST_TOKENS)

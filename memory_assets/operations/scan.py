@@ -1,5 +1,6 @@
 """Find keys and passwords in stored texts, and mask them on demand so that no file contains them any more."""
 
+import json
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -37,7 +38,7 @@ from memory_assets.tenants import Tenant
 _BATCH = 4_096
 """Memories read at a time."""
 _MARKER = "masking.tmp"
-"""File during a mend, with the backups that hold a secret; if an interrupted mend leaves it, the next one repeats everything."""
+"""File during a mend, with the ids and files in which it found secrets; if an interruption leaves it, the next mend repeats everything."""
 _ITEMS = "SELECT path, title, description, body, tags, links, project, session, author, metadata FROM source_items"
 _HOOKS = "SELECT path, hook FROM source_hooks"
 _LINKS = "SELECT memory_id, note FROM analyzer_links"
@@ -117,11 +118,12 @@ def mend(tenant: Tenant) -> Scanned:
     begun = tenant.folder / _MARKER
     if not leaks and not begun.exists():
         return Scanned(leaks=[], masked=True)
-    backups = begun.read_text(encoding="utf-8").splitlines() if begun.exists() else []
-    holding = [each for each in found if each.secrets]
-    held = find_backups(tenant, [each.id for each in holding if each.id], [each.file for each in holding if each.file])
-    backups = list(dict.fromkeys([*backups, *held]))
-    replace_file(begun, "\n".join(backups))
+    earlier = json.loads(begun.read_bytes() or b"[[], []]") if begun.exists() else ([], [])
+    ids, files = (
+        sorted({*before, *(getattr(each, name) for each in found if each.secrets and getattr(each, name))})
+        for before, name in zip(earlier, ("id", "file"), strict=True)
+    )
+    replace_file(begun, json.dumps([ids, files]))
     removal = Removal(_mask_memories, _mask_notes, mask_value, lambda text: any(iter_secrets(text)))
     purge_tables(tenant, removal)
     purge_files(tenant, removal)
@@ -134,6 +136,7 @@ def mend(tenant: Tenant) -> Scanned:
         reembed(tenant.memories, tenant.embedder, lambda *_: None)
     reanalyse(tenant.memories, tenant.analyzer, lambda *_: None)
     renew_brief(tenant)
+    backups = find_backups(tenant, ids, files)
     begun.unlink()
     secrets = {secret for each in found for _, secret in each.secrets}
     left = find_remains(tenant, secrets, of_machine=True)

@@ -4,6 +4,7 @@ import logging
 from pathlib import Path
 from threading import Event, Thread
 
+from memory_assets.errors import DeletedError
 from memory_assets.operations.answers import Answer, LocalTime
 from memory_assets.tenants import Tenant
 
@@ -95,10 +96,11 @@ class SourceWatch:
             self._due.clear()
             try:
                 if self._roots():
-                    self._tenant.reopen_if_recreated()
                     take_in(self._tenant)
                 pause, retry = None, _FIRST_PAUSE_SECONDS
             except Exception as error:  # noqa: BLE001 - the thread must go on with the next change
+                if isinstance(error, DeletedError):
+                    self._tenant = self._tenant.reopened() or self._tenant
                 _log.warning("sources were not taken in: %s", type(error).__name__)
                 pause, retry = retry, min(2 * retry, _LONGEST_PAUSE_SECONDS)
 
