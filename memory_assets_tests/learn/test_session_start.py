@@ -156,7 +156,10 @@ def test_a_project_switches_it_off(settings: Settings, atlas: Path, monkeypatch:
     write_brief(settings, told("user", "Mira is a baker."), told("note", "Released on Friday.", str(atlas)))
     (atlas / "src").mkdir()
     monkeypatch.chdir(atlas / "src")
-    preview = lambda: CliRunner().invoke(cli, ["session", "."]).output  # noqa: E731
+
+    def preview() -> str:
+        return CliRunner().invoke(cli, ["session", "."]).output
+
     assert preview().splitlines() == hook(cwd=".").splitlines()[2:-1]
     assert CliRunner().invoke(cli, ["session-start", "--off"]).exit_code == 0
     assert hook(cwd=str(atlas)) == ""
