@@ -155,10 +155,10 @@ def find_undecided(tenant: "Tenant", pairs: Iterable[tuple[int, int]]) -> set[fr
     found = set(map(frozenset, pairs))
     if not found:
         return found
-    for row in tenant.relations.scan().to_pylist():
+    ends = sorted({end for pair in found for end in pair})
+    for row in tenant.relations.of(*ends).to_pylist():
         if row["type"] != RelationType.CONTRADICTS:
             found.discard(frozenset((row["source_id"], row["target_id"])))
-    ends = sorted({end for pair in found for end in pair})
     active = set(tenant.memories.scan(("id",), f"{ids_in(ends)} AND state = '{State.ACTIVE}'")["id"].to_pylist())
     return {pair for pair in found if pair <= active}
 
