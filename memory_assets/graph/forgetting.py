@@ -13,9 +13,9 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from memory_assets.graph.neighbours import LIVE
-from memory_assets.graph.outdated import list_replaced, read_changes
+from memory_assets.graph.outdated import read_successors
 from memory_assets.graph.relevance import compute_scores
-from memory_assets.models import REPLACING, Memory, State
+from memory_assets.models import Memory, State
 from memory_assets.stores.access_log import AccessLog, fold_accesses
 from memory_assets.stores.catalog import Catalog
 from memory_assets.stores.memories import MemoryStore
@@ -105,12 +105,10 @@ def forget(tenant: "Tenant", now: datetime, *, dry_run: bool = False, however_ma
 def _keep_successors(catalog: Catalog, steps: dict[int, int], to_archive: dict[int, float], to_delete: dict[int, float]) -> None:
     """Let no memory leave further than one that it replaces. `steps` are 0 for active memories, 1 for archived ones."""
     with catalog.read() as connection:
-        pairs = connection.execute(
-            f"SELECT source_id, target_id FROM graph_edges WHERE type IN {tuple(map(str, REPLACING))}"
-        ).fetchall()
-        pairs += [(old, each.new_id) for old, found in list_replaced(read_changes(connection)).items() for each in found]
+        found = read_successors(connection)
     afterwards = steps | dict.fromkeys(to_archive, 1) | dict.fromkeys(to_delete, 2)
-    pairs = [(old, new) for old, new in pairs if old in afterwards and new in afterwards]
+    both = zip(found["old_id"].to_pylist(), found["new_id"].to_pylist(), strict=True)
+    pairs = [(old, new) for old, new in both if old in afterwards and new in afterwards]
     while early := {new for old, new in pairs if afterwards[new] > max(afterwards[old], steps[new])}:
         for new in early:
             to_archive.pop(new, None)

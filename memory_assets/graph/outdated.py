@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime, tzinfo
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+import pyarrow as pa
 from pydantic import BaseModel, ConfigDict, Field
 
 from memory_assets.display import shortened
@@ -131,6 +132,22 @@ def read_changes(connection: "DuckDBPyConnection") -> list[StatementChange]:
     return sorted((each._replace(on=happened(each.new_text, each.on)) for each in changes), key=lambda each: each.on)
 
 
+def read_successors(connection: "DuckDBPyConnection") -> pa.Table:
+    """Return pairs (`old_id`, `new_id`) of memories of which the newer replaces the older, or surely one of its statements.
+
+    Their states are not looked at. `connection` leads to the catalog.
+    """
+    replacing = tuple(map(str, REPLACING))
+    return connection.execute(f"""
+        SELECT source_id AS old_id, target_id AS new_id FROM graph_edges WHERE type IN {replacing}
+        UNION
+        SELECT old_id, new_id FROM (FROM graph_changes {LIKELIEST}) WHERE type IN {replacing} AND NOT EXISTS (
+            FROM graph_edges WHERE origin = 'stated'
+                AND ((source_id = old_id AND target_id = new_id) OR (source_id = new_id AND target_id = old_id))
+        )
+    """).to_arrow_table()
+
+
 def find_undecided(tenant: "Tenant", pairs: Iterable[tuple[int, int]]) -> set[frozenset[int]]:
     """Return those pairs of contradicting memories that are undecided now: both are active, and no stated relation decides."""
     from memory_assets.stores.lance import ids_in
@@ -138,10 +155,10 @@ def find_undecided(tenant: "Tenant", pairs: Iterable[tuple[int, int]]) -> set[fr
     found = set(map(frozenset, pairs))
     if not found:
         return found
-    for row in tenant.relations.scan().to_pylist():
+    ends = sorted({end for pair in found for end in pair})
+    for row in tenant.relations.of(*ends).to_pylist():
         if row["type"] != RelationType.CONTRADICTS:
             found.discard(frozenset((row["source_id"], row["target_id"])))
-    ends = sorted({end for pair in found for end in pair})
     active = set(tenant.memories.scan(("id",), f"{ids_in(ends)} AND state = '{State.ACTIVE}'")["id"].to_pylist())
     return {pair for pair in found if pair <= active}
 

@@ -33,8 +33,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pydantic import BaseModel, Field
 
+from memory_assets.graph.outdated import read_successors
 from memory_assets.language.times import Instant
-from memory_assets.models import REPLACING, STANDING_KINDS, State
+from memory_assets.models import STANDING_KINDS, State
 from memory_assets.stores.access_log import AccessLog, fold_accesses, preview_accesses
 from memory_assets.stores.catalog import Catalog
 from memory_assets.stores.feed import CatalogRows, Changes, Position
@@ -268,12 +269,13 @@ def refresh_relevance(
                 "SELECT least(9, floor(relevance * 10))::INTEGER AS bin, count(*) FROM now_scores GROUP BY bin"
             ).fetchall()
         )
+        connection.register("successors", read_successors(connection))
         woken = connection.execute(
             f"""
-            SELECT id FROM scores WHERE state = '{State.ARCHIVED}' AND (lasting >= $1 OR id IN (
-                SELECT target_id FROM graph_edges e JOIN now_rows o ON o.id = e.source_id
-                WHERE e.type IN {tuple(map(str, REPLACING))} AND o.state = '{State.ACTIVE}'
-            )) ORDER BY id
+            SELECT id FROM now_rows WHERE state = '{State.ARCHIVED}' AND (
+                id IN (SELECT id FROM scores WHERE lasting >= $1)
+                OR id IN (SELECT new_id FROM successors JOIN now_rows o ON o.id = old_id WHERE o.state = '{State.ACTIVE}')
+            ) ORDER BY id
             """,
             [archive_threshold],
         ).fetchall()

@@ -13,7 +13,7 @@ from dataclasses import asdict, replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from memory_assets.errors import safe_message
+from memory_assets.errors import StoreBusyError, safe_message
 from memory_assets.graph.outdated import find_outdated, find_undecided, list_replaced, read_changes
 from memory_assets.language.secrets import marks
 from memory_assets.language.times import day_in, display_zone
@@ -107,14 +107,10 @@ def update_brief(tenant: "Tenant", changed: "Iterable[tuple[Memory | None, Memor
             return _build(tenant, brief)
         new = [each for each in now.values() if each.state is State.ACTIVE and each.kind in _KINDS and not marks(each.content)]
         new, kept = _displace_sessions(tenant, new, [each for each in brief.lines if each.id not in now])
-        doubts = _read_doubts(tenant, [each for each in new if each.id in known])
-        lines = _render_lines(tenant, brief, new, doubts)
-        return replace(brief, memories=tenant.memories.count(Filters()), lines=(*lines, *kept)[:_MAX_LINES])
+        return replace(brief, memories=tenant.memories.count(Filters()), lines=_redraw(tenant, brief, new, kept, known))
 
     if now:
         _update(tenant, change)
-    if known:
-        update_contradicting(tenant, known)
 
 
 def update_contradicting(tenant: "Tenant", decided: Collection[int]) -> None:
@@ -123,17 +119,39 @@ def update_contradicting(tenant: "Tenant", decided: Collection[int]) -> None:
     def change(brief: Brief | None) -> Brief:
         if brief is None:
             return _build(tenant, brief)
-        with tenant.catalog.interactive.read() as connection:
-            pairs = connection.execute(_CONTRADICTIONS_SQL, [list(decided)]).fetchall()
-        shown = {each.id for each in brief.lines} & {end for pair in pairs for end in pair}
-        memories = tenant.memories.get(shown)
-        doubts = _read_doubts(tenant, memories)
-        drawn = {memory.id: _render_lines(tenant, brief, [memory], doubts) for memory in memories}
-        lines = [line for each in brief.lines for line in (drawn.pop(each.id, ()) if each.id in shown else (each,))]
-        return replace(brief, lines=tuple(lines[:_MAX_LINES]))
+        return replace(brief, lines=_redraw(tenant, brief, [], brief.lines, decided))
 
     if tenant.catalog.exists:
         _update(tenant, change)
+
+
+def _redraw(
+    tenant: "Tenant", brief: Brief, new: "Sequence[Memory]", kept: Sequence[BriefLine], decided: Collection[int]
+) -> tuple[BriefLine, ...]:
+    """Return lines for `new` memories, then the `kept` ones, of which those of memories that contradict `decided` ones are updated.
+
+    While another process holds the catalog, nothing is in doubt, and the kept lines stay as they are.
+    """
+    asked, shown, found = {each.id for each in new if each.id in decided}, set[int](), None
+    try:
+        if decided and tenant.catalog.exists:
+            with tenant.catalog.interactive.read() as connection:
+                pairs = connection.execute(_CONTRADICTIONS_SQL, [list(decided)]).fetchall()
+                shown = {each.id for each in kept} & {end for pair in pairs for end in pair}
+                found = _read_changes(connection) if asked or shown else None
+    except StoreBusyError as error:
+        _log.warning("contradictions in the brief were not updated: %s", safe_message(error))
+    contradicting = tenant.memories.get(shown)
+    doubts = Doubts()
+    if found:
+        _, contrary, changes, _ = found
+        ids = asked | shown
+        contrary = [pair for pair in contrary if not ids.isdisjoint(pair)]
+        changes = [each for each in changes if each.verdict != "contradicted" or not ids.isdisjoint((each.old_id, each.new_id))]
+        doubts = _make_doubts(tenant, changes, contrary, [*(each for each in new if each.id in asked), *contradicting])
+    drawn = {memory.id: _render_lines(tenant, brief, [memory], doubts) for memory in contradicting}
+    lines = [line for each in kept for line in (drawn.pop(each.id, ()) if each.id in shown else (each,))]
+    return (*_render_lines(tenant, brief, new, doubts), *lines)[:_MAX_LINES]
 
 
 def _told_of(memory: "Memory") -> tuple[object, ...]:
@@ -223,14 +241,6 @@ def _build(tenant: "Tenant", old: Brief | None) -> Brief:
     has_homes = tenant.is_sources_tenant and tenant.settings.pai_learning_dir.is_dir()
     backlog = Curation(tenant).backlog() if has_homes else Backlog()
     return Brief(count, tuple(lines), backlog)
-
-
-def _read_doubts(tenant: "Tenant", memories: "Sequence[Memory]") -> Doubts:
-    if not memories:
-        return Doubts()
-    with tenant.catalog.read() as connection:
-        _, contrary, changes, _ = _read_changes(connection)
-    return _make_doubts(tenant, changes, contrary, memories)
 
 
 def _make_doubts(

@@ -145,19 +145,32 @@ def last_done(tenant: Tenant, memory: Memory) -> tuple[str, Any]:
 def withdraw(tenant: Tenant, before: "dict[str, Any]") -> None:
     """Take back a relation that `relate` recorded: restore its earlier terms, or remove it. May be repeated."""
     ends = before["source_id"], before["target_id"]
+    sources, targets = (_list_versions(tenant, end) for end in ends)
     if earlier := before["earlier"]:
         tenant.relations.state(StatedRelation(*ends, RelationType(before["type"]), **earlier))
     else:
         tenant.relations.withdraw([before["id"]])
         if tenant.catalog.exists:
             with tenant.catalog.write() as connection:  # the next build compares the two again
-                connection.execute("UPDATE graph_memories SET revision = '' WHERE id IN ($1, $2)", ends)
+                versions = [*sources, *targets]
+                connection.execute("UPDATE graph_memories SET revision = '' WHERE list_contains($1, id)", [versions])
                 connection.execute(
-                    "DELETE FROM graph_edges WHERE origin = 'stated' AND source_id = $1 AND target_id = $2 AND type = $3",
-                    [*ends, before["type"]],
+                    """
+                    DELETE FROM graph_edges WHERE origin = 'stated' AND type = $3
+                        AND list_contains($1, source_id) AND list_contains($2, target_id)
+                    """,
+                    [sources, targets, before["type"]],
                 )
-                record_build(connection, pa.table({"node": ends}))
-    update_contradicting(tenant, ends)
+                record_build(connection, pa.table({"node": versions}))
+    update_contradicting(tenant, [*sources, *targets])
+
+
+def _list_versions(tenant: Tenant, number: int) -> list[int]:
+    """Return the id of a memory and those of its newer versions: a build gives its stated relations to the newest."""
+    versions = [number]
+    while (found := tenant.memories.get(versions[-1:])) and (newer := found[0].superseded_by) and newer not in versions:
+        versions.append(newer)
+    return versions
 
 
 def relations(tenant: Tenant, reference: str | int) -> Relations:

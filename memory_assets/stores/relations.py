@@ -75,6 +75,7 @@ class RelationStore(TableStore):
         return self.stored.reading.search().to_arrow()
 
     @reading
-    def of(self, number: int) -> pa.Table:
-        """Return the relations from and to a memory."""
-        return self.stored.reading.search().where(f"source_id = {number} OR target_id = {number}").to_arrow()
+    def of(self, *numbers: int) -> pa.Table:
+        """Return the relations from and to memories, of which there must be one."""
+        listed = ", ".join(map(str, numbers))
+        return self.stored.reading.search().where(f"source_id IN ({listed}) OR target_id IN ({listed})").to_arrow()

@@ -154,6 +154,20 @@ def test_an_archived_memory_comes_back_with_the_one_that_it_replaces(world):
     assert decay_cycle(world.tenant, DAY).woken == (B, C)
 
 
+@pytest.mark.parametrize(("kind", "woken"), [("EVOLVED_INTO", (B, C)), ("RELATES_TO", ())])
+def test_an_archived_memory_comes_back_with_the_one_that_it_surely_replaces_a_later_statement_of(world, kind, woken):
+    world.put(A, kind=Kind.USER, days=200)
+    for number in (B, C):
+        world.put(number, days=200, state=State.ARCHIVED)
+    world.refresh()
+    decay_cycle(world.tenant, DAY)
+    with world.catalog.write() as connection:
+        for old, new in ((A, B), (B, C)):
+            row = (old, 1, "The office is in Bremen.", new, 0, "The office is in Oldenburg.", DAY, kind, 0.9, 0.9)
+            connection.execute(f"INSERT INTO graph_changes VALUES ({', '.join('?' * len(row))}, '')", row)
+    assert decay_cycle(world.tenant, DAY).woken == woken
+
+
 def test_only_active_memories_have_a_score(world):
     world.put(A)
     for number, state in enumerate((State.SUPERSEDED, State.FORGOTTEN, State.VANISHED, State.ARCHIVED), start=100):

@@ -2,12 +2,15 @@
 
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
 
-from memory_assets.learn.brief import read_brief
+from memory_assets.learn import briefing
+from memory_assets.learn.brief import parse_brief, read_brief
 from memory_assets.learn.briefing import renew_brief
 from memory_assets.mcp.tools import Session
 from memory_assets.models import NewMemory, Source
@@ -53,16 +56,25 @@ def test_both_hold_names_what_the_reader_can_call(world):  # noqa: F811
     assert f"Both hold: memory conflicts --both-hold {A} {B}\n" in found.text(in_a_shell)
 
 
-def test_a_memory_is_shown_while_another_process_writes_the_graph(world):  # noqa: F811
-    contradicting(world)
+@contextmanager
+def held(world: World) -> Iterator[None]:  # noqa: F811
+    """Let another process hold the catalog."""
     holding = (
         f"import duckdb, time; held = duckdb.connect({str(world.tenant.catalog.path)!r}); print(1, flush=True); time.sleep(60)"
     )
     with subprocess.Popen([sys.executable, "-c", holding], stdout=subprocess.PIPE) as holder:
         assert holder.stdout
         holder.stdout.readline()
+        try:
+            yield
+        finally:
+            holder.kill()
+
+
+def test_a_memory_is_shown_while_another_process_writes_the_graph(world):  # noqa: F811
+    contradicting(world)
+    with held(world):
         shown = show(world.tenant, A)
-        holder.kill()
     assert (shown.content, shown.is_graph_busy, shown.contradicted_by) == (_TEXTS[0], True, [])
     assert "another process writes the graph" in shown.text(LocalTime.of(world.settings))
     assert show(world.tenant, A).contradicted_by == [B]
@@ -155,6 +167,32 @@ def test_a_session_is_told_of_a_contradiction_until_it_is_decided_and_again_once
         assert undecided() == told
         undo(world.tenant, B)
         assert undecided() == {A: True, B: True}
+
+
+def test_a_forgotten_memory_leaves_the_brief_while_another_process_holds_the_catalog(world, caplog):  # noqa: F811
+    contradicting(world)
+    renew_brief(world.tenant)
+    with held(world):
+        forget(world.tenant, A)
+    brief = read_brief(world.tenant.folder)
+    assert brief
+    assert [(each.id, "undecided" in each.text) for each in brief.lines] == [(B, True)]
+    assert "contradictions in the brief were not updated" in caplog.text
+    assert "not written" not in caplog.text
+
+
+def test_a_change_updates_the_brief_once_and_asks_for_its_own_contradictions_alone(world, monkeypatch):  # noqa: F811
+    for number, text in zip((33, 44), ("The choir meets on Tuesday.", "The choir meets on Thursday."), strict=True):
+        world.put(number, text, vector=[0.0, 1.0, *[0.0] * 14], days=2 - number / 100)
+    contradicting(world)
+    renew_brief(world.tenant)
+    asked, read = [], []
+    monkeypatch.setattr(briefing, "find_undecided", lambda tenant, pairs: asked.extend(map(sorted, pairs)) or set())
+    monkeypatch.setattr(briefing, "parse_brief", lambda content: read.append(content) or parse_brief(content))
+    forget(world.tenant, B)
+    assert asked
+    assert all(pair == [A, B] for pair in asked)
+    assert len(read) == 1
 
 
 @pytest.mark.parametrize(

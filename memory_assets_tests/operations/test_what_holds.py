@@ -255,6 +255,25 @@ def test_a_memory_is_marked_as_a_whole_if_only_a_stated_relation_replaces_it(ten
     assert operations.show.show(_refreshed(tenant), old).outdated == ()
 
 
+@pytest.mark.parametrize("edited", [0, 1])
+def test_a_relation_that_is_taken_back_replaces_nothing_though_one_end_was_edited_meanwhile(tenant, edited):
+    ends = [
+        operations.store.store(tenant, NewMemory(text, Source.CLI)).id
+        for text in ("Mira waters the plants. She has a key.", "A robot looks after all greenery.")
+    ]
+    operations.relate.relate(tenant, ends[0], RelationType.EVOLVED_INTO, ends[1], stated_by="test")
+    tenant = _refreshed(tenant)
+    text = tenant.memories.get([ends[edited]])[0].content
+    newer = operations.changes.edit(tenant, ends[edited], f"{text} Daily.", source=Source.CLI).id
+    tenant = _refreshed(tenant)
+    assert any(hit.replaced_by for hit in operations.search.search(tenant, "waters plants").memories)
+    operations.undo.undo(tenant, ends[1 - edited])
+    reopened = Tenant(tenant.settings, tenant.name)
+    assert not any(hit.replaced_by for hit in operations.search.search(reopened, "waters plants").memories)
+    older = newer if edited == 0 else ends[0]
+    assert operations.show.show(reopened, older).outdated == operations.show.show(_refreshed(tenant), older).outdated == ()
+
+
 def test_of_three_values_the_oldest_names_the_newest_and_the_second_one_if_that_is_forgotten(tenant, write_silo):
     write_silo("ledger-runbook", _OLD)
     write_silo(
