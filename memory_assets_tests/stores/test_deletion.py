@@ -44,7 +44,7 @@ def written(settings: Settings) -> Tenant:
     return tenant
 
 
-@pytest.mark.parametrize("commit", [lambda tenant: tenant.memories.stored.committing(), lambda tenant: tenant.catalog.write()])
+@pytest.mark.parametrize("commit", [lambda tenant: tenant.memories.stored.committing(), lambda tenant: tenant.state.held()])
 def test_deleting_waits_for_the_commit_that_is_under_way(
     written: Tenant, commit: Callable[[Tenant], AbstractContextManager[object]]
 ) -> None:
@@ -56,6 +56,27 @@ def test_deleting_waits_for_the_commit_that_is_under_way(
         assert written.folder.exists()
     deleting.join(120)
     assert not written.folder.exists()
+
+
+def test_a_transaction_of_the_catalog_stops_no_other_write_of_the_tenant(written: Tenant) -> None:
+    with written.catalog.write():
+        putting = threading.Thread(target=written.state.put, args=("names.json", b"[]"))
+        putting.start()
+        putting.join(5)
+        was_put = not putting.is_alive()
+    putting.join(120)
+    assert was_put
+
+
+@pytest.mark.parametrize("is_recreated", [False, True])
+def test_a_tenant_that_is_deleted_during_a_transaction_gets_nothing_of_it(written: Tenant, is_recreated: bool) -> None:
+    with pytest.raises(StoreError, match="deleted meanwhile"), written.catalog.write() as connection:
+        connection.execute("INSERT INTO memory_first_seen VALUES (1, now())")
+        delete_tenant(Tenant(written.settings, "ann"))
+        if is_recreated:
+            create_tenant(Tenant(written.settings, "ann"))
+    assert not written.catalog.path.exists()
+    assert written.folder.exists() == is_recreated
 
 
 def test_reading_a_tenant_that_was_deleted_says_so_and_names_no_backup(written: Tenant) -> None:
