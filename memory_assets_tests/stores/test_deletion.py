@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import shutil
 import signal
 import threading
 import time
@@ -15,8 +16,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from lancedb.db import LanceDBConnection
 
+from memory_assets.cli.main import cli
 from memory_assets.doctor import examine
 from memory_assets.errors import ConflictError, StoreError
 from memory_assets.models import Kind, Memory, Source, State
@@ -232,6 +235,28 @@ def test_a_deletion_killed_before_vectors_elsewhere_were_dropped_is_done_again(
     delete_tenant(Tenant(tenant.settings, "ann"))
     assert tenant_names(tenant.settings) == []
     assert [*tmp_path.glob("vectors/*"), *tmp_path.glob("catalogs/*"), *tenant.settings.data_dir.glob("*ann*")] == []
+
+
+@pytest.mark.parametrize("place", ["data", "elsewhere"])
+def test_a_deletion_that_leaves_local_files_fails_and_a_sweep_goes_on_to_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    if place == "elsewhere":
+        monkeypatch.setenv("MEMORY_VECTORS_URI", str(tmp_path / "vectors"))
+    settings, rmtree = load_settings(), shutil.rmtree
+    for name in ("ann", "bob"):
+        create_tenant(Tenant(settings, name))
+
+    def refused(path: Path, **given: Any) -> None:
+        if "ann" not in str(path):
+            rmtree(path, **given)
+
+    monkeypatch.setattr(shutil, "rmtree", refused)
+    done = CliRunner().invoke(cli, ["tenant", "delete", "ann", "--yes"])
+    assert "cannot be removed; see who owns it, and remove it" in str(done.exception)
+    assert "Deleted" not in done.stdout
+    delete_tenant(Tenant(settings, "bob"))
+    assert not list(tmp_path.rglob("*bob*"))
 
 
 def test_only_folders_of_deleted_tenants_are_swept(settings: Settings, tmp_path: Path) -> None:
