@@ -254,6 +254,7 @@ def delete_tenant(tenant: Tenant) -> None:
     Raises:
         NotFoundError: The tenant does not exist.
         DamagedError: The store's id, which sweeping needs, cannot be read.
+        StoreError: Files on this machine cannot be removed. Remains in object storage and DuckLake wait for the next sweep.
     """
     tenant.state.read_id()
     with tenant.state.closed_to_writers(), tenant.location.closed_to_writers():
@@ -264,7 +265,8 @@ def delete_tenant(tenant: Tenant) -> None:
         tenant.state.delete()
         if tenant.location.is_folder and tenant.location.path.exists():
             tenant.location.remove()
-    sweep_deleted(tenant.settings)
+    if error := sweep_deleted(tenant.settings).get(tenant.name):
+        raise error
 
 
 def own_paths(settings: "Settings") -> list[Path]:
@@ -281,14 +283,15 @@ def own_paths(settings: "Settings") -> list[Path]:
     return own if foreign or not own else [settings.data_dir]
 
 
-def sweep_deleted(settings: "Settings") -> None:
+def sweep_deleted(settings: "Settings") -> "dict[str, StoreError]":
     """Remove the remains of deleted tenants, in object storage too. Several processes may run it at once.
 
-    What cannot be removed is logged, and left for the next sweep.
+    What cannot be removed is logged, and left for the next sweep. Returns tenant -> the error, if its state cannot be removed.
     """
     from memory_assets.stores.location import Location
 
-    states = open_states(settings)
+    states, failed = open_states(settings), dict[str, StoreError]()
+    waiting = "Remains of the deleted tenant %r wait for the next `memory run`: %s"
     for left in states.deleted():
         location = Location(settings.tenant_vectors_uri(left.tenant), settings.storage_options())
         try:
@@ -296,6 +299,12 @@ def sweep_deleted(settings: "Settings") -> None:
                 location.of_store(left.store_id).remove()
             if left.store_id and settings.tenant_catalog_uri(left.tenant).startswith("ducklake:"):
                 _open_catalog(settings, left.tenant, states.open(left.tenant), left.store_id).remove()
+        except StoreError as error:
+            _log.warning(waiting, left.tenant, error)
+            continue
+        try:
             states.sweep(left)
         except StoreError as error:
-            _log.warning("Remains of the deleted tenant %r wait for the next `memory run`: %s", left.tenant, error)
+            _log.warning(waiting, left.tenant, error)
+            failed[left.tenant] = error
+    return failed

@@ -123,7 +123,12 @@ def parse_places(content: bytes | None, source: str) -> list[tuple[str, str]]:
 
 
 def take_backup(tenant: Tenant, repository: Repository) -> Snapshot:
-    """Copy a tenant's underived data into a repository; only changes since its last backup there are written."""
+    """Copy a tenant's underived data into a repository; only changes since its last backup there are written.
+
+    DamagedError: the table of the memories is lost; no backup is taken.
+    """
+    with tenant.memories.stored.explaining_errors():
+        tenant.memories.stored.raise_if_lost()
     with repository.locked(), pinned_tables(tenant) as place:
         last = repository.newest(tenant.name)
         writer = Writer(repository, last)

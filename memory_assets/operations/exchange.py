@@ -68,6 +68,8 @@ def export_lines(tenant: Tenant) -> Iterator[str]:
 
 
 def _memory_lines(tenant: Tenant) -> Iterator[str]:
+    with tenant.memories.stored.explaining_errors():
+        tenant.memories.stored.raise_if_lost()
     relations: defaultdict[int, list[dict[str, Any]]] = defaultdict(list)
     for row in tenant.relations.scan().sort_by([("target_id", "ascending"), ("type", "ascending")]).to_pylist():
         relations[row.pop("source_id")].append({name: value for name, value in row.items() if name != "id"})

@@ -9,7 +9,7 @@ import random
 import re
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from copy import copy
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -150,28 +150,31 @@ class Catalog:
     def write(self) -> Iterator["DuckDBPyConnection"]:
         """Open a connection in one transaction, committed at the end of the block and rolled back on any error.
 
-        A deletion of the tenant waits for the block to end. DeletedError: the tenant was deleted or recreated since this object first saw
-        it. DamagedError: the catalog was set aside, and nothing was written, because rows that were read before are gone. StoreBusyError
-        as for `read`.
+        A deletion of the tenant waits for the commit, not for the block. DeletedError: the tenant was deleted or recreated since this
+        object first saw it; nothing was committed. DamagedError: the catalog was set aside, and nothing was written, because rows that
+        were read before are gone. StoreBusyError as for `read`.
         """
         if self._state:
             self._state.claim()
         self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with ExitStack() as holding, ExitStack() as opened, self._handling_damage(opened):
+        with ExitStack() as opened, self._handling_damage(opened):
             try:
                 connection = self._connect(opened, read_only=False)
             except _DamageError as damage:
                 raise DamagedError(self._set_aside(damage)) from damage
-            if self._state:
-                holding.enter_context(self._state.held())  # after the file: who waits for the file must not block `put`
             with self._tracking_writes():
                 migrate_catalog(connection, self.where)
                 connection.begin()
                 yield connection
-                connection.commit()
-                largest = min(_MAX_LOG_BYTES, self.path.stat().st_size // _MIN_FILE_TO_LOG)
-                if self.log_path.exists() and self.log_path.stat().st_size > largest:
-                    connection.execute("CHECKPOINT")
+                with self._held():  # not before: it blocks `put`
+                    connection.commit()
+                    largest = min(_MAX_LOG_BYTES, self.path.stat().st_size // _MIN_FILE_TO_LOG)
+                    if self.log_path.exists() and self.log_path.stat().st_size > largest:
+                        connection.execute("CHECKPOINT")
+
+    def _held(self) -> AbstractContextManager[None]:
+        """Keep the tenant from being deleted during the block. DeletedError as for `write`."""
+        return self._state.held() if self._state else nullcontext()
 
     def waiting_migrations(self) -> list[str]:
         """Return the names of the migrations that the next write runs; none for a damaged catalog, which is set aside instead."""
@@ -208,7 +211,7 @@ class Catalog:
         """
         fresh = Catalog(str(self.path.with_name(f".{self.path.name}.new")), self.lock_timeout)
         fresh.path.unlink(missing_ok=True)
-        with self.write() as connection:
+        with self.write() as connection, self._held():
             with fresh.write() as new:
                 put_kept(new, read_kept(connection))
             with ExitStack() as opened:

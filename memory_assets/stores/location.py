@@ -120,10 +120,12 @@ class Location:
             yield
 
     def remove(self) -> None:
-        """Remove the tables. StoreError if the object storage refuses or does not answer."""
+        """Remove the tables. StoreError if files stay, or if the object storage refuses or does not answer."""
         if self.is_folder:
-            shutil.rmtree(self.path, ignore_errors=True)
-            shutil.rmtree(self.pin, ignore_errors=True)
+            for folder in (self.path, self.pin):
+                shutil.rmtree(folder, ignore_errors=True)
+                if folder.exists():
+                    raise StoreError(f"{folder} cannot be removed; see who owns it, and remove it.")
             with suppress(OSError):
                 self.path.parent.rmdir()
             return

@@ -17,6 +17,7 @@ from memory_assets.graph.edges import refresh_graph
 from memory_assets.learn.brief import FORMAT, read_brief
 from memory_assets.models import Kind, Memory, NewMemory, RelationType, Source, State
 from memory_assets.operations.backup import backup, verify
+from memory_assets.operations.exchange import export
 from memory_assets.operations.store import store
 from memory_assets.settings import load_settings
 from memory_assets.stores import lance, tables
@@ -132,6 +133,25 @@ def test_a_table_that_is_gone_is_told_and_not_made_again_until_the_doctor_accept
     assert any("is lost, with 1 memory" in fault for fault in faults(tenant))
     assert mended()
     store(Tenant(tenant.settings), NewMemory("Mira wants short answers.", Source.CLI))
+
+
+def test_a_table_that_is_gone_is_neither_backed_up_nor_exported_and_the_backup_brings_it_back(
+    tenant: Tenant, tmp_path: Path
+) -> None:
+    place, file = tmp_path / "stick", tmp_path / "memories.jsonl"
+    store(tenant, NewMemory("Quentin rewrites the ledger.", Source.CLI))
+    backup(tenant, str(place))
+    refresh_graph(tenant.catalog, tenant.memories, tenant.relations)
+    export(tenant, file)
+    exported = file.read_bytes()
+    shutil.rmtree(Path(tenant.memories.uri, "memories.lance"))
+    for use in (lambda lost: backup(lost, str(place)), lambda lost: export(lost, file)):
+        with pytest.raises(StoreError, match="is lost, with 1 memory"):
+            use(Tenant(tenant.settings))
+    assert file.read_bytes() == exported
+    restored = CliRunner().invoke(cli, ["restore", str(place)])
+    assert not restored.exit_code, restored.stderr
+    assert len(Tenant(tenant.settings).memories) == 1
 
 
 def test_the_mend_of_damaged_memories_brings_them_back_from_a_backup(tenant: Tenant, table: Path, tmp_path: Path) -> None:

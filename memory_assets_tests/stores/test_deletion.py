@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import shutil
 import signal
 import threading
 import time
@@ -15,8 +16,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from lancedb.db import LanceDBConnection
 
+from memory_assets.cli.main import cli
 from memory_assets.doctor import examine
 from memory_assets.errors import ConflictError, StoreError
 from memory_assets.models import Kind, Memory, Source, State
@@ -44,7 +47,7 @@ def written(settings: Settings) -> Tenant:
     return tenant
 
 
-@pytest.mark.parametrize("commit", [lambda tenant: tenant.memories.stored.committing(), lambda tenant: tenant.catalog.write()])
+@pytest.mark.parametrize("commit", [lambda tenant: tenant.memories.stored.committing(), lambda tenant: tenant.state.held()])
 def test_deleting_waits_for_the_commit_that_is_under_way(
     written: Tenant, commit: Callable[[Tenant], AbstractContextManager[object]]
 ) -> None:
@@ -56,6 +59,27 @@ def test_deleting_waits_for_the_commit_that_is_under_way(
         assert written.folder.exists()
     deleting.join(120)
     assert not written.folder.exists()
+
+
+def test_a_transaction_of_the_catalog_stops_no_other_write_of_the_tenant(written: Tenant) -> None:
+    with written.catalog.write():
+        putting = threading.Thread(target=written.state.put, args=("names.json", b"[]"))
+        putting.start()
+        putting.join(5)
+        was_put = not putting.is_alive()
+    putting.join(120)
+    assert was_put
+
+
+@pytest.mark.parametrize("is_recreated", [False, True])
+def test_a_tenant_that_is_deleted_during_a_transaction_gets_nothing_of_it(written: Tenant, is_recreated: bool) -> None:
+    with pytest.raises(StoreError, match="deleted meanwhile"), written.catalog.write() as connection:
+        connection.execute("INSERT INTO memory_first_seen VALUES (1, now())")
+        delete_tenant(Tenant(written.settings, "ann"))
+        if is_recreated:
+            create_tenant(Tenant(written.settings, "ann"))
+    assert not written.catalog.path.exists()
+    assert written.folder.exists() == is_recreated
 
 
 def test_reading_a_tenant_that_was_deleted_says_so_and_names_no_backup(written: Tenant) -> None:
@@ -211,6 +235,28 @@ def test_a_deletion_killed_before_vectors_elsewhere_were_dropped_is_done_again(
     delete_tenant(Tenant(tenant.settings, "ann"))
     assert tenant_names(tenant.settings) == []
     assert [*tmp_path.glob("vectors/*"), *tmp_path.glob("catalogs/*"), *tenant.settings.data_dir.glob("*ann*")] == []
+
+
+@pytest.mark.parametrize("place", ["data", "elsewhere"])
+def test_a_deletion_that_leaves_local_files_fails_and_a_sweep_goes_on_to_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    if place == "elsewhere":
+        monkeypatch.setenv("MEMORY_VECTORS_URI", str(tmp_path / "vectors"))
+    settings, rmtree = load_settings(), shutil.rmtree
+    for name in ("ann", "bob"):
+        create_tenant(Tenant(settings, name))
+
+    def refused(path: Path, **given: Any) -> None:
+        if "ann" not in str(path):
+            rmtree(path, **given)
+
+    monkeypatch.setattr(shutil, "rmtree", refused)
+    done = CliRunner().invoke(cli, ["tenant", "delete", "ann", "--yes"])
+    assert "cannot be removed; see who owns it, and remove it" in str(done.exception)
+    assert "Deleted" not in done.stdout
+    delete_tenant(Tenant(settings, "bob"))
+    assert not list(tmp_path.rglob("*bob*"))
 
 
 def test_only_folders_of_deleted_tenants_are_swept(settings: Settings, tmp_path: Path) -> None:
