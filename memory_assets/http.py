@@ -33,8 +33,6 @@ _TRIES = 5
 _FIRST_WAIT_S = 0.5
 _LONGEST_WAIT_S = 30.0
 _CONNECT_TIMEOUT_S = 10.0
-_LOOKUP_TIMEOUT_S = 2.0
-"""Wait for a host's addresses. Behind a proxy, names may have none that this machine can look up."""
 _MAX_ANSWER_BYTES = 64 << 20
 """Answers must not be compressed: a few bytes could decode to any number before they can be counted."""
 
@@ -136,7 +134,7 @@ class Service:
         self._connection: tuple[httpx.AsyncClient, asyncio.AbstractEventLoop] | None = None
         """The client and the event loop that it belongs to."""
         try:
-            self._connect()
+            open_client()  # not kept: a service that is opened starts no thread, because the process may fork
         except (ImportError, ValueError, httpx.InvalidURL):
             raise ValueError("HTTP_PROXY, HTTPS_PROXY, ALL_PROXY or NO_PROXY has a form that httpx cannot use") from None
         self.timeout = timeout
@@ -261,17 +259,13 @@ def _retry_after_seconds(answer: HttpAnswer) -> float | None:
 
 
 def _is_this_machine(host: str) -> bool:
-    """Return whether a name or address, in any spelling, has an address of this machine: only those can be bound."""
-    if f".{host.rstrip('.')}".endswith(".localhost"):
+    """Return whether a host is this machine's name or an address of it, in any spelling. No name is looked up: that may take long."""
+    name = host.rstrip(".").lower()
+    if f".{name}".endswith(".localhost") or name == socket.gethostname().lower():
         return True
-    loop = _event_loop()
-    looked = asyncio.run_coroutine_threadsafe(loop.getaddrinfo(host, None, type=socket.SOCK_STREAM), loop)
-    try:
-        found = looked.result(_LOOKUP_TIMEOUT_S)
-    except (OSError, UnicodeError):
-        return False
-    for family, kind, _, _, address in found:
-        with suppress(OSError), socket.socket(family, kind) as own:
-            own.bind(address)
+    with suppress(OSError, UnicodeError):
+        family, kind, _, _, address = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)[0]
+        with socket.socket(family, kind) as own:
+            own.bind(address)  # only an address of this machine can be bound
             return True
     return False

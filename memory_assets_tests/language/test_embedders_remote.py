@@ -295,6 +295,20 @@ def test_no_proxy_gets_a_text_for_this_machine_however_its_name_is_spelled(open_
     assert proxy.asked == []
 
 
+def test_no_name_is_looked_up_before_the_first_text(open_ollama, monkeypatch):
+    looked: list[str] = []
+    real = socket.getaddrinfo
+
+    def look_up(host, port, family=0, type=0, proto=0, flags=0):  # noqa: A002 - the socket module names it so
+        if not flags & socket.AI_NUMERICHOST:
+            looked.append(host)
+        return real(host, port, family, type, proto, socket.AI_NUMERICHOST)
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    open_ollama("http://embedder.invalid")
+    assert looked == []
+
+
 @pytest.mark.parametrize("given", ["ALL_PROXY=socks5://h:1", "ALL_PROXY=socks4://h:1", "NO_PROXY=[::1]", "HTTP_PROXY=http://h:x"])
 def test_a_proxy_setting_that_cannot_be_used_is_named(open_ollama, monkeypatch, given):
     monkeypatch.setenv("HTTP_PROXY", "http://h:1")
