@@ -38,7 +38,7 @@ _MAX_ANSWER_BYTES = 64 << 20
 
 
 class ServiceError(MemoryAssetsError):
-    """A service gave no answer.
+    """A service gave no answer, or one that this client does not read.
 
     Attributes:
         timed_out: Whether the deadline passed.
@@ -171,23 +171,24 @@ class Service:
             ) from None
 
     async def _retry(self, deadline: float, repeat: Repeat, method: str, path: str, **given: Any) -> HttpAnswer:
-        """Send at most `_TRIES` times, until an answer is final."""
+        """Send at most `_TRIES` times, until an answer is final or the next wait would pass the deadline."""
         repeated = {"always": self._repeated, "if not begun": _NOT_BEGUN, "never": frozenset()}[repeat]
         for number in range(1, _TRIES):
             wait = random.uniform(0, _FIRST_WAIT_S * 2 ** (number - 1))  # noqa: S311 - jitter
             try:
                 answer = await self._send_once(method, path, **given)
             except NoAnswerError:
-                if repeat != "always":
+                if repeat != "always" or wait > _seconds_until(deadline):
                     raise
             else:
                 if answer.status not in repeated:
                     return answer
-                asked = _retry_after_seconds(answer)
-                left = deadline - asyncio.get_running_loop().time()
+                asked, left = _retry_after_seconds(answer), _seconds_until(deadline)
                 if asked is not None and asked > min(left, _LONGEST_WAIT_S):
                     raise BusyError(f"{self.shown_url} asks to wait {asked:.0f} s; try again after that.", asked)
                 wait = wait if asked is None else asked
+                if wait > left:
+                    return answer
             await self.sleep(wait)
         return await self._send_once(method, path, **given)
 
@@ -197,12 +198,12 @@ class Service:
         try:
             async with self._connect().stream(method, path, **given) as response:
                 if response.headers.get("Content-Encoding", "identity") != "identity":
-                    raise NoAnswerError(f"{self.shown_url} sends a compressed answer, which this client never asks for.")
+                    raise ServiceError(f"{self.shown_url} sends a compressed answer, which this client never asks for.")
                 content = bytearray()
                 async for piece in response.aiter_raw():
                     content += piece
                     if len(content) > _MAX_ANSWER_BYTES:
-                        raise NoAnswerError(f"{self.shown_url} answers with more than {_MAX_ANSWER_BYTES >> 20} MB.")
+                        raise ServiceError(f"{self.shown_url} answers with more than {_MAX_ANSWER_BYTES >> 20} MB.")
                 return HttpAnswer(response.status_code, response.headers, bytes(content))
         except (httpx.ConnectTimeout, httpx.ConnectError) as error:
             timed_out = isinstance(error, httpx.ConnectTimeout)
@@ -245,6 +246,10 @@ os.register_at_fork(after_in_child=_event_loop.cache_clear)
 def _close(client: "httpx.AsyncClient", loop: asyncio.AbstractEventLoop) -> None:
     if loop is _event_loop():
         asyncio.run_coroutine_threadsafe(client.aclose(), loop)
+
+
+def _seconds_until(deadline: float) -> float:
+    return deadline - asyncio.get_running_loop().time()
 
 
 def _retry_after_seconds(answer: HttpAnswer) -> float | None:

@@ -239,11 +239,11 @@ def test_an_answer_that_trickles_is_bounded_as_a_whole(open_ollama, opened):
             embedder.embed(["a"])
 
 
-def test_a_compressed_answer_is_not_asked_for_and_not_unpacked(open_ollama):
+def test_a_compressed_answer_is_not_asked_for_unpacked_or_tried_again():
     compressed = Answer(gzip.compress(b'{"embeddings": [[1.0]]}'), headers={"Content-Encoding": "gzip"})
-    with serve(in_turn(compressed)) as server, pytest.raises(EmbedderAwayError):
-        open_ollama(server.url).embed(["a"])
-    assert server.asked[0].headers["Accept-Encoding"] == "identity"
+    with serve(in_turn(compressed)) as server, pytest.raises(EmbedderAwayError, match="sends a compressed answer"):
+        openai_embedder(server.url).embed(["a"])
+    assert [asked.headers["Accept-Encoding"] for asked in server.asked] == ["identity"]
 
 
 def test_a_service_that_hangs_lets_one_request_wait_and_not_all_in_a_row(open_ollama):
@@ -431,10 +431,19 @@ def test_a_service_that_asks_for_a_wait_longer_than_the_timeout_or_30_s_is_not_w
 
 
 def test_the_timeout_bounds_all_tries_of_a_call():
-    with serve(in_turn(Answer({}, status=502, trickling=0.1))) as server:
-        with pytest.raises(EmbedderError, match=r"within 0.5 s"):
-            openai_embedder(server.url, timeout=0.5).embed(["a"])
-        assert len(server.asked) < 5
+    with serve(in_turn(Answer({}, status=502), Answer({}, trickling=1))) as server:
+        with pytest.raises(EmbedderError, match=r"within 1 s"):
+            openai_embedder(server.url, timeout=1).embed(["a"])
+        assert len(server.asked) == 2
+
+
+@pytest.mark.parametrize(("failure", "complaint"), [(Answer({}, status=503), "status 503"), (Answer(None), "breaks them off")])
+def test_the_last_failure_is_reported_if_the_next_wait_would_pass_the_deadline(monkeypatch, failure, complaint):
+    monkeypatch.setattr("random.uniform", lambda _least, longest: longest)
+    waits = Waits()
+    with serve(in_turn(failure)) as server, pytest.raises(EmbedderAwayError, match=complaint):
+        openai_embedder(server.url, waits, timeout=1.5).embed(["a"])
+    assert waits == [0.5, 1]
 
 
 @pytest.mark.parametrize(("status", "hint"), [(401, "check the API key"), (404, "check the model's name"), (400, "context")])
