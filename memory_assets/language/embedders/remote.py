@@ -162,8 +162,8 @@ class RemoteEmbedder(ABC):
         fault = f"answered with status {answer.status}; {hint}."
         if answer.status in OVERLOADED:
             return self._back_off(fault)
-        kind = EmbedderAwayError if answer.failed else EmbedderError
-        return kind(f"Embedder {self._shown_name!r}: {self._shown_url} {fault}")
+        fault = f"Embedder {self._shown_name!r}: {self._shown_url} {fault}"
+        return EmbedderAwayError(fault, failed=True) if answer.failed else EmbedderError(fault)
 
 
 class OllamaEmbedder(RemoteEmbedder):
