@@ -33,14 +33,12 @@ _TRIES = 5
 _FIRST_WAIT_S = 0.5
 _LONGEST_WAIT_S = 30.0
 _CONNECT_TIMEOUT_S = 10.0
-_LOOKUP_TIMEOUT_S = 2.0
-"""Wait for a host's addresses. Behind a proxy, names may have none that this machine can look up."""
 _MAX_ANSWER_BYTES = 64 << 20
 """Answers must not be compressed: a few bytes could decode to any number before they can be counted."""
 
 
 class ServiceError(MemoryAssetsError):
-    """A service gave no answer.
+    """A service gave no answer, or one that this client does not read.
 
     Attributes:
         timed_out: Whether the deadline passed.
@@ -136,7 +134,7 @@ class Service:
         self._connection: tuple[httpx.AsyncClient, asyncio.AbstractEventLoop] | None = None
         """The client and the event loop that it belongs to."""
         try:
-            self._connect()
+            open_client()  # not kept: a service that is opened starts no thread, because the process may fork
         except (ImportError, ValueError, httpx.InvalidURL):
             raise ValueError("HTTP_PROXY, HTTPS_PROXY, ALL_PROXY or NO_PROXY has a form that httpx cannot use") from None
         self.timeout = timeout
@@ -173,23 +171,24 @@ class Service:
             ) from None
 
     async def _retry(self, deadline: float, repeat: Repeat, method: str, path: str, **given: Any) -> HttpAnswer:
-        """Send at most `_TRIES` times, until an answer is final."""
+        """Send at most `_TRIES` times, until an answer is final or the next wait would pass the deadline."""
         repeated = {"always": self._repeated, "if not begun": _NOT_BEGUN, "never": frozenset()}[repeat]
         for number in range(1, _TRIES):
             wait = random.uniform(0, _FIRST_WAIT_S * 2 ** (number - 1))  # noqa: S311 - jitter
             try:
                 answer = await self._send_once(method, path, **given)
             except NoAnswerError:
-                if repeat != "always":
+                if repeat != "always" or wait > _seconds_until(deadline):
                     raise
             else:
                 if answer.status not in repeated:
                     return answer
-                asked = _retry_after_seconds(answer)
-                left = deadline - asyncio.get_running_loop().time()
+                asked, left = _retry_after_seconds(answer), _seconds_until(deadline)
                 if asked is not None and asked > min(left, _LONGEST_WAIT_S):
                     raise BusyError(f"{self.shown_url} asks to wait {asked:.0f} s; try again after that.", asked)
                 wait = wait if asked is None else asked
+                if wait > left:
+                    return answer
             await self.sleep(wait)
         return await self._send_once(method, path, **given)
 
@@ -199,12 +198,12 @@ class Service:
         try:
             async with self._connect().stream(method, path, **given) as response:
                 if response.headers.get("Content-Encoding", "identity") != "identity":
-                    raise NoAnswerError(f"{self.shown_url} sends a compressed answer, which this client never asks for.")
+                    raise ServiceError(f"{self.shown_url} sends a compressed answer, which this client never asks for.")
                 content = bytearray()
                 async for piece in response.aiter_raw():
                     content += piece
                     if len(content) > _MAX_ANSWER_BYTES:
-                        raise NoAnswerError(f"{self.shown_url} answers with more than {_MAX_ANSWER_BYTES >> 20} MB.")
+                        raise ServiceError(f"{self.shown_url} answers with more than {_MAX_ANSWER_BYTES >> 20} MB.")
                 return HttpAnswer(response.status_code, response.headers, bytes(content))
         except (httpx.ConnectTimeout, httpx.ConnectError) as error:
             timed_out = isinstance(error, httpx.ConnectTimeout)
@@ -249,6 +248,10 @@ def _close(client: "httpx.AsyncClient", loop: asyncio.AbstractEventLoop) -> None
         asyncio.run_coroutine_threadsafe(client.aclose(), loop)
 
 
+def _seconds_until(deadline: float) -> float:
+    return deadline - asyncio.get_running_loop().time()
+
+
 def _retry_after_seconds(answer: HttpAnswer) -> float | None:
     """Read a `Retry-After` header: seconds or an HTTP date (RFC 9110, section 10.2.3)."""
     value = answer.headers.get("Retry-After", "").strip()
@@ -261,17 +264,13 @@ def _retry_after_seconds(answer: HttpAnswer) -> float | None:
 
 
 def _is_this_machine(host: str) -> bool:
-    """Return whether a name or address, in any spelling, has an address of this machine: only those can be bound."""
-    if f".{host.rstrip('.')}".endswith(".localhost"):
+    """Return whether a host is this machine's name or an address of it, in any spelling. No name is looked up: that may take long."""
+    name = host.rstrip(".").lower()
+    if f".{name}".endswith(".localhost") or name == socket.gethostname().lower():
         return True
-    loop = _event_loop()
-    looked = asyncio.run_coroutine_threadsafe(loop.getaddrinfo(host, None, type=socket.SOCK_STREAM), loop)
-    try:
-        found = looked.result(_LOOKUP_TIMEOUT_S)
-    except (OSError, UnicodeError):
-        return False
-    for family, kind, _, _, address in found:
-        with suppress(OSError), socket.socket(family, kind) as own:
-            own.bind(address)
+    with suppress(OSError, UnicodeError):
+        family, kind, _, _, address = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)[0]
+        with socket.socket(family, kind) as own:
+            own.bind(address)  # only an address of this machine can be bound
             return True
     return False

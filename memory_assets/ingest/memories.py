@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from memory_assets.ingest.features import moves_table
 from memory_assets.language.embedders.context import embed_in_context
-from memory_assets.language.embedders.protocol import EmbedderError
+from memory_assets.language.embedders.protocol import EmbedderAwayError, EmbedderError
 from memory_assets.models import LAST_CHANGE, MACHINE, Memory, State
 from memory_assets.stores.catalog import Catalog
 from memory_assets.stores.lance import ids_in, quoted
@@ -300,16 +300,22 @@ def write_accepted(
     Raises:
         EmbedderError: The embedder is away, or refuses every text.
     """
-    try:
-        write(batch)
-    except EmbedderError as error:
-        embedder.embed(["health"])
-        if batch.num_rows == 1:
-            yield batch, str(error).partition("; ")[0]
-            return
-        half = batch.num_rows // 2
-        for part in (batch.slice(0, half), batch.slice(half)):
-            yield from write_accepted(part, write, embedder)
+    parts, is_well = [batch], False
+    while parts:
+        part = parts.pop()
+        try:
+            write(part)
+        except EmbedderError as error:
+            if isinstance(error, EmbedderAwayError) and not error.failed:
+                raise
+            if not is_well:
+                embedder.embed(["health"])
+                is_well = True
+            if part.num_rows == 1:
+                yield part, str(error).partition("; ")[0]
+            else:
+                half = part.num_rows // 2
+                parts += [part.slice(half), part.slice(0, half)]
 
 
 def _write_batch(store: MemoryStore, embedder: "Embedder", batch: pa.RecordBatch, outcome: MemoriesOutcome) -> None:

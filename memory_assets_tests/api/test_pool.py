@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ from memory_assets.api import pool as pool_module
 from memory_assets.api.middleware import Metrics
 from memory_assets.api.pool import OpenTenant, TenantPool
 from memory_assets.errors import NotFoundError
+from memory_assets.http import _event_loop
 from memory_assets.language.embedders import EmbedderError
 from memory_assets.models import NewMemory, Source
 from memory_assets.operations.search import search
@@ -220,3 +222,11 @@ def test_a_service_starts_without_the_weights_of_the_network(
     monkeypatch.setattr("memory_assets.language.judge.load", missing)
     TenantPool(settings, Metrics()).warm_up()
     assert "its weights are not installed" in caplog.text
+
+
+def test_no_thread_runs_after_a_warm_up_with_a_remote_embedder_because_workers_are_forked_then(settings: Settings) -> None:
+    _event_loop.cache_clear()
+    before = set(threading.enumerate())
+    given = {"embedder": "openai:m", "openai_url": "https://embedder.invalid/v1"}
+    TenantPool(settings.model_copy(update=given), Metrics()).warm_up()
+    assert set(threading.enumerate()) <= before

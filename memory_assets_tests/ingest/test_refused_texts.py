@@ -2,11 +2,15 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from unittest.mock import Mock
 
+import pyarrow as pa
 import pytest
 
+from memory_assets.ingest.memories import write_accepted
 from memory_assets.ingest.scans import refusals
-from memory_assets.language.embedders import EmbedderError
+from memory_assets.language.embedders import EmbedderError, remote
+from memory_assets.language.embedders.protocol import EmbedderAwayError
 from memory_assets.language.pipeline import Analyzer, Findings
 from memory_assets.language.reading import Part
 from memory_assets.models import State
@@ -15,7 +19,7 @@ from memory_assets.settings import Settings
 from memory_assets.tenants import Tenant
 from memory_assets_tests.conftest import WriteSilo
 from memory_assets_tests.ingest.runs import by_title, changed, ingest
-from memory_assets_tests.language.test_embedders_remote import Answer, Asked, ollama_answer, serve
+from memory_assets_tests.language.test_embedders_remote import Answer, Asked, in_turn, ollama_answer, serve
 
 
 def test_a_text_that_cannot_be_analysed_is_named_and_holds_up_no_other(
@@ -85,6 +89,36 @@ def test_an_embedder_that_refuses_every_text_ends_the_run(settings: Settings, wr
     write_silo("owner", "Priya owns the billing export.")
     with embedded_by_a_service(settings, 400, [""]) as tenant, pytest.raises(EmbedderError, match="status 400"):
         ingest(tenant)
+
+
+@pytest.mark.parametrize("failure", [Answer(None), Answer({}, trickling=1)])
+def test_a_service_that_gives_no_answer_in_time_ends_the_run_and_refuses_no_text(
+    settings: Settings, write_silo: WriteSilo, monkeypatch: pytest.MonkeyPatch, failure: Answer
+) -> None:
+    monkeypatch.setattr(remote, "_BACKOFF_SECONDS", 0.0)
+    write_silo("owner", "Priya owns the billing export.")
+    with serve(in_turn(failure, ollama_answer)) as server:
+        tenant = Tenant(settings.model_copy(update={"embedder": "ollama:m", "ollama_url": server.url, "embedding_timeout": 0.5}))
+        with pytest.raises(EmbedderAwayError):
+            ingest(tenant)
+        assert refusals(tenant.catalog) == ()
+        assert ingest(tenant).added == 1
+
+
+def test_the_service_is_checked_once_for_each_batch_with_a_refused_text() -> None:
+    checked: list[Sequence[str]] = []
+
+    def write(part: pa.RecordBatch) -> None:
+        if {3, 5} & set(part["id"].to_pylist()):
+            raise EmbedderError("Too long; shorten it.")
+
+    embedder = Mock(embed=checked.append)
+    refused = [
+        (part["id"].to_pylist(), fault)
+        for part, fault in write_accepted(pa.record_batch({"id": list(range(8))}), write, embedder)
+    ]
+    assert refused == [([3], "Too long"), ([5], "Too long")]
+    assert checked == [["health"]]
 
 
 def test_a_forgotten_memory_is_not_replaced_by_a_text_that_the_embedder_refuses(

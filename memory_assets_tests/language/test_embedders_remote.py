@@ -239,11 +239,11 @@ def test_an_answer_that_trickles_is_bounded_as_a_whole(open_ollama, opened):
             embedder.embed(["a"])
 
 
-def test_a_compressed_answer_is_not_asked_for_and_not_unpacked(open_ollama):
+def test_a_compressed_answer_is_not_asked_for_unpacked_or_tried_again():
     compressed = Answer(gzip.compress(b'{"embeddings": [[1.0]]}'), headers={"Content-Encoding": "gzip"})
-    with serve(in_turn(compressed)) as server, pytest.raises(EmbedderAwayError):
-        open_ollama(server.url).embed(["a"])
-    assert server.asked[0].headers["Accept-Encoding"] == "identity"
+    with serve(in_turn(compressed)) as server, pytest.raises(EmbedderAwayError, match="sends a compressed answer"):
+        openai_embedder(server.url).embed(["a"])
+    assert [asked.headers["Accept-Encoding"] for asked in server.asked] == ["identity"]
 
 
 def test_a_service_that_hangs_lets_one_request_wait_and_not_all_in_a_row(open_ollama):
@@ -293,6 +293,20 @@ def test_no_proxy_gets_a_text_for_this_machine_however_its_name_is_spelled(open_
         with pytest.raises(EmbedderAwayError):
             open_ollama(refused_url.replace("127.0.0.1", host)).embed(["a"])
     assert proxy.asked == []
+
+
+def test_no_name_is_looked_up_before_the_first_text(open_ollama, monkeypatch):
+    looked: list[str] = []
+    real = socket.getaddrinfo
+
+    def look_up(host, port, family=0, type=0, proto=0, flags=0):  # noqa: A002 - the socket module names it so
+        if not flags & socket.AI_NUMERICHOST:
+            looked.append(host)
+        return real(host, port, family, type, proto, socket.AI_NUMERICHOST)
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    open_ollama("http://embedder.invalid")
+    assert looked == []
 
 
 @pytest.mark.parametrize("given", ["ALL_PROXY=socks5://h:1", "ALL_PROXY=socks4://h:1", "NO_PROXY=[::1]", "HTTP_PROXY=http://h:x"])
@@ -417,10 +431,19 @@ def test_a_service_that_asks_for_a_wait_longer_than_the_timeout_or_30_s_is_not_w
 
 
 def test_the_timeout_bounds_all_tries_of_a_call():
-    with serve(in_turn(Answer({}, status=502, trickling=0.1))) as server:
-        with pytest.raises(EmbedderError, match=r"within 0.5 s"):
-            openai_embedder(server.url, timeout=0.5).embed(["a"])
-        assert len(server.asked) < 5
+    with serve(in_turn(Answer({}, status=502), Answer({}, trickling=1))) as server:
+        with pytest.raises(EmbedderError, match=r"within 1 s"):
+            openai_embedder(server.url, timeout=1).embed(["a"])
+        assert len(server.asked) == 2
+
+
+@pytest.mark.parametrize(("failure", "complaint"), [(Answer({}, status=503), "status 503"), (Answer(None), "breaks them off")])
+def test_the_last_failure_is_reported_if_the_next_wait_would_pass_the_deadline(monkeypatch, failure, complaint):
+    monkeypatch.setattr("random.uniform", lambda _least, longest: longest)
+    waits = Waits()
+    with serve(in_turn(failure)) as server, pytest.raises(EmbedderAwayError, match=complaint):
+        openai_embedder(server.url, waits, timeout=1.5).embed(["a"])
+    assert waits == [0.5, 1]
 
 
 @pytest.mark.parametrize(("status", "hint"), [(401, "check the API key"), (404, "check the model's name"), (400, "context")])

@@ -26,7 +26,15 @@ class EmbedderError(MemoryAssetsError):
 
 
 class EmbedderAwayError(EmbedderError):
-    """The embedding service is temporarily unavailable; a later request may succeed."""
+    """The embedding service is temporarily unavailable; a later request may succeed.
+
+    Attributes:
+        failed: Whether the service answered that it failed on the request; then one of its texts may be the cause.
+    """
+
+    def __init__(self, message: str, *, failed: bool = False) -> None:
+        super().__init__(message)
+        self.failed = failed
 
 
 class Embedder(Protocol):

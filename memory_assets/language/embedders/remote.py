@@ -9,7 +9,17 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from memory_assets.arrays import Floats
-from memory_assets.http import OVERLOADED, BusyError, HttpAnswer, Repeat, Service, ServiceError, bearer
+from memory_assets.http import (
+    OVERLOADED,
+    BusyError,
+    HttpAnswer,
+    NoAnswerError,
+    Repeat,
+    Service,
+    ServiceError,
+    UnreachableError,
+    bearer,
+)
 from memory_assets.language.embedders import prefixes_of, recorded_name, spec_recorded
 from memory_assets.language.embedders.protocol import EmbedderAwayError, EmbedderError, Role, checked_texts, unit_rows
 
@@ -121,7 +131,8 @@ class RemoteEmbedder(ABC):
                 raise self._back_off(
                     f"did not answer within {self._timeout:g} s; try again once the model is loaded, or raise EMBEDDING_TIMEOUT."
                 ) from None
-            raise EmbedderAwayError(self._away()) from None
+            is_gone = isinstance(error, UnreachableError | NoAnswerError)
+            raise EmbedderAwayError(self._away() if is_gone else f"Embedder {self._shown_name!r}: {error}") from None
         if answer.status != 200:
             raise self._refused(answer)
         try:
@@ -151,8 +162,8 @@ class RemoteEmbedder(ABC):
         fault = f"answered with status {answer.status}; {hint}."
         if answer.status in OVERLOADED:
             return self._back_off(fault)
-        kind = EmbedderAwayError if answer.failed else EmbedderError
-        return kind(f"Embedder {self._shown_name!r}: {self._shown_url} {fault}")
+        fault = f"Embedder {self._shown_name!r}: {self._shown_url} {fault}"
+        return EmbedderAwayError(fault, failed=True) if answer.failed else EmbedderError(fault)
 
 
 class OllamaEmbedder(RemoteEmbedder):
