@@ -6,6 +6,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from memory_assets.graph.outdated import find_undecided
+from memory_assets.graph.rules import LIKELIEST
 from memory_assets.models import RelationType
 from memory_assets.operations.answers import Answer, LocalTime, MemoryView, View, path_of
 from memory_assets.operations.arguments import find_memory
@@ -14,8 +15,10 @@ from memory_assets.operations.relate import Relation, relate
 from memory_assets.tenants import Tenant
 
 _PAIRS = f"""
-SELECT least(source_id, target_id) AS one, greatest(source_id, target_id) AS other, any_value(note) FROM graph_edges
-WHERE type = '{RelationType.CONTRADICTS}' AND ($1 IS NULL OR $1 IN (source_id, target_id))
+SELECT least(one, two) AS one, greatest(one, two) AS other, any_value(note) FROM (
+    SELECT source_id AS one, target_id AS two, type, note, confidence FROM graph_edges
+    UNION ALL SELECT old_id, new_id, type, note, confidence FROM graph_changes {LIKELIEST}
+) WHERE type = '{RelationType.CONTRADICTS}' AND ($1 IS NULL OR $1 IN (one, two))
 GROUP BY ALL ORDER BY max(confidence) DESC, one, other
 """
 

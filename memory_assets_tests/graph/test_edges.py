@@ -378,6 +378,21 @@ def test_a_sentence_of_a_long_note_replaces_nothing_if_the_network_alone_says_so
     assert world.query("SELECT old_text, new_text FROM graph_changes") == []
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "metadata", "is_found"),
+    [
+        ("The choir meets in the chapel.", "The choir no longer meets in the chapel.", {}, True),
+        ("The choir meets in the chapel.", "The choir no longer meets in the chapel.", {"guessed": ["created_at"]}, False),
+        ("Bikes are kept in MongoDB.", "The bikes leave MongoDB for PostgreSQL.", {"guessed": ["created_at"]}, True),
+    ],
+)
+def test_long_notes_without_days_replace_only_what_they_name(world, old: str, new: str, metadata: dict, is_found: bool):
+    for number, text, days in ((A, old, 90), (B, new, 1)):
+        world.put(number, days=days, metadata=metadata, content=f"{text} The hall has two doors. Chairs come from Kiel.")
+    world.refresh()
+    assert world.query("SELECT old_id, new_id FROM graph_changes") == [(A, B)] * is_found
+
+
 def test_a_sentence_that_introduces_a_list_or_points_elsewhere_is_not_compared():
     says, listing = "Bikes stand at the gate.", "The shed holds such things:"
     german = "Verwandt, aber anders: [[yard]] meint den Hof.\n\nWie anwenden: Tor immer abschliessen."

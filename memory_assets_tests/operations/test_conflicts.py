@@ -49,6 +49,15 @@ def test_two_values_of_one_day_are_told_with_what_differs(world):  # noqa: F811
     assert show(world.tenant, A).contradicted_by == [B]
 
 
+def test_a_contradiction_of_later_sentences_is_listed_too(world):  # noqa: F811
+    for number, text, aside in ((A, _TEXTS[0], "Ropes are blue."), (B, _TEXTS[1], "Chairs come from Kiel.")):
+        world.put(number, f"{aside} {text}", vector=[1.0, *[0.0] * 15], days=2 - number / 100)
+    world.refresh()
+    assert listed(world) == [(A, B, "Hoorn -> Enkhuizen")]
+    decide_both_hold(world.tenant, str(A), str(B), stated_by=Source.CLI)
+    assert listed(world) == []
+
+
 def test_both_hold_names_what_the_reader_can_call(world):  # noqa: F811
     found = conflicts(contradicting(world).tenant)
     assert f"Both hold: relate {A} RELATES_TO {B}\n" in Session(world.with_settings(mcp_tools="all"), None).text(found)
