@@ -8,7 +8,6 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime, tzinfo
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-import pyarrow as pa
 from pydantic import BaseModel, ConfigDict, Field
 
 from memory_assets.display import shortened
@@ -19,6 +18,7 @@ from memory_assets.language.words import LINE_BREAK
 from memory_assets.models import REPLACING, Memory, RelationType, State, is_time_guessed
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from duckdb import DuckDBPyConnection
 
     from memory_assets.tenants import Tenant
@@ -132,7 +132,7 @@ def read_changes(connection: "DuckDBPyConnection") -> list[StatementChange]:
     return sorted((each._replace(on=happened(each.new_text, each.on)) for each in changes), key=lambda each: each.on)
 
 
-def read_successors(connection: "DuckDBPyConnection") -> pa.Table:
+def read_successors(connection: "DuckDBPyConnection") -> "pa.Table":
     """Return pairs (`old_id`, `new_id`) of memories of which the newer replaces the older, or surely one of its statements.
 
     Their states are not looked at. `connection` leads to the catalog.
