@@ -144,6 +144,7 @@ def pages_of(client: TenantClient, path: str, body: dict[str, object], stored_me
     seen: list[int] = []
     while True:
         page = client.post(path, body).json()
+        assert "memories" in page, page
         seen += [memory["id"] for memory in page["memories"]]
         if page["next_cursor"] is None:
             return seen
