@@ -148,6 +148,23 @@ def read_successors(connection: "DuckDBPyConnection") -> "pa.Table":
     """).to_arrow_table()
 
 
+def read_contradictions(connection: "DuckDBPyConnection", ids: Collection[int] | None = None) -> list[tuple[int, int, str]]:
+    """Return pairs of contradicting memories, each with what differs, the surest first; with `ids`, only pairs with one of them.
+
+    Neither their states nor decisions are looked at, see `find_undecided`. `connection` leads to the catalog.
+    """
+    return connection.execute(
+        f"""
+        SELECT least(one, two) AS one, greatest(one, two) AS other, coalesce(any_value(note), '') FROM (
+            SELECT source_id AS one, target_id AS two, type, note, confidence FROM graph_edges
+            UNION ALL SELECT old_id, new_id, type, note, confidence FROM graph_changes {LIKELIEST}
+        ) WHERE type = '{RelationType.CONTRADICTS}' AND ($1::BIGINT[] IS NULL OR list_contains($1, one) OR list_contains($1, two))
+        GROUP BY ALL ORDER BY max(confidence) DESC, one, other
+        """,
+        [None if ids is None else list(ids)],
+    ).fetchall()
+
+
 def find_undecided(tenant: "Tenant", pairs: Iterable[tuple[int, int]]) -> set[frozenset[int]]:
     """Return those pairs of contradicting memories that are undecided now: both are active, and no stated relation decides."""
     from memory_assets.stores.lance import ids_in

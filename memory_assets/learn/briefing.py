@@ -14,7 +14,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from memory_assets.errors import StoreBusyError, safe_message
-from memory_assets.graph.outdated import find_outdated, find_undecided, list_replaced, read_changes
+from memory_assets.graph.outdated import find_outdated, find_undecided, list_replaced, read_changes, read_contradictions
 from memory_assets.language.secrets import marks
 from memory_assets.language.times import day_in, display_zone
 from memory_assets.learn.brief import FORMAT, MOST, MOST_OF_SESSION, NAME, Backlog, Brief, BriefLine, parse_brief, render_line
@@ -66,13 +66,6 @@ _EDGES_SQL = """
     WHERE type IN ('CONTRADICTS', 'EVOLVED_INTO', 'INVALIDATED_BY') AND a.state = 'active' AND b.state = 'active'
       AND NOT (origin = 'claims' AND (FROM graph_statements SELECT count(*) > 2 WHERE memory_id = source_id))
     ORDER BY b.created_at, target_id
-"""
-_CONTRADICTIONS_SQL = """
-    WITH pairs AS (
-        SELECT source_id AS one, target_id AS other FROM graph_edges WHERE type = 'CONTRADICTS'
-        UNION SELECT old_id, new_id FROM graph_changes WHERE type = 'CONTRADICTS'
-    )
-    SELECT one, other FROM pairs WHERE list_contains($1, one) OR list_contains($1, other)
 """
 _CHANGES_SQL = f"""
     SELECT memory_id FROM (
@@ -136,15 +129,15 @@ def _redraw(
     try:
         if decided and tenant.catalog.exists:
             with tenant.catalog.interactive.read() as connection:
-                pairs = connection.execute(_CONTRADICTIONS_SQL, [list(decided)]).fetchall()
-                shown = {each.id for each in kept} & {end for pair in pairs for end in pair}
+                ends = {end for pair in read_contradictions(connection, decided) for end in pair[:2]}
+                shown = ends & {each.id for each in kept}
                 found = _read_changes(connection) if asked or shown else None
     except StoreBusyError as error:
         _log.warning("contradictions in the brief were not updated: %s", safe_message(error))
     contradicting = tenant.memories.get(shown)
     doubts = Doubts()
     if found:
-        _, contrary, changes, _ = found
+        _, contrary, changes = found
         ids = asked | shown
         contrary = [pair for pair in contrary if not ids.isdisjoint(pair)]
         changes = [each for each in changes if each.verdict != "contradicted" or not ids.isdisjoint((each.old_id, each.new_id))]
@@ -217,7 +210,8 @@ def _build(tenant: "Tenant", old: Brief | None) -> Brief:
     where = f"state = '{State.ACTIVE}' AND kind IN ({kinds})"
     candidates = tenant.memories.scan(("id", "kind", "source", "project", "importance", "created_at", "metadata"), where)
     with tenant.catalog.read() as connection:
-        replaced, contrary, changes, changed = _read_changes(connection)
+        replaced, contrary, changes = _read_changes(connection)
+        changed = [number for (number,) in connection.execute(_CHANGES_SQL).fetchall()]
         best = _choose_memories(connection, candidates)
     doubts = _make_doubts(tenant, changes, contrary, tenant.memories.get(list_replaced(changes)))
     wanted = dict.fromkeys([*best, *(number for number, _ in doubts.newer), *changed])
@@ -294,17 +288,12 @@ def _choose_memories(connection: "DuckDBPyConnection", candidates: "pa.Table") -
     return [number for (number,) in connection.execute(_CHOICE_SQL, parameters).fetchall()]
 
 
-def _read_changes(
-    connection: "DuckDBPyConnection",
-) -> tuple[dict[int, int], list[tuple[int, int]], "list[StatementChange]", list[int]]:
-    """Read the changes that the last graph build found.
-
-    Return newer ids by replaced id, contradicting pairs, changed statements, and the ids of memories that announce a change.
-    """
-    edges, changed = connection.execute(_EDGES_SQL).fetchall(), connection.execute(_CHANGES_SQL).fetchall()
+def _read_changes(connection: "DuckDBPyConnection") -> tuple[dict[int, int], list[tuple[int, int]], "list[StatementChange]"]:
+    """Return what the last graph build found: newer ids by replaced id, contradicting pairs, and changed statements."""
+    edges = connection.execute(_EDGES_SQL).fetchall()
     contrary = [(one, two) for one, two, kind in edges if kind == "CONTRADICTS"]
     replaced = {one: two for one, two, kind in edges if kind != "CONTRADICTS"}
-    return replaced, contrary, read_changes(connection), [number for (number,) in changed]
+    return replaced, contrary, read_changes(connection)
 
 
 def _render_lines(tenant: "Tenant", brief: Brief, memories: "Sequence[Memory]", doubts: Doubts) -> list[BriefLine]:

@@ -5,22 +5,13 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from memory_assets.graph.outdated import find_undecided
-from memory_assets.graph.rules import LIKELIEST
+from memory_assets.graph.outdated import find_undecided, read_contradictions
 from memory_assets.models import RelationType
 from memory_assets.operations.answers import Answer, LocalTime, MemoryView, View, path_of
 from memory_assets.operations.arguments import find_memory
 from memory_assets.operations.fields import Reference
 from memory_assets.operations.relate import Relation, relate
 from memory_assets.tenants import Tenant
-
-_PAIRS = f"""
-SELECT least(one, two) AS one, greatest(one, two) AS other, any_value(note) FROM (
-    SELECT source_id AS one, target_id AS two, type, note, confidence FROM graph_edges
-    UNION ALL SELECT old_id, new_id, type, note, confidence FROM graph_changes {LIKELIEST}
-) WHERE type = '{RelationType.CONTRADICTS}' AND ($1 IS NULL OR $1 IN (one, two))
-GROUP BY ALL ORDER BY max(confidence) DESC, one, other
-"""
 
 
 class ConflictView(View):
@@ -62,14 +53,14 @@ def conflicts(tenant: Tenant, reference: Annotated[Reference | None, Field(alias
     if not tenant.catalog.exists:
         return Conflicts(conflicts=[], count=0)
     with tenant.catalog.interactive.read() as connection:
-        pairs = connection.execute(_PAIRS, [number]).fetchall()
+        pairs = read_contradictions(connection, None if number is None else [number])
     undecided = find_undecided(tenant, [(one, other) for one, other, _ in pairs])
     known = {memory.id: memory for memory in tenant.memories.get({end for pair in undecided for end in pair})}
     found = []
     for one, other, note in pairs:
         if frozenset((one, other)) in undecided and {one, other} <= known.keys():
             older, newer = sorted((known[one], known[other]), key=lambda memory: (memory.created_at, memory.id))
-            found.append(ConflictView(older=MemoryView.of(older), newer=MemoryView.of(newer), differs=note or ""))
+            found.append(ConflictView(older=MemoryView.of(older), newer=MemoryView.of(newer), differs=note))
     return Conflicts(conflicts=found, count=len(found))
 
 
