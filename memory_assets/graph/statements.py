@@ -4,6 +4,7 @@ A memory is split into statements when it changes. `memory_assets.language.chang
 the catalog keeps the pairs where the newer statement may replace the older (`graph_changes`).
 """
 
+import math
 import re
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
@@ -186,7 +187,7 @@ def find_replacements(pairs: Sequence[tuple[StatementRow, StatementRow]]) -> pa.
     changes = [
         (old, new, change)
         for (old, new), one, other in zip(pairs, stated, found, strict=True)
-        if (change := one or (None if _are_unordered(old, new) else other)) and (change.is_sure or not is_hearsay(new["text"]))
+        if (change := one or other) and (change.is_sure or not is_hearsay(new["text"]))
     ]
     likeliest = {
         frozenset((each["memory_id"], each["place"]) for each in (old, new)): (old, new, change)
@@ -196,15 +197,13 @@ def find_replacements(pairs: Sequence[tuple[StatementRow, StatementRow]]) -> pa.
 
 
 def _network_threshold(old: StatementRow, new: StatementRow) -> float:
+    """Return the probability by words from which the network reads a pair; no pair of a longer note reaches it if no day is known."""
     if max(old["of_memory"], new["of_memory"]) <= _SHORT:
         return 0.0
+    if not (old["said_at"] or new["said_at"]):
+        return math.inf
     is_turn = any(each["session"] and each["author"] for each in (old, new))
     return _LIKELY if is_turn else _POSSIBLE if _share_most_words(old, new) else _PLAUSIBLE
-
-
-def _are_unordered(old: StatementRow, new: StatementRow) -> bool:
-    """Whether no day of either is known, and one is of a longer note, in which words of change say little about the other note."""
-    return not (old["said_at"] or new["said_at"]) and max(old["of_memory"], new["of_memory"]) > _SHORT
 
 
 def _share_most_words(old: StatementRow, new: StatementRow) -> bool:
