@@ -131,10 +131,10 @@ class Service:
 
         self._open_client = open_client
         self._repeated = repeated
-        self._connection: tuple[httpx.AsyncClient, asyncio.AbstractEventLoop] | None = None
-        """The client and the event loop that it belongs to."""
+        self._loop: asyncio.AbstractEventLoop | None = None
+        """The event loop of the client: of the first request. Until then there is no thread, because the process may fork."""
         try:
-            open_client()  # not kept: a service that is opened starts no thread, because the process may fork
+            self._client = open_client()
         except (ImportError, ValueError, httpx.InvalidURL):
             raise ValueError("HTTP_PROXY, HTTPS_PROXY, ALL_PROXY or NO_PROXY has a form that httpx cannot use") from None
         self.timeout = timeout
@@ -214,10 +214,12 @@ class Service:
     def _connect(self) -> "httpx.AsyncClient":
         """Return the client of this process's event loop; a fork has another loop."""
         loop = _event_loop()
-        if self._connection is None or self._connection[1] is not loop:
-            self._connection = self._open_client(), loop
-            weakref.finalize(self, _close, *self._connection)
-        return self._connection[0]
+        if self._loop is not loop:
+            if self._loop:
+                self._client = self._open_client()
+            self._loop = loop
+            weakref.finalize(self, _close, self._client, loop)
+        return self._client
 
 
 def bearer(key: str, setting: str) -> dict[str, str]:
