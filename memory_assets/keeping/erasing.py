@@ -164,7 +164,7 @@ def allow_again(tenant: Tenant, ids: Iterable[int]) -> int:
     return len(lifted)
 
 
-def backups_holding(repository: Repository, tenant: str, ids: Iterable[int], files: Iterable[str] = ()) -> list[str]:
+def backups_holding(repository: Repository, tenant: str, ids: Iterable[int], files: Collection[str] = ()) -> list[str]:
     """Return the names of a tenant's backups that hold any of some memories and relations, or one of some files with a secret."""
     wanted = np.array(sorted(ids), np.int64)
     held: dict[str, bool] = {}

@@ -118,11 +118,10 @@ def mend(tenant: Tenant) -> Scanned:
     begun = tenant.folder / _MARKER
     if not leaks and not begun.exists():
         return Scanned(leaks=[], masked=True)
-    earlier = json.loads(begun.read_bytes() or b"[[], []]") if begun.exists() else ([], [])
-    ids, files = (
-        sorted({*before, *(getattr(each, name) for each in found if each.secrets and getattr(each, name))})
-        for before, name in zip(earlier, ("id", "file"), strict=True)
-    )
+    holding = [each for each in found if each.secrets]
+    earlier_ids, earlier_files = json.loads(begun.read_bytes() or b"[[], []]") if begun.exists() else ([], [])
+    ids = sorted({*earlier_ids, *(each.id for each in holding if each.id)})
+    files = sorted({*earlier_files, *(each.file for each in holding if each.file)})
     replace_file(begun, json.dumps([ids, files]))
     removal = Removal(_mask_memories, _mask_notes, mask_value, lambda text: any(iter_secrets(text)))
     purge_tables(tenant, removal)
@@ -138,7 +137,7 @@ def mend(tenant: Tenant) -> Scanned:
     renew_brief(tenant)
     backups = find_backups(tenant, ids, files)
     begun.unlink()
-    secrets = {secret for each in found for _, secret in each.secrets}
+    secrets = {secret for each in holding for _, secret in each.secrets}
     left = find_remains(tenant, secrets, of_machine=True)
     return Scanned(
         leaks=leaks,

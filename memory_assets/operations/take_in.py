@@ -98,7 +98,7 @@ class SourceWatch:
                 if self._roots():
                     take_in(self._tenant)
                 pause, retry = None, _FIRST_PAUSE_SECONDS
-            except Exception as error:  # noqa: BLE001 - the thread must go on with the next change
+            except Exception as error:  # noqa: BLE001 - the thread must go on
                 if isinstance(error, DeletedError):
                     self._tenant = self._tenant.reopened() or self._tenant
                 _log.warning("sources were not taken in: %s", type(error).__name__)
