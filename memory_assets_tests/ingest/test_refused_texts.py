@@ -19,7 +19,7 @@ from memory_assets.settings import Settings
 from memory_assets.tenants import Tenant
 from memory_assets_tests.conftest import WriteSilo
 from memory_assets_tests.ingest.runs import by_title, changed, ingest
-from memory_assets_tests.language.test_embedders_remote import Answer, Asked, in_turn, ollama_answer, serve
+from memory_assets_tests.language.embedding_service import Answer, Asked, in_turn, ollama_answer, serve
 
 
 def test_a_text_that_cannot_be_analysed_is_named_and_holds_up_no_other(

@@ -44,6 +44,12 @@ def write(path: Path, name: str, body: str, kind: str, modified: str = "2026-05-
 
 
 @pytest.fixture
+def atlas(tmp_path: Path) -> Path:
+    (tmp_path / "atlas" / ".git").mkdir(parents=True)
+    return tmp_path / "atlas"
+
+
+@pytest.fixture
 def curated_home(tmp_path: Path) -> Path:
     """Make the home with silos and a LEARNING store; return its folder."""
     home = tmp_path / "home"

@@ -1,12 +1,9 @@
 """The brief at the start of a session, from the hook as Claude Code calls it."""
 
 import json
-import os
-import subprocess
-import sys
 import unicodedata
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -17,26 +14,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memory_assets.cli.main import cli
-from memory_assets.cli.session import hide_errors
-from memory_assets.hook_settings import read_hook_settings
 from memory_assets.language.tokens import count_tokens
 from memory_assets.learn import session_start as module
 from memory_assets.learn.brief import (
     BULLET,
     CLOSING,
-    FORMAT,
     LABEL,
     NAME,
     OPENING,
     Backlog,
-    Brief,
     BriefLine,
     read_brief,
     render_frame,
     render_line,
 )
 from memory_assets.learn.briefing import renew_brief
-from memory_assets.learn.checkouts import read_remotes
 from memory_assets.learn.journal import Status
 from memory_assets.learn.noted import Noted, note
 from memory_assets.learn.session_start import PROMPT, read_last_told, read_told, record_told, still_told
@@ -45,37 +37,12 @@ from memory_assets.operations.arguments import Narrowing
 from memory_assets.operations.changes import edit, forget, restore
 from memory_assets.operations.search import search
 from memory_assets.operations.store import store
-from memory_assets.settings import Settings, load_settings
+from memory_assets.settings import Settings
 from memory_assets.sources.projects import Project, project_of
-from memory_assets.stores.locks import locked
 from memory_assets.tenants import Tenant
 from memory_assets_tests.ingest.runs import ingest
 from memory_assets_tests.learn.conftest import OpenCuration, decide
-
-
-def told(kind: str, text: str, project: str = "", number: int = 1, *, curated: bool = False) -> BriefLine:
-    framed_line = render_line(text)
-    return BriefLine(kind, project, framed_line, count_tokens(f"{framed_line}\n"), number, curated)
-
-
-def write_brief(settings: Settings, *lines: BriefLine) -> None:
-    folder = settings.tenant_dir()
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / NAME).write_text(json.dumps({"format": FORMAT, **asdict(Brief(len(lines), lines))}), encoding="utf-8")
-
-
-def hook(source: str = "startup", session: str = "s1", **more: Any) -> str:
-    """Run the hook, which must not fail, and return its output."""
-    given = json.dumps({"session_id": session, "source": source, "hook_event_name": "SessionStart", **more})
-    ended = CliRunner().invoke(cli, ["session-start"], input=given)
-    assert ended.exit_code == 0, ended.output
-    return ended.output
-
-
-@pytest.fixture
-def atlas(tmp_path: Path) -> Path:
-    (tmp_path / "atlas" / ".git").mkdir(parents=True)
-    return tmp_path / "atlas"
+from memory_assets_tests.learn.session_hook import hook, told, write_brief
 
 
 def test_standing_facts_come_first_then_feedback_that_fits_then_the_project(settings: Settings, atlas: Path) -> None:
@@ -190,35 +157,6 @@ def test_nothing_to_say_is_silence_and_so_is_failure(settings: Settings, atlas: 
     (settings.tenant_dir() / "sessions").write_text("a file where a folder belongs")
     assert hook(cwd=str(atlas)) == ""
     assert "session_start" in (settings.data_dir / "hooks.log").read_text()
-
-
-@pytest.mark.parametrize(
-    ("text", "failure"),
-    [
-        ("garbage", "JSONDecodeError"),
-        ("{", "JSONDecodeError"),
-        ("[" * 100_000, "RecursionError"),
-        ("null", "The hook's input is not a JSON object."),
-        ("[]", "The hook's input is not a JSON object."),
-        ('{"session_id": 7, "cwd": {}}', "The hook's input has fields that are not text: session_id, cwd."),
-    ],
-)
-def test_broken_input_of_the_hook_is_logged_and_told_nothing(settings: Settings, text: str, failure: str) -> None:
-    write_brief(settings, told("user", "Mira is a baker."))
-    for command in ("session-start", "session-end"):
-        (settings.data_dir / "hooks.log").unlink(missing_ok=True)
-        ended = CliRunner().invoke(cli, [command], input=text)
-        assert (ended.exit_code, ended.output) == (0, "")
-        assert failure in (settings.data_dir / "hooks.log").read_text()
-
-
-def test_the_log_of_hooks_says_where_they_failed_and_no_text(tmp_path: Path) -> None:
-    secret = "Mira keeps the spare key below the third stone."
-    with hide_errors(tmp_path):
-        raise ValueError(secret)
-    said = (tmp_path / "hooks.log").read_text()
-    assert "ValueError" in said and "test_session_start.py" in said
-    assert secret not in said
 
 
 def test_projects_that_are_silenced_at_once_all_are(settings: Settings) -> None:
@@ -378,63 +316,6 @@ def test_a_line_begins_with_the_title_as_written_or_the_words_of_a_file_name(ten
     }
 
 
-@pytest.mark.parametrize("place", ["default", "environment", "file", "names of the environment in the file"])
-@pytest.mark.parametrize("data_dir", ["~/elsewhere", "elsewhere"])
-def test_a_hook_reads_the_settings_that_every_command_reads(
-    place: str, data_dir: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(Path.home())
-    given = {
-        "data_dir": data_dir,
-        "tenant": "ada",
-        "session_start": "off",
-        "session_start_tokens": 500,
-        "nudge_from": 9,
-        "watch_sources": "off",
-        "session_summary": "off",
-    }
-    for name in ("DATA_DIR", "WATCH_SOURCES", "SESSION_SUMMARY"):
-        monkeypatch.delenv(f"MEMORY_{name}")
-    if place == "environment":
-        for name, value in given.items():
-            monkeypatch.setenv(f"MEMORY_{name.upper()}" if name != "tenant" else "memory_tenant", str(value))
-    elif place != "default":
-        file = tmp_path / "memory.toml"
-        names = {name: name if place == "file" else f"MEMORY_{name.upper()}" for name in given}
-        file.write_text("\n".join(f"{names[name]} = {json.dumps(value)}" for name, value in given.items()))
-        monkeypatch.setenv("MEMORY_CONFIG", str(file))
-    settings, hook_settings = load_settings(), read_hook_settings()
-    assert {name: getattr(hook_settings, name) for name in given} == {name: getattr(settings, name) for name in given}
-    assert hook_settings.folder == settings.tenant_dir()
-
-
-def test_a_data_folder_in_the_home_of_nobody_is_read_and_written_by_no_hook(
-    atlas: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("MEMORY_DATA_DIR", "~nobody-at-all/memory")
-    monkeypatch.chdir(atlas)
-    assert hook(cwd=str(atlas)) == ""
-    transcript = tmp_path / "transcript.jsonl"
-    transcript.write_text(json.dumps({"type": "user", "message": {"role": "user", "content": "Remember: lint before a commit."}}))
-    before = sorted(tmp_path.rglob("*"))
-    given = json.dumps(
-        {"session_id": "s1", "hook_event_name": "PreCompact", "transcript_path": str(transcript), "cwd": str(atlas)}
-    )
-    assert CliRunner().invoke(cli, ["session-end"], input=given).exit_code == 0
-    assert sorted(tmp_path.rglob("*")) == before
-
-
-def test_the_hook_and_the_status_line_import_nothing_heavy(settings: Settings, tmp_path: Path) -> None:
-    write_brief(settings, told("user", "Mira is a baker."))
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
-    for arguments in (["session-start"], ["status", "--line"]):
-        program = [sys.executable, "-X", "importtime", "-m", "memory_assets.cli", *arguments]
-        ended = subprocess.run(program, input=b'{"session_id": "a"}', capture_output=True, env=environment, check=True)
-        assert b"baker" in ended.stdout or b"1 memory" in ended.stdout
-        imported = {entry.rpartition("|")[2].strip().partition(".")[0] for entry in ended.stderr.decode().splitlines()}
-        assert {"dagster", "lancedb", "spacy", "duckdb", "pyarrow", "numpy", "pydantic", "tiktoken", "yaml"}.isdisjoint(imported)
-
-
 def test_what_was_rejected_does_not_wait_until_it_says_something_else(
     curated_home: Path, open_curation: OpenCuration, settings: Settings
 ) -> None:
@@ -446,13 +327,6 @@ def test_what_was_rejected_does_not_wait_until_it_says_something_else(
     tabs.write_text(tabs.read_text() + "And spaces elsewhere.\n")
     open_curation().refresh()
     assert open_curation().backlog() == waiting
-
-
-def test_a_pipe_in_place_of_the_settings_file_does_not_hang_the_hook(settings: Settings, tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "memory.toml")
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), "MEMORY_CONFIG": str(tmp_path / "memory.toml")}
-    program = [sys.executable, "-c", "from memory_assets.hook_settings import read_hook_settings; read_hook_settings()"]
-    subprocess.run(program, env=environment, check=True, timeout=25)
 
 
 def test_a_project_by_its_name_alone_is_told_there_and_found_there(tenant: Tenant, atlas: Path) -> None:
@@ -472,17 +346,6 @@ def test_a_text_that_was_stored_twice_is_told_once_until_both_are_forgotten(tena
     assert hook(cwd=str(atlas)).count("Staging is reset") == 1
     forget(tenant, ids[0])
     assert "Staging is reset" not in hook(cwd=str(atlas))
-
-
-def test_a_session_begins_though_another_process_holds_the_folder(settings: Settings, atlas: Path) -> None:
-    (atlas / ".git" / "config").write_text('[remote "origin"]\n\turl = git@github.com:acme/atlas.git\n')
-    write_brief(settings, told("note", "Released on Friday.", str(atlas)))
-    with ThreadPoolExecutor(1) as pool, locked(settings.tenant_dir()):
-        text = pool.submit(hook, cwd=str(atlas)).result(timeout=30)
-    assert "Released on Friday." in text
-    assert not read_remotes(settings.tenant_dir())
-    hook(cwd=str(atlas), session="s2")
-    assert read_remotes(settings.tenant_dir()) == {str(atlas): "github.com/acme/atlas"}
 
 
 def test_a_checkout_that_moved_keeps_its_memories_and_its_silence(
