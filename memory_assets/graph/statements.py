@@ -15,10 +15,11 @@ import pyarrow as pa
 
 from memory_assets.graph.known_names import project_name
 from memory_assets.graph.outdated import strip_marks
+from memory_assets.graph.wording import prose_sentences
 from memory_assets.language.changes import Change, announces, find_changes, is_hearsay, topic_keys, with_subject
 from memory_assets.language.english import pattern, word_set
 from memory_assets.language.statements import dated, difference, exchange_values, find_replaced, read_statement
-from memory_assets.language.words import sentences, words
+from memory_assets.language.words import words
 from memory_assets.models import Kind, Memory, RelationType, is_time_guessed
 from memory_assets.sources.projects import slug_of
 from memory_assets.stores.schema import table
@@ -131,9 +132,12 @@ def _statements(memory: Memory) -> Iterator[dict[str, Any]]:
 
 
 def list_statements(text: str) -> Iterator[tuple[str, str, str]]:
-    """Yield, for each sentence that states something: the heading above it, its plain text, and its text with marks and line breaks."""
+    """Yield, for each sentence that states something: the heading above it, its plain text, and its text with marks and line breaks.
+
+    A block of code states nothing.
+    """
     heading = ""
-    for sentence in sentences(text):
+    for sentence in prose_sentences(text):
         if found := _HEADING.match(sentence):
             heading = found[1]
             continue

@@ -40,7 +40,7 @@ class Need(IntEnum):
     """Is the first fact of its memory."""
     FURTHER = 5
     EXPLAINING = 6
-    """Says how to apply its memory, or gives the reason for it."""
+    """Says how to apply its memory, gives the reason for it, or is a row of a table, which says little without its head."""
     LEAST = 7
     """Is perhaps replaced by another fact."""
 
@@ -152,6 +152,7 @@ def _parse_facts(memory: Memory, doubts: Doubts) -> Iterator[Fact]:
     is_first, before, is_dropped, whole = True, "", False, unwrapped(memory.content)
     for _, statement, sentence in list_statements(memory.content):
         is_dropped = statement in outdated or (is_dropped and _depends_on_previous(statement))
+        is_row = sentence.startswith("|")
         is_explaining = bool(pattern("replacements.explaining").match(statement))
         if is_dropped or statement == title or (is_explaining and outdated):
             continue
@@ -168,7 +169,7 @@ def _parse_facts(memory: Memory, doubts: Doubts) -> Iterator[Fact]:
             need = Need.REPLACES
         elif key in doubts.older:
             need = Need.LEAST
-        elif is_explaining:
+        elif is_explaining or is_row:
             need = Need.EXPLAINING
         else:
             need = _rate_need(statement, likelihood, is_first=is_first)
