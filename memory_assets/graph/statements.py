@@ -15,10 +15,11 @@ import pyarrow as pa
 
 from memory_assets.graph.known_names import project_name
 from memory_assets.graph.outdated import strip_marks
+from memory_assets.graph.wording import prose_sentences
 from memory_assets.language.changes import Change, announces, find_changes, is_hearsay, topic_keys, with_subject
 from memory_assets.language.english import pattern, word_set
 from memory_assets.language.statements import dated, difference, exchange_values, find_replaced, read_statement
-from memory_assets.language.words import sentences, words
+from memory_assets.language.words import words
 from memory_assets.models import Kind, Memory, RelationType, is_time_guessed
 from memory_assets.sources.projects import slug_of
 from memory_assets.stores.schema import table
@@ -34,8 +35,11 @@ StatementRow = dict[str, Any]
 _MAX_STATEMENTS = 60
 _SHORT = 2
 """Statements of a memory up to which the network reads all pairs; in longer memories it finds changes where there are none."""
-_POSSIBLE, _PLAUSIBLE, _LIKELY = 0.12, 0.4, 0.6
-"""Probability by words from which the network reads a pair of longer notes that share most words, of others, and of longer turns."""
+_MANY_PAIRS = 256
+"""Pairs of statements of two memories above which words alone must leave little doubt: among so many some look like a change."""
+_POSSIBLE, _PLAUSIBLE, _LIKELY, _CLEAR = 0.12, 0.4, 0.6, 0.85
+"""Probability by words from which the network reads a pair of longer notes that share most words, of others, of longer turns, and of
+two long notes."""
 _LEAST_WORDS = 3
 _LATER_BY = timedelta(days=1)
 """Distance in time from which a different value is a change rather than a contradiction."""
@@ -131,9 +135,12 @@ def _statements(memory: Memory) -> Iterator[dict[str, Any]]:
 
 
 def list_statements(text: str) -> Iterator[tuple[str, str, str]]:
-    """Yield, for each sentence that states something: the heading above it, its plain text, and its text with marks and line breaks."""
+    """Yield, for each sentence that states something: the heading above it, its plain text, and its text with marks and line breaks.
+
+    A block of code states nothing.
+    """
     heading = ""
-    for sentence in sentences(text):
+    for sentence in prose_sentences(text):
         if found := _HEADING.match(sentence):
             heading = found[1]
             continue
@@ -202,6 +209,8 @@ def _network_threshold(old: StatementRow, new: StatementRow) -> float:
         return 0.0
     if not (old["said_at"] or new["said_at"]):
         return math.inf
+    if old["of_memory"] * new["of_memory"] > _MANY_PAIRS:
+        return _CLEAR
     is_turn = any(each["session"] and each["author"] for each in (old, new))
     return _LIKELY if is_turn else _POSSIBLE if _share_most_words(old, new) else _PLAUSIBLE
 

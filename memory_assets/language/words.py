@@ -53,8 +53,8 @@ LINE_BREAK = " · "
 """Replaces a line break that ends a sentence when a text is shown in one line."""
 _LOOK_BACK = 30
 """Characters before a full stop that may show that it ends no sentence."""
-_LIST_MARK = 3
-"""Maximum characters of a list item's number with its full stop."""
+_NUMBER_OF_ITEM = re.compile(r"\W*\d{1,2}\.")
+"""The number of a list item or heading: "2.", "## 4.", "**1."."""
 
 
 def fold(text: str) -> str:
@@ -148,7 +148,8 @@ def _split(line: str) -> Iterator[str]:
     begin = 0
     for gap in _SENTENCE_END.finditer(_CODE.sub(lambda code: "_" * len(code[0]), line)):
         before = line[max(begin, gap.start() - _LOOK_BACK) : gap.start()]
-        is_number = _ORDINAL.search(before) and (gap.start() - begin <= _LIST_MARK or _AFTER_ORDINAL.match(line, gap.end()))
+        is_item = _NUMBER_OF_ITEM.fullmatch(line, begin, gap.start())
+        is_number = is_item or (_ORDINAL.search(before) and _AFTER_ORDINAL.match(line, gap.end()))
         following = _NAME.match(line, gap.end())
         is_initial = following and _INITIAL.search(before) and not is_function_word(following[0].lower())
         if not is_number and not is_initial and not _ABBREVIATION.search(before):

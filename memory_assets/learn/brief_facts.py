@@ -13,7 +13,7 @@ from memory_assets.graph.outdated import StatementChange, strip_marks
 from memory_assets.graph.statements import introduces, list_statements
 from memory_assets.language.changes import announces
 from memory_assets.language.english import pattern
-from memory_assets.language.words import unwrapped
+from memory_assets.language.words import topic_words, unwrapped
 from memory_assets.learn.brief import FILES
 from memory_assets.models import STANDING_KINDS, Kind, Memory, Source
 
@@ -23,6 +23,9 @@ _ALSO = re.compile(r"^also,?\s+", re.IGNORECASE)
 _FIRST_WORDS = re.compile(r"(?:(?<=\s)|^)\b")
 _PRONOUN_WORDS = 3
 """A pronoun among so many first words refers to the previous sentence: "Before that it was Ivo"."""
+
+
+_LEAST_TOPIC_WORDS = 2
 
 
 class Need(IntEnum):
@@ -40,7 +43,7 @@ class Need(IntEnum):
     """Is the first fact of its memory."""
     FURTHER = 5
     EXPLAINING = 6
-    """Says how to apply its memory, or gives the reason for it."""
+    """Says how to apply its memory, gives the reason for it, or says little without its context, as the row of a table does."""
     LEAST = 7
     """Is perhaps replaced by another fact."""
 
@@ -152,6 +155,7 @@ def _parse_facts(memory: Memory, doubts: Doubts) -> Iterator[Fact]:
     is_first, before, is_dropped, whole = True, "", False, unwrapped(memory.content)
     for _, statement, sentence in list_statements(memory.content):
         is_dropped = statement in outdated or (is_dropped and _depends_on_previous(statement))
+        is_row = sentence.startswith("|")
         is_explaining = bool(pattern("replacements.explaining").match(statement))
         if is_dropped or statement == title or (is_explaining and outdated):
             continue
@@ -168,16 +172,23 @@ def _parse_facts(memory: Memory, doubts: Doubts) -> Iterator[Fact]:
             need = Need.REPLACES
         elif key in doubts.older:
             need = Need.LEAST
-        elif is_explaining:
+        elif is_explaining or is_row:
             need = Need.EXPLAINING
         else:
             need = _rate_need(statement, likelihood, is_first=is_first)
+            if need is Need.FURTHER and _says_little(statement):
+                need = Need.EXPLAINING
             is_first = False
         text = _ALSO.sub("", line)
         if introduces(before) or (before and need < Need.OPENING and pattern("replacements.pronoun").match(text)):
             text = f"{before} {text}"
         yield Fact(text, need, likelihood, doubts.contrary.get(key, 0))
         before = line
+
+
+def _says_little(statement: str) -> bool:
+    """Whether a sentence needs the previous one to be understood: "The router does not.", "This is what we ship"."""
+    return len(topic_words(statement)) < _LEAST_TOPIC_WORDS or bool(pattern("replacements.pronoun").match(statement))
 
 
 def _depends_on_previous(statement: str) -> bool:

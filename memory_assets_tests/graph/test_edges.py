@@ -393,6 +393,29 @@ def test_long_notes_without_days_replace_only_what_they_name(world, old: str, ne
     assert world.query("SELECT old_id, new_id FROM graph_changes") == [(A, B)] * is_found
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "is_found"),
+    [
+        ("The choir meets in the chapel.", "The choir no longer meets in the chapel.", True),
+        (
+            "Inventur: jede Charge zählen, kommt mit dem Modul",
+            "Neuer Wunsch, dazugekommen: Inventur soll mehrere Zähler zugleich erlauben, nicht nur eine Person nach der anderen.",
+            False,
+        ),
+    ],
+)
+def test_of_two_long_notes_only_a_change_in_clear_words_is_found(world, old: str, new: str, is_found: bool):
+    lines = [
+        f"The {colour} {thing} is dry."
+        for colour in ("red", "blue", "green", "white")
+        for thing in ("boat", "rope", "hall", "door")
+    ]
+    for number, text, days in ((A, old, 90), (B, new, 1)):
+        world.put(number, days=days, content="\n".join([text, *lines]))
+    world.refresh()
+    assert world.query("SELECT old_text FROM graph_changes") == [(old,)] * is_found
+
+
 def test_a_sentence_that_introduces_a_list_or_points_elsewhere_is_not_compared():
     says, listing = "Bikes stand at the gate.", "The shed holds such things:"
     german = "Verwandt, aber anders: [[yard]] meint den Hof.\n\nWie anwenden: Tor immer abschliessen."

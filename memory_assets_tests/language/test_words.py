@@ -9,6 +9,7 @@ from memory_assets.language.words import sentences, unwrapped
         ("Notruf geprüft am 11. Mai 2026. Seit 1. Juli gilt das.", ["Notruf geprüft am 11. Mai 2026.", "Seit 1. Juli gilt das."]),
         ("Es kamen 12. Dann gingen sie.", ["Es kamen 12.", "Dann gingen sie."]),
         ("1. Die Rutsche.\n2. Der Turm.", ["1. Die Rutsche.", "2. Der Turm."]),
+        ("## 4. Paint the hull\n**2. Sand it.** Then rest.", ["## 4. Paint the hull", "**2. Sand it.** Then rest."]),
         (
             "Dr. Ames takes ca. 20 min. z. B. on Mondays. We then leave.",
             ["Dr. Ames takes ca. 20 min. z. B. on Mondays.", "We then leave."],

@@ -106,6 +106,23 @@ def test_why_and_how_to_apply_are_told_after_what_memories_begin_with() -> None:
     assert set(needs(text, Doubts(outdated={7: {rule}}))) == {last}
 
 
+def test_code_is_no_fact_and_rows_of_a_table_are_told_last() -> None:
+    text = "How boats are landed\n\nThe crane lifts two boats an hour.\n\n```bash\ncrane --boats Two\nEvery boat waits\n```\n\n"
+    found = needs(f"{text}| Berth | Keeper | Depth |\n|---|---|---|\n| North | Ines | 3 m |\n\nThe slip is closed in winter.")
+    assert {"crane --boats Two", "Every boat waits"}.isdisjoint(found)
+    assert found["The slip is closed in winter."] is Need.FURTHER
+    assert found["| North | Ines | 3 m |"] is Need.EXPLAINING
+
+
+def test_what_says_little_without_its_context_is_told_last() -> None:
+    found = needs(f"{_LONG} The pilot boat tows the barges. The tug does NOT. This is why it lies at the pier.")
+    assert [each for each, need in found.items() if need is Need.EXPLAINING] == [
+        "It sends a picture each minute.",
+        "The tug does NOT.",
+        "This is why it lies at the pier.",
+    ]
+
+
 def test_a_paragraph_without_a_full_stop_gets_one_before_the_next() -> None:
     assert needs("About oak\n\nTests run on oak\n\nBuilds run on elm") == {"Tests run on oak. Builds run on elm": Need.OPENING}
 
