@@ -33,6 +33,10 @@ _PROJECT = re.compile(
 )
 _PLACE_OF = re.compile(rf"\b(?:in|near|from|to|at) (?P<place>[{CAPITALS}][\w.-]+(?: [{CAPITALS}][\w.-]+)?), (?=[{CAPITALS}])")
 _FAMILIES = frozenset({EntityType.TOOL, EntityType.SERVICE, EntityType.DATABASE})
+_LABEL_END = re.compile(r"\n|:\s|\s[–—|-]\s|\|")
+_LETTERS = re.compile(r"[^\W\d_][\w'’-]*")
+_ENDS_PROSE = re.compile(r"[.!?]\s*$")
+_LONG_WORD = 4
 _CODE_NAME = re.compile(r"_|\(|=|^[a-z]+[A-Z]|\d{3,}|(?:Error|Exception|Warning)$")
 
 _CAMEL_CASE = re.compile(r"^(?!Mc|Mac|De|Di|La|Le|O')[A-Z][a-z]+[A-Z]")
@@ -226,12 +230,25 @@ def _from_context(doc: "Doc", gazetteer: Gazetteer) -> Iterator[Mention]:
 
 
 def _capitalised(doc: "Doc", gazetteer: Gazetteer) -> Iterator[Mention]:
-    """Yield runs of two to four capitalised words, without a sentence's first word unless it may begin a name."""
+    """Yield runs of two to four capitalised words, without a sentence's first word unless it may begin a name.
+
+    In a heading, label or cell with capitals throughout they show nothing.
+    """
     for match in _CAPITALISED_RUN.finditer(doc.text):
+        if _is_in_title_case(doc.text, *match.span()):
+            continue
         span = _trim(doc, doc.char_span(*match.span(), alignment_mode="contract"), gazetteer)
         if span is not None and " " in span.text and not span.text.isupper():
             kind = _TYPE_BY_HEAD.get(span[-1].text, EntityType.NAME)
             yield Mention(span.start_char, span.end_char, span.text, kind, certain=False)
+
+
+def _is_in_title_case(text: str, start: int, end: int) -> bool:
+    """Return whether all long words are capitalised between the line breaks, colons, dashes or bars around a span."""
+    begin = max((found.end() for found in _LABEL_END.finditer(text, 0, start)), default=0)
+    after = _LABEL_END.search(text, end)
+    around = text[begin : after.start() if after else len(text)]
+    return all(word[0].isupper() or len(word) < _LONG_WORD for word in _LETTERS.findall(around)) and not _ENDS_PROSE.search(around)
 
 
 def _quoted(doc: "Doc", gazetteer: Gazetteer) -> Iterator[Mention]:

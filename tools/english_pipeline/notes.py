@@ -31,9 +31,9 @@ from memory_assets.language.languages import ENGLISH
 from memory_assets.language.reading import read
 
 NOTES = Path(__file__).parent / "notes"
-TRAINED = ("pets", "people", "work")
+TRAINED = ("pets", "people", "work", "technical")
 LABELS = {"": "PERSON", "o:": "ORG", "l:": "LOC", "m:": "MISC", "p:": "PROJECT"}
-VERSION = "1.1.0"
+VERSION = "1.2.0"
 SEED = 5
 COPIES = 6
 """Copies of each written sentence with names, each copy with other names."""
