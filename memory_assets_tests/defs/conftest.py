@@ -1,6 +1,6 @@
 """Fixtures for Dagster: an instance with the tenant `main`, and the definitions over the test's stores."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -36,17 +36,20 @@ def disk_instance(tmp_path: Path) -> Iterator[dg.DagsterInstance]:
         yield made
 
 
-def run(instance: dg.DagsterInstance, job: str = "remember", tenant: str = "main", **given: Any) -> dg.ExecuteInProcessResult:
-    """Run a job for a tenant, in this process."""
+def run(
+    instance: dg.DagsterInstance, job: str = "remember", tenant: str = "main", *, only: Sequence[str] = (), **given: Any
+) -> dg.ExecuteInProcessResult:
+    """Run a job for a tenant, in this process; or only some of its assets, without their checks, which take longer than they do."""
     models = MemoryResource().settings()
-    resolved = _resolved(job, models.spacy_model, models.embedder)
+    resolved = _resolved(job, tuple(only), models.spacy_model, models.embedder)
     return resolved.execute_in_process(instance=instance, partition_key=tenant, raise_on_error=False, **given)
 
 
 @cache
-def _resolved(job: str, *_models: str) -> dg.JobDefinition:
+def _resolved(job: str, only: tuple[str, ...], *_models: str) -> dg.JobDefinition:
     """Build a job once for all runs with these models; each run opens the stores of its own settings."""
-    return build_defs(MemoryResource()).resolve_job_def(job)
+    built = build_defs(MemoryResource()).resolve_job_def(job)
+    return built.get_subset(asset_selection=set(map(dg.AssetKey, only)), asset_check_selection=set()) if only else built
 
 
 def metadata(result: dg.ExecuteInProcessResult, asset: str) -> dict[str, Any]:

@@ -289,12 +289,13 @@ def test_a_session_whose_name_is_no_file_name_stops_no_erasure(tenant: Tenant):
     assert len(tenant.memories) == 0
 
 
-@pytest.mark.parametrize("wrong", [{"key": "00"}, {"digests": ["x"]}, {"id": 0}, {"erased_at": "yesterday"}])
-def test_a_line_of_an_erasure_that_is_invalid_is_refused(tenant: Tenant, wrong: dict[str, object]):
-    line = {"id": 5, "erased_at": "2026-01-01T00:00:00+00:00", **wrong}
+def test_a_line_of_an_erasure_that_is_invalid_is_refused(tenant: Tenant):
+    valid: dict[str, object] = {"id": 5, "erased_at": "2026-01-01T00:00:00+00:00"}
+    wrongs: tuple[dict[str, object], ...] = ({"key": "00"}, {"digests": ["x"]}, {"id": 0}, {"erased_at": "yesterday"})
+    lines = [json.dumps(valid | wrong).encode() for wrong in wrongs]
     faults: list[str] = []
-    done = import_lines(tenant, "x", [json.dumps(line).encode()], skip_invalid=True, on_fault=faults.append, on_progress=ignore)
-    assert (done.refused, len(faults), not Tombstones(tenant.state)) == (1, 1, True)
+    done = import_lines(tenant, "x", lines, skip_invalid=True, on_fault=faults.append, on_progress=ignore)
+    assert (done.refused, len(faults), not Tombstones(tenant.state)) == (4, 4, True)
 
 
 def test_the_command_shows_what_goes_and_asks(tenant: Tenant):
@@ -313,11 +314,11 @@ def test_the_command_shows_what_goes_and_asks(tenant: Tenant):
     assert len(tenant.memories) == 0
 
 
-@pytest.mark.parametrize("blank", [" ", "\t\n", "\u200b"])
-def test_a_blank_text_names_nothing_to_erase(tenant: Tenant, blank: str):
+def test_a_blank_text_names_nothing_to_erase(tenant: Tenant):
     remember(tenant, "Alice owns the billing export.")
-    with pytest.raises(InvalidInputError, match="Name what to erase"):
-        erase(tenant, matching=blank, source=Source.CLI, confirm=True)
+    for blank in (" ", "\t\n", "\u200b"):
+        with pytest.raises(InvalidInputError, match="Name what to erase"):
+            erase(tenant, matching=blank, source=Source.CLI, confirm=True)
     assert tenant.memories.scan(("id",)).num_rows == 1
 
 
