@@ -216,9 +216,8 @@ def _chat_model(tenant: Tenant) -> Iterator[Finding]:
 
 
 def _tables(tenant: Tenant) -> Iterator[Finding]:
-    if tenant.exists:
-        for stored in (tenant.memories.stored, tenant.relations.stored):
-            yield from _table(stored)
+    for stored in (tenant.memories.stored, tenant.relations.stored):
+        yield from _table(stored)
 
 
 def _table(stored: StoredTable) -> Iterator[Finding]:

@@ -68,8 +68,6 @@ def _find_table_differences(tenant: Tenant) -> list[str]:
 
 
 def _find_catalog_differences(tenant: Tenant) -> list[str]:
-    if not tenant.catalog.exists:
-        return []
     with tenant.catalog.read() as connection:
         return catalog_differences(connection)
 
@@ -109,8 +107,6 @@ def _embed_again(tenant: Tenant, broken: Sequence[str]) -> None:
 
 
 def _set_columns(values: dict[str, Any], tenant: Tenant, names: Sequence[str]) -> None:
-    if not names:
-        return
     rows = tenant.memories.scan(("id", "updated_at"), lance.ids_in(_parse_ids(names)))
     schema = tenant.memories.table.schema
     columns = {name: pa.array([value] * rows.num_rows, schema.field(name).type) for name, value in values.items()}

@@ -172,8 +172,6 @@ def _entry(stored: StoredItem) -> MemoryFile:
 
 def _read(tenant: "Tenant", source: Source) -> tuple[list[StoredItem], list[Refusal]]:
     """Return the items of a source and the refusals of its memory files, from one connection: opening one takes longer than reading."""
-    if not tenant.catalog.exists:
-        return [], []
     with tenant.catalog.read() as connection:
         refused = refusals_of(connection, source)
         items = read_items(tenant.catalog, source)

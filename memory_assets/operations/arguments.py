@@ -140,8 +140,6 @@ def _find_spellings(tenant: Tenant, name: str) -> frozenset[Entity]:
     from memory_assets.language.entity_types import EntityType
 
     as_typed = {Entity(name.strip(), kind) for kind in EntityType}
-    if not tenant.catalog.exists:
-        return frozenset(as_typed)
     with tenant.catalog.interactive.read() as connection:
         known = connection.execute(
             """

@@ -50,8 +50,6 @@ def conflicts(tenant: Tenant, reference: Annotated[Reference | None, Field(alias
     A relation that somebody has stated between the two decides the conflict.
     """
     number = find_memory(tenant, reference).id if reference is not None else None
-    if not tenant.catalog.exists:
-        return Conflicts(conflicts=[], count=0)
     with tenant.catalog.interactive.read() as connection:
         pairs = read_contradictions(connection, None if number is None else [number])
     undecided = find_undecided(tenant, [(one, other) for one, other, _ in pairs])

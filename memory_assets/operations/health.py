@@ -48,13 +48,10 @@ def health(tenant: Tenant) -> Health:
     count = embedded = 0
     oldest = newest = store_fault = embedder_fault = None
     try:
-        if tenant.exists:
-            count, embedded = tenant.memories.count(Filters()), tenant.memories.count_embedded()
-            oldest, newest = (
-                tenant.memories.oldest(),
-                next((each.created_at for each in tenant.memories.recent(1, Filters())), None),
-            )
-            store_fault = disk_fault(tenant.settings.data_dir) if tenant.settings.data_dir.is_dir() else None
+        count, embedded = tenant.memories.count(Filters()), tenant.memories.count_embedded()
+        oldest = tenant.memories.oldest()
+        newest = next((each.created_at for each in tenant.memories.recent(1, Filters())), None)
+        store_fault = disk_fault(tenant.settings.data_dir) if tenant.settings.data_dir.is_dir() else None
     except StoreError as error:
         store_fault = str(error)
     try:

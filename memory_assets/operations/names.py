@@ -184,8 +184,6 @@ def find_name(tenant: Tenant, text: str) -> int:
 
 def count_memories(tenant: Tenant, *columns: Literal["state", "kind", "source", "project", "tags"]) -> dict[str, dict[str, int]]:
     """Count active memories by the values of each column, the most frequent first; `state` counts all memories."""
-    if not tenant.exists:
-        return {column: {} for column in columns}
     with tenant.catalog.interactive.read() as connection:
         connection.register("stored", tenant.memories.scan(list({*columns, "state"})))
         queries = {

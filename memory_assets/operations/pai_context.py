@@ -193,8 +193,6 @@ def _current_learnings(
 ) -> list[Freshness]:
     """Return the freshness of the learnings, without those whose memory is forgotten, superseded or archived."""
     found = freshness(tenant, threshold=threshold, kind=kind, seed=seed)
-    if not (found and tenant.exists):
-        return found
     try:
         rows = tenant.memories.scan(("source_key", "state"), f"source = '{Source.PAI_SEED}'")
     except StoreError as error:  # a session's start is told what seed.json says
@@ -255,8 +253,6 @@ def _view_nodes(chosen: Sequence["Freshness"]) -> tuple[ActiveView, ...]:
 
 
 def _search_by_meaning(tenant: Tenant, topic: str) -> dict[str, float]:
-    if not tenant.exists:
-        return {}
     learned = Narrowing(kinds=[Kind.PATTERN, Kind.INSIGHT, Kind.SELF_KNOWLEDGE])
     return {
         memory.source_key.partition(":")[2]: memory.score

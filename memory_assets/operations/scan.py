@@ -155,12 +155,11 @@ def _find_secrets(tenant: Tenant) -> Iterator[_Found]:
         yield _Found(f"Memory {memory.id} ({shortened(mask(memory.title or memory.content), 60)})", secrets_of(memory), memory.id)
     for relation in tenant.relations.scan().to_pylist():
         yield _Found(f"The relation {relation['id']}", list(iter_secrets(relation["note"])), relation["id"])
-    if tenant.catalog.exists:
-        with tenant.catalog.read() as connection:
-            for path, *texts in connection.execute(_ITEMS).fetchall() + connection.execute(_HOOKS).fetchall():
-                yield _Found(f"Text read from {mask(path)}", list(iter_secrets(texts)))
-            for number, note in connection.execute(_LINKS).fetchall():
-                yield _Found(f"A relation that the chat model found for memory {number}", list(iter_secrets(note)))
+    with tenant.catalog.read() as connection:
+        for path, *texts in connection.execute(_ITEMS).fetchall() + connection.execute(_HOOKS).fetchall():
+            yield _Found(f"Text read from {mask(path)}", list(iter_secrets(texts)))
+        for number, note in connection.execute(_LINKS).fetchall():
+            yield _Found(f"A relation that the chat model found for memory {number}", list(iter_secrets(note)))
     for file in copies_of_applies(tenant):
         if file.exists():
             secrets = list(iter_secrets(file.read_bytes().decode("utf-8", "replace")))

@@ -119,8 +119,6 @@ def recent(
     previous page's `next_cursor`; repeat the other arguments with it.
     """
     _check_hours(hours)
-    if not tenant.exists:
-        return RecentMemories(is_empty=True)
     filters = (narrowed or Narrowing()).filters(tenant)
     if hours is not None and not filters.since:
         filters = replace(filters, since=(filters.until or datetime.now(UTC)) - timedelta(hours=hours), dated=True)
@@ -154,8 +152,13 @@ def recent_changes(
     where = replace(filters, since=None, until=None, states=()).sql()
     where += f" AND updated_at >= {timestamp(since)} AND updated_at <= {timestamp(until)}"
     applies = [each for each in _list_applies(tenant) if since <= each.at <= until]
-    found = [*applies, *_list_changed_memories(tenant, where, limit)]
-    newest = tuple(sorted(found, key=lambda each: each.at, reverse=True)[:limit])
+    changed = [
+        ChangeView(
+            at=memory.updated_at, did=last_change(memory)[0] or guess_change(memory), memory_id=memory.id, name=name_of(memory)
+        )
+        for memory in tenant.memories.get(_ids_by_change(tenant, where)[:limit].to_pylist())
+    ]
+    newest = tuple(sorted([*applies, *changed], key=lambda each: each.at, reverse=True)[:limit])
     return RecentChanges(changes=newest, count=len(newest))
 
 
@@ -185,16 +188,6 @@ def changed_since(tenant: Tenant, moment: datetime, *, limit: int = 10) -> Recen
 def _ids_by_change(tenant: Tenant, where: str) -> pa.ChunkedArray:
     rows = tenant.memories.scan(("id", "updated_at"), where)
     return rows.sort_by([("updated_at", "descending"), ("id", "descending")])["id"]
-
-
-def _list_changed_memories(tenant: Tenant, where: str, limit: int) -> list[ChangeView]:
-    newest = _ids_by_change(tenant, where)[:limit].to_pylist() if tenant.exists else []
-    return [
-        ChangeView(
-            at=memory.updated_at, did=last_change(memory)[0] or guess_change(memory), memory_id=memory.id, name=name_of(memory)
-        )
-        for memory in tenant.memories.get(newest)
-    ]
 
 
 def init(tenant: Tenant, here: Project | None = None) -> SessionStart:

@@ -105,8 +105,6 @@ def timeline(
 
 def learned(tenant: Tenant, narrowed: Narrowing, timezone: str | None = None) -> Learned:
     """Count memories by day, week, month or year of a time zone, in the finest unit with at most 60 columns."""
-    if not tenant.exists:
-        return Learned(unit="day", columns=())
     with tenant.catalog.interactive.read() as connection:
         zone = display_zone(tenant.settings, timezone).key
         connection.register("stored", tenant.memories.scan(("created_at", "source"), narrowed.filters(tenant).sql()))
@@ -136,8 +134,6 @@ def held_on(
     A memory holds from its creation until another one supersedes it, the graph finds that another one replaced it, it is forgotten, or
     it vanishes from its source. An archived memory holds. `cursor` is the previous page's `next_cursor`.
     """
-    if not tenant.exists:
-        return Held(on=day, memories=(), next_cursor=None)
     filters = replace(narrowed.filters(tenant), states=tuple(State))
     before, ids = read_cursor(cursor) if cursor else (LATEST + timedelta(days=1), [])
     begin = {"before": before, "before_id": max(ids, default=0)}

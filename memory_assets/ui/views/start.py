@@ -33,7 +33,7 @@ def start(page: Page) -> Response:
         learned=operations.timeline.learned(tenant, Narrowing()),
         all_sources=list(Source),
         since=since,
-        new=operations.show.changed_since(tenant, since, limit=_MAX_LISTED) if since and tenant.exists else None,
+        new=operations.show.changed_since(tenant, since, limit=_MAX_LISTED) if since else None,
         faded=operations.show.recent(tenant, limit=_MAX_LISTED, narrowed=archived).memories
         if State.ARCHIVED in counts["state"]
         else (),
