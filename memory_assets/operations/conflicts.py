@@ -1,6 +1,5 @@
 """List memories that contradict each other, and decide that both hold."""
 
-from datetime import datetime
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -62,15 +61,6 @@ def conflicts(tenant: Tenant, reference: Annotated[Reference | None, Field(alias
     return Conflicts(conflicts=found, count=len(found))
 
 
-def decide_both_hold(
-    tenant: Tenant,
-    one: str | int,
-    other: str | int,
-    *,
-    stated_by: str,
-    seen: datetime | None = None,
-    seen_other: datetime | None = None,
-) -> Relation:
-    """Decide that both of two memories hold. This states a relation, which every run keeps and `undo` takes back."""
-    options: dict[str, Any] = {"stated_by": stated_by, "seen": seen, "seen_target": seen_other}
+def decide_both_hold(tenant: Tenant, one: str | int, other: str | int, **options: Any) -> Relation:
+    """Decide that both of two memories hold: state a relation, which every run keeps and `undo` takes back, with options of `relate`."""
     return relate(tenant, one, RelationType.RELATES_TO, other, note="both hold", **options)

@@ -110,8 +110,7 @@ def decide_conflict(page: Page) -> Response:
                 operations.changes.supersede(page.tenant, one, other, seen=seen, seen_new=seen_newer)
                 message = "The newer one holds; the older one is history."
             case "both":
-                options = {"seen": seen, "seen_other": seen_newer}
-                operations.conflicts.decide_both_hold(page.tenant, one, other, stated_by=FACE, **options)
+                operations.conflicts.decide_both_hold(page.tenant, one, other, stated_by=FACE, seen=seen, seen_target=seen_newer)
                 message = "Both hold. Every run respects it."
             case "forget older":
                 operations.arguments.find_memory(page.tenant, other, seen_newer)
