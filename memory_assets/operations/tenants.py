@@ -102,8 +102,8 @@ class KeyView(Answer):
     active: bool = Field(description="Whether it still opens its tenant.")
 
     def text(self, local: LocalTime) -> str:
-        state = f"revoked {_format_day(self.revoked_at, local)}" if self.revoked_at else "active"
-        return f"{self.id}  {_format_day(self.created_at, local)}  {state:<18}  {self.description}"
+        state = f"revoked {local.day(self.revoked_at)}" if self.revoked_at else "active"
+        return f"{self.id}  {local.day(self.created_at)}  {state:<18}  {self.description}"
 
 
 class CreatedKey(Answer):
@@ -153,7 +153,3 @@ def revoke_key(tenant: Tenant, number: str) -> RevokedKey:
     """Revoke a key; a running service refuses it from the next request on."""
     tenant.must_exist()
     return RevokedKey.model_validate(KeyStore(tenant.state).revoke(number))
-
-
-def _format_day(moment: Instant, local: LocalTime) -> str:
-    return moment.astimezone(local.zone).date().isoformat()
