@@ -10,6 +10,7 @@ import click
 
 from memory_assets import operations
 from memory_assets.cli.command import command, creating_option, open_tenant, say, time_option
+from memory_assets.cli.progress import progress_bar
 
 if TYPE_CHECKING:
     from memory_assets.operations.answers import Answer
@@ -106,8 +107,6 @@ def import_(tenant: "Tenant", file: Path, skip_invalid: bool) -> "Answer":
     `created_at` is taken from the line. `updated_at` is the time at which this store wrote the memory, whatever the line says, so that
     programs that follow the store see the change. An unchanged memory is not written.
     """
-    from memory_assets.cli.progress import progress_bar
-
     faults = count()
 
     def report(fault: str) -> None:
@@ -128,7 +127,5 @@ def backfill(tenant: "Tenant") -> "Answer":
     New vectors are made in batches and replace the live ones in one step at the end. Search uses the old embedder meanwhile;
     a stopped run continues where it was.
     """
-    from memory_assets.cli.progress import progress_bar
-
     with progress_bar() as advance:
         return operations.run.backfill(tenant, partial(advance, "Analysing"), partial(advance, "Embedding"))

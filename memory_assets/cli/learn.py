@@ -8,6 +8,7 @@ import click
 from memory_assets import operations
 from memory_assets.cli.command import command, print_answer, say
 from memory_assets.display import counted
+from memory_assets.errors import NotFoundError
 
 if TYPE_CHECKING:
     from memory_assets.operations.answers import Answer
@@ -93,8 +94,6 @@ def _decide_one_by_one(tenant: "Tenant", proposals: "list[ProposalView]") -> Non
 
 
 def _edit_proposal(tenant: "Tenant", proposal: "ProposalView | None", reference: str) -> None:
-    from memory_assets.errors import NotFoundError
-
     if proposal is None:
         raise NotFoundError(f"There is no open proposal {reference}; `memory learn review` lists them.")
     text = click.edit("\n\n".join(filter(None, (proposal.description, proposal.body))), extension=".md")

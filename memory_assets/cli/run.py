@@ -7,6 +7,7 @@ import click
 
 from memory_assets import operations
 from memory_assets.cli.command import command, dry_run_option, print_answer, say
+from memory_assets.cli.progress import StepProgress
 
 if TYPE_CHECKING:
     from memory_assets.operations.answers import Answer
@@ -27,8 +28,6 @@ def run(tenant: "Tenant", gone: tuple[Path, ...], quick: bool, as_json: bool) ->
     if quick:
         print_answer(operations.take_in.take_in(tenant), tenant, as_json=as_json)
         return
-    from memory_assets.cli.progress import StepProgress
-
     try:
         with StepProgress(shown=not as_json) as progress:
 

@@ -11,6 +11,12 @@ import click
 
 from memory_assets.cli.command import chosen_tenant, say
 from memory_assets.errors import DamagedError, format_trace
+from memory_assets.hook_settings import read_hook_settings
+from memory_assets.learn import session_start as starts
+from memory_assets.learn.noted import find_sentences, note
+from memory_assets.learn.session_queue import Ended, queue_session
+from memory_assets.sources.projects import current_project, project_of
+from memory_assets.stores.locks import HOOK_PATIENCE_SECONDS
 
 _MOST_INPUT = 1 << 20
 _MOST_LOG = 1 << 16
@@ -27,21 +33,16 @@ def session_start(tenant: str | None, quiet: str | None) -> None:
 
     It prints nothing if nothing fits or if it fails; hooks.log in the data folder records the failure.
     """
-    from memory_assets.hook_settings import read_hook_settings
-    from memory_assets.learn.session_start import Hook, session_start, set_quiet
-
     settings = read_hook_settings(chosen_tenant(tenant))
     if quiet:
-        from memory_assets.sources.projects import current_project
-
         project = current_project()
         if project is None:
             raise click.UsageError("This directory belongs to no project; go into one first.")
-        set_quiet(settings.folder, project, quiet=quiet == "off")
+        starts.set_quiet(settings.folder, project, quiet=quiet == "off")
         say(f"Sessions in {project.folder} are told {'nothing' if quiet == 'off' else 'what is remembered'}.")
         return
     with hide_errors(settings.data_dir):
-        if text := session_start(settings, Hook.parse(_hook_input())):
+        if text := starts.session_start(settings, starts.Hook.parse(_hook_input())):
             sys.stdout.write(f"{text}\n")
 
 
@@ -53,16 +54,9 @@ def session_end(tenant: str | None) -> None:
     Notes wait for a decision (`memory noted`); the summary is stored in the background. It prints nothing, even if it fails;
     hooks.log in the data folder records the failure. If another process locks the folder, the next run makes the notes.
     """
-    from memory_assets.hook_settings import read_hook_settings
-    from memory_assets.learn.noted import find_sentences, note
-    from memory_assets.learn.session_queue import Ended, queue_session
-    from memory_assets.learn.session_start import Hook
-    from memory_assets.sources.projects import project_of
-    from memory_assets.stores.locks import HOOK_PATIENCE_SECONDS
-
     settings = read_hook_settings(chosen_tenant(tenant))
     with hide_errors(settings.data_dir):
-        hook = Hook.parse(_hook_input())
+        hook = starts.Hook.parse(_hook_input())
         transcript = Path(hook.transcript).expanduser()
         # a session without a prompt has no transcript
         if not hook.transcript or not transcript.exists():

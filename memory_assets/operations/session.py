@@ -1,18 +1,17 @@
 """Preview the text at the start of Claude Code's next session, and exclude memories from it."""
 
-from typing import TYPE_CHECKING
-
 from pydantic import Field
 
 from memory_assets.display import counted
+from memory_assets.learn.brief import NAME, parse_brief
+from memory_assets.learn.briefing import read_untold, set_told
+from memory_assets.learn.session_start import is_quiet, preview_lines
 from memory_assets.operations.answers import Answer, LocalTime, MemoryView, View
 from memory_assets.operations.arguments import find_memory
 from memory_assets.operations.fields import Name
 from memory_assets.settings import origins
+from memory_assets.sources.projects import Project
 from memory_assets.tenants import Tenant
-
-if TYPE_CHECKING:
-    from memory_assets.sources.projects import Project
 
 
 class LineView(View):
@@ -65,17 +64,11 @@ class ToldAtStart(Answer):
 
 def preview(tenant: Tenant, project: Name = "") -> SessionPreview:
     """Preview the start of a session in a project, named as in memories; without one, of a session outside all projects."""
-    from memory_assets.sources.projects import Project
-
     return preview_in(tenant, Project.of(project) if project else None)
 
 
-def preview_in(tenant: Tenant, here: "Project | None") -> SessionPreview:
+def preview_in(tenant: Tenant, here: Project | None) -> SessionPreview:
     """Preview the start of a session in a project of this machine; None stands for outside all projects."""
-    from memory_assets.learn.brief import NAME, parse_brief
-    from memory_assets.learn.briefing import read_untold
-    from memory_assets.learn.session_start import is_quiet, preview_lines
-
     settings, brief = tenant.settings, parse_brief(tenant.state.get(NAME))
     nudge_from = settings.nudge_from if tenant.is_sources_tenant else None
     sections = tuple(
@@ -103,8 +96,6 @@ def preview_in(tenant: Tenant, here: "Project | None") -> SessionPreview:
 
 def tell_at_start(tenant: Tenant, reference: str | int, *, told: bool) -> ToldAtStart:
     """Allow or exclude a memory at the start of sessions. It stays in recall either way."""
-    from memory_assets.learn.briefing import set_told
-
     memory = find_memory(tenant, reference)
     set_told(tenant, memory.id, told=told)
     return ToldAtStart(memory=MemoryView.of(memory), told=told)
