@@ -320,12 +320,7 @@ _add_route("POST /learn/undo", operations.learn.undo, owns_sources=True, work="w
 
 
 @router.post("/mcp", include_in_schema=False)
-async def mcp(opened: Opened, request: Request) -> Response:
-    """Answer an MCP message."""
-    return await answer_message(request, opened)
-
-
-async def answer_message(request: Request, opened: OpenTenant) -> Response:
+async def mcp(request: Request, opened: Opened) -> Response:
     """Answer an MCP message; a notification gets 202 and no body. An invalid header raises HTTPException or InvalidInputError."""
     spoken = request.headers.get(_VERSION_HEADER, HANDSHAKE_VERSIONS[0])
     if spoken not in (*HANDSHAKE_VERSIONS, *MODERN_VERSIONS):

@@ -16,7 +16,7 @@ from mcp.client.streamable_http import streamable_http_client
 from memory_assets.api import pool as pool_module
 from memory_assets.api.middleware import Metrics
 from memory_assets.api.pool import TenantPool
-from memory_assets.api.routes import answer_message as answer
+from memory_assets.api.routes import mcp as answer
 from memory_assets.language.embedders.protocol import EmbedderAwayError
 from memory_assets.settings import Settings
 from memory_assets.tenants import Tenant, create_tenant
