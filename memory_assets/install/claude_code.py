@@ -65,20 +65,16 @@ Help me curate what was learned. $ARGUMENTS
 """
 
 
-def plugin_files(program: Sequence[str], tenant: str | None) -> dict[str, str]:
-    """Return the texts of the plugin's files by their path in its folder.
-
-    `program` starts the `memory` command; `tenant` defaults to the settings' tenant.
-    """
-    whose = ["--tenant", tenant] if tenant else []
+def _plugin_files(memory: Sequence[str], whose: Sequence[str]) -> dict[str, str]:
+    """Return the texts of the plugin's files by their path in its folder; `memory` is the program, `whose` its option."""
     about = {
         "name": NAME,
         "version": version("memory_assets"),
         "description": "A lasting memory: told at a session's beginning, searched and stored over MCP.",
         "author": {"name": "memory_assets"},
     }
-    server = {"mcpServers": {NAME: {"command": program[0], "args": [*program[1:], "mcp", *whose]}}}
-    start, end = (_command_hook([*program, name, *whose]) for name in ("session-start", "session-end"))
+    server = {"mcpServers": {NAME: {"command": memory[0], "args": [*memory[1:], "mcp", *whose]}}}
+    start, end = (_command_hook([*memory, name, *whose]) for name in ("session-start", "session-end"))
     hooks = {
         "description": about["description"],
         "hooks": {
@@ -95,7 +91,7 @@ def plugin_files(program: Sequence[str], tenant: str | None) -> dict[str, str]:
         "hooks/hooks.json": _render_json(hooks),
         "commands/remember.md": _REMEMBER,
         "commands/recall.md": _RECALL,
-        "commands/learn.md": _LEARN.replace("{memory}", shlex.join([*program, *whose])),
+        "commands/learn.md": _LEARN.replace("{memory}", shlex.join([*memory, *whose])),
     }
 
 
@@ -150,10 +146,9 @@ def install(folder: Path, tenant: str | None, *, status_line: bool, dry_run: boo
 
     `tenant` defaults to the settings' tenant. `status_line` adds a status line to the user's settings, unless they have one.
     """
-    files = plugin_files(program(), tenant)
-    settings = settings_file(folder)
-    whose = ["--tenant", tenant] if tenant else []
-    command = {"type": "command", "command": shlex.join([*program(), "status", "--line", *whose])}
+    memory, whose, settings = program(), ["--tenant", tenant] if tenant else [], settings_file(folder)
+    files = _plugin_files(memory, whose)
+    command = {"type": "command", "command": shlex.join([*memory, "status", "--line", *whose])}
     merged, merging = "", []
     if status_line:
         merged = added_member(settings, "statusLine", command)
