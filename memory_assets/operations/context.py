@@ -134,11 +134,9 @@ def _find_left_out(reader: StoreReader, found: Context) -> tuple[FoundNode, ...]
 def _view_node(ranked: Ranked, document: Document, fitted: Fitted, *, explain: bool) -> FoundNode:
     node = ranked.node
     how: Literal["text", "name", "not"] = "text" if node.id in fitted.texts else "name" if node.id in fitted.named else "not"
-    return FoundNode(
-        id=node.id,
-        name=node.name,
+    return FoundNode.of(
+        node,
         category=node.category.value,
-        type=node.type,
         score=ranked.score,
         distance=ranked.visit.hops,
         section=document.section(ranked),
