@@ -125,11 +125,6 @@ def _supersede_older(tenant: Tenant, broken: Sequence[str]) -> None:
         tenant.memories.transition(older, SUPERSEDABLE, State.SUPERSEDED, superseded_by=[newest] * len(older))
 
 
-def _delete_relations(tenant: Tenant, broken: Sequence[str]) -> None:
-    if broken:
-        tenant.relations.withdraw(_parse_ids(broken))
-
-
 def _rebuild_graph(tenant: Tenant, _broken: Sequence[str]) -> None:
     _clear_tables(tenant, _GRAPH)
     refresh_graph(tenant.catalog, tenant.memories, tenant.relations, read_spellings(tenant))
@@ -147,9 +142,7 @@ def _clear_tables(tenant: Tenant, tables: Sequence[str]) -> None:
 
 
 def _delete_dangling(tables: Sequence[str], tenant: Tenant, _broken: Sequence[str]) -> None:
-    with tenant.catalog.write() as connection:
-        for table in tables:
-            connection.execute(f"DELETE FROM {table} WHERE {_DANGLING[table]}")
+    _clear_tables(tenant, [f"{table} WHERE {_DANGLING[table]}" for table in tables])
 
 
 def _find_by_query(query: str, tenant: Tenant) -> list[str]:
@@ -321,7 +314,7 @@ _REPAIRS: dict[str, Callable[[Tenant, Sequence[str]], None]] = {
     "one_memory_per_source_key": _supersede_older,
     "no_active_memory_is_superseded": partial(_set_columns, {"superseded_by": None}),
     "importance_and_confidence_within_bounds": partial(_set_columns, {"importance": 0.5, "confidence": 1.0}),
-    "no_relation_dangles": _delete_relations,
+    "no_relation_dangles": lambda tenant, broken: tenant.relations.withdraw(_parse_ids(broken)),
     "no_edge_dangles": _rebuild_graph,
     "no_creative_link_dangles": partial(_delete_dangling, ["creative_links"]),
     "no_member_dangles": partial(_delete_dangling, ["cluster_members"]),
