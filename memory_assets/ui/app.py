@@ -118,8 +118,7 @@ class Pages:
 
     async def ask_for_key(self, request: Request) -> Response:
         """Show the login form."""
-        token = _token_of(request) or new_token()
-        return self._logged_out(request, token)
+        return self._logged_out(request, _token_of(request) or new_token())
 
     async def log_in(self, request: Request) -> Response:
         """Open a session with a tenant's key."""
@@ -134,8 +133,7 @@ class Pages:
             found = authorise(self._state.settings, tenant, key)
         except HTTPException:
             return self._logged_out(request, token, "This key does not open this memory.", tenant)
-        self._sessions.end(token)
-        return self._logged_in(request, self._sessions.begin(tenant, found.id))
+        return self._logged_in(request, tenant, found.id)
 
     async def open_link(self, request: Request) -> Response:
         """Open a session with a one-time link."""
@@ -146,8 +144,7 @@ class Pages:
         if not tenant or not use_link(open_states(self._state.settings).open(tenant), request.path_params["token"]):
             message = "This link was used already, or is too old; run `memory ui` for another one, or log in with a key."
             return self._logged_out(request, _token_of(request) or new_token(), message)
-        self._sessions.end(_token_of(request))
-        return self._logged_in(request, self._sessions.begin(tenant))
+        return self._logged_in(request, tenant)
 
     async def log_out(self, request: Request) -> Response:
         """Close the session."""
@@ -213,8 +210,9 @@ class Pages:
         status = HTTPStatus.FORBIDDEN if message else HTTPStatus.OK
         return _with_cookie(request, Response(render("login.html", values), status, media_type="text/html"), token)
 
-    def _logged_in(self, request: Request, token: str) -> Response:
-        return _with_cookie(request, RedirectResponse(f"{PATH}/", HTTPStatus.SEE_OTHER), token)
+    def _logged_in(self, request: Request, tenant: str, key: str = "") -> Response:
+        self._sessions.end(_token_of(request))
+        return _with_cookie(request, RedirectResponse(f"{PATH}/", HTTPStatus.SEE_OTHER), self._sessions.begin(tenant, key))
 
 
 async def _read_form(request: Request) -> FormFields:
