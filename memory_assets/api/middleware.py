@@ -84,10 +84,7 @@ class Metrics:
 
 
 class _ServiceProcesses:
-    """Collector of a service's processes: sums of `ProcessCollector` values, and the start time of the first process.
-
-    Shared memory is counted once, by summing the proportional set sizes.
-    """
+    """Collects sums of `ProcessCollector` values, and the first start time. Proportional set sizes count shared memory once."""
 
     def __init__(self, parent: int) -> None:
         self._parent = parent

@@ -167,12 +167,10 @@ def _add_route(
     respond: Callable[..., Response] | None = None,
     **arguments: object,
 ) -> None:
-    """Add a route such as "POST /names/{name_id}/merge" that calls `operation` with the ids in the path, the body's fields and `arguments`.
+    """Add a route "METHOD /path/{id}" that calls `operation` with the path's ids, the `fields` in body or query, and `arguments`.
 
-    The body, or the query of a GET, has those `fields` of the operation's parameters, with other `defaults`.
-    `needs_body` rejects a request without a body even if every field has a default. The id of the operation in the schema begins with
-    `name`, by default the function's. `owns_sources` admits only the tenant with the silos, `work` chooses the threads, and `respond`
-    makes the response from the answer and the requested form.
+    `needs_body` rejects a request without a body even if all its fields have `defaults`. The operation's id in the schema begins with
+    `name`. `owns_sources` admits only the tenant with the silos. `respond` makes the response from the answer and the requested form.
     """
     method, path = route.split()
     in_query = method == "GET"

@@ -224,10 +224,7 @@ class Curation:
         return text
 
     def _save(self, decisions: Decisions, shown: Decisions | None = None) -> None:
-        """Write the decisions and `review.md`, each if it differs.
-
-        Merge what a person wrote in `review.md` since it was read; `shown` are the decisions that it showed then.
-        """
+        """Write the decisions and `review.md`. Merge what a person wrote there since it was read, when it showed the decisions `shown`."""
         before = self._read_review_file()
         if before != self._review and digest_of(before.encode()) not in decisions.reviews:
             decisions = self._merge_review(decisions, shown or decisions, before)

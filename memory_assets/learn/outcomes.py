@@ -92,10 +92,7 @@ def find_outcome(record: Record) -> Outcome:
 
 
 def _choose_reports(record: Record) -> list[Turn]:
-    """Choose the turns whose answers report the outcome: the last one, then earlier ones with work until there are enough words.
-
-    If nothing was changed, the answers are the outcome: the last one first, then all others in order.
-    """
+    """Choose the turns whose answers report the outcome: the last, then, until there are enough words, earlier ones with work, or all."""
     *earlier, last = [turn for turn in record.turns if turn.answer] or [Turn("")]
     if not record.has_work:
         return [last, *earlier]

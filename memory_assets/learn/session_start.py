@@ -142,10 +142,7 @@ def _names(folder: Path, project: Project | None) -> frozenset[str]:
 
 
 def _choose_lines(lines: tuple[BriefLine, ...], names: frozenset[str], room: int) -> list[list[BriefLine]]:
-    """Choose the lines of each section that fit into `room` tokens, each fact once. `names` are those of the current project.
-
-    Tokens that the sections leave of their shares go to the lines that had no room, section by section, and then to spare lines.
-    """
+    """Choose the lines of each section that fit into `room` tokens, each fact once; spare lines get what others leave."""
     by_section = list(_split_by_section(lines, names))
     chosen: list[dict[str, BriefLine]] = [{} for _ in _SECTIONS]
     shown: set[str] = set()

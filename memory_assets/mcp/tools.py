@@ -385,10 +385,7 @@ def file_written(session: Session, path: str) -> str:
 
 
 def _answer_within(seconds: float, running: Lock, work: Callable[[Callable[[], bool]], str]) -> str:
-    """Return the result of `work`, or an empty object if it takes longer or another call holds `running`.
-
-    `work` gets a function to call once before it records the memories as told: False if the caller no longer waits.
-    """
+    """Return the result of `work`, which asks once whether it is awaited; an empty object if it takes longer or a call is `running`."""
     if not running.acquire(blocking=False):
         return _NOTHING
     answers: SimpleQueue[str] = SimpleQueue()

@@ -201,11 +201,9 @@ def passage(content: str, query: str = "", most: int = PASSAGE_LENGTH) -> str:
 
 
 def fit_lines(entries: Callable[[int], Sequence[str]], max_tokens: int | None) -> str:
-    """Join list entries, with the longest passages that fit into `max_tokens`; if the shortest do not fit, drop the last entries.
+    """Join list entries with the longest passages that fit into `max_tokens`, if it is set; at worst, drop the last entries.
 
-    Args:
-        entries: Returns the entries with passages of at most so many characters.
-        max_tokens: Limit of the whole text, as `language.tokens` counts; None for no limit.
+    `entries` returns them with passages of at most so many characters.
     """
     if max_tokens is None:
         return "\n".join(entries(PASSAGE_LENGTH))
@@ -231,14 +229,7 @@ def describe_masked(kinds: Sequence[str]) -> str:
 def describe_remains(
     backups: Sequence[str], strays: Sequence[str], needed: Sequence[str], commands: Mapping[str, str]
 ) -> list[str]:
-    """Return lines that name the places where a removed text is left.
-
-    Args:
-        backups: Backups with it, and places that could not be read.
-        strays: Files that may be deleted.
-        needed: Files of the stores.
-        commands: Name of another tenant -> command that removes the text there.
-    """
+    """Return lines that name where a removed text is left: backups, files, and tenants, by name, with the command that removes it."""
     return [
         *(f"Still in the backup {each}" for each in backups),
         *(f"Still in {path}: delete it if you do not need it." for path in strays),

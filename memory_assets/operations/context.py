@@ -147,11 +147,7 @@ def _view_node(ranked: Ranked, document: Document, fitted: Fitted, *, explain: b
 
 
 def _open_reader(tenant: Tenant, topics: Sequence[str], *, offline: bool) -> StoreReader:
-    """Return a reader of the store and of what is known of Tana.
-
-    If the tenant has the sources and Tana's token is set or Tana was read before, Tana is first asked about the topics, and its answers
-    go into the catalog. A tenant that does not exist yet asks nothing, because reading must not create it.
-    """
+    """Return a reader of the store and of what is known of Tana, which is first asked about the topics if this tenant uses it."""
     warnings = []
     is_live = False
     if not offline and tenant.is_sources_tenant and (tenant.settings.tana_token or _knows_tana(StoreReader(tenant))):

@@ -307,10 +307,7 @@ def _retire_memories(
 def _decided_at(
     line: NewMemory, lines: Mapping[int, NewMemory], exported: Mapping[int | None, datetime | None]
 ) -> datetime | None:
-    """Return when a line's memory was forgotten or superseded: by its recorded change, the edit that replaced it, or its last write.
-
-    The last write alone may be later: an import at the origin may have made it.
-    """
+    """Return when a line's memory left recall: by its recorded change, the edit that replaced it, or its last write, perhaps an import."""
     newer = lines.get(line.superseded_by or 0)
     edited = newer.created_at if newer and newer.metadata.get(REVISES) == line.id else None
     return changed_at(line) or edited or exported.get(line.id)

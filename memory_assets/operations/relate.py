@@ -95,11 +95,7 @@ def _refuse_circle(tenant: Tenant, stated: StatedRelation) -> None:
 
 
 def _record_relation(tenant: Tenant, stated: StatedRelation) -> bool:
-    """Record in both memories the relation to be stated and its earlier terms, for `undo`.
-
-    Returns:
-        Whether to state it. A relation with the same terms is not stated again, so that the record of its first change stays.
-    """
+    """Record in both memories the relation and its earlier terms, for `undo`; return False if the relation has these terms already."""
     for attempt in range(_ATTEMPTS):
         ends = tenant.memories.get([stated.source_id, stated.target_id])
         holds = _read_terms(tenant, stated.source_id, stated.id)

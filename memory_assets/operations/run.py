@@ -142,10 +142,7 @@ def run(
 
 
 def _is_settled(tenant: Tenant, reports: dict[str, dict[str, Any]], before: tuple[int, int]) -> bool:
-    """Return whether another run would do nothing: no other process wrote meanwhile, chat model and embedder took every text.
-
-    `before` are the versions of the memories and the relations before the run.
-    """
+    """Return whether another run would do nothing: no process wrote since the versions `before`, and the models took every text."""
     if not tenant.catalog.is_undisturbed:
         return False
     graph, (memories, relations) = reports.get("graph_edges"), (tenant.memories.version, tenant.relations.version)
