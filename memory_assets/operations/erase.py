@@ -176,11 +176,8 @@ def _preview(tenant: Tenant, memories: list[Memory], *, done: bool) -> Erased:
 
 
 def _find_transcripts(tenant: Tenant, memories: Sequence[Memory]) -> list[str]:
-    found: list[str] = []
-    for session in dict.fromkeys(memory.session for memory in memories if memory.session):
-        if SESSION_NAME.fullmatch(session):
-            found += map(str, tenant.settings.claude_projects_dir.glob(f"*/{session}.jsonl"))
-    return found
+    sessions = dict.fromkeys(memory.session for memory in memories if SESSION_NAME.fullmatch(memory.session))
+    return [str(path) for each in sessions for path in tenant.settings.claude_projects_dir.glob(f"*/{each}.jsonl")]
 
 
 def _trash_nodes(tenant: Tenant, nodes: Sequence[str]) -> bool:

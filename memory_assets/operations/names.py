@@ -186,10 +186,8 @@ def count_memories(tenant: Tenant, *columns: Literal["state", "kind", "source", 
     """Count active memories by the values of each column, the most frequent first; `state` counts all memories."""
     with tenant.catalog.interactive.read() as connection:
         connection.register("stored", tenant.memories.scan(list({*columns, "state"})))
-        queries = {
-            column: _COUNTS.format(value="unnest(tags)" if column == "tags" else column, of_all=column == "state")
-            for column in columns
-        }
+        values = {column: "unnest(tags)" if column == "tags" else column for column in columns}
+        queries = {column: _COUNTS.format(value=value, of_all=column == "state") for column, value in values.items()}
         return {column: dict(connection.execute(query).fetchall()) for column, query in queries.items()}
 
 
