@@ -38,11 +38,7 @@ _MAX_ANSWER_BYTES = 64 << 20
 
 
 class ServiceError(MemoryAssetsError):
-    """A service gave no answer, or one that this client does not read.
-
-    Attributes:
-        timed_out: Whether the deadline passed.
-    """
+    """A service gave no answer, or one that this client does not read; `timed_out` says whether the deadline passed."""
 
     def __init__(self, message: str, *, timed_out: bool = False) -> None:
         super().__init__(message)
@@ -58,11 +54,7 @@ class NoAnswerError(ServiceError):
 
 
 class BusyError(ServiceError):
-    """The service asks for a longer wait than this client waits.
-
-    Attributes:
-        seconds: The wait that the service asks for.
-    """
+    """The service asks for a wait of `seconds`, which is longer than this client waits."""
 
     def __init__(self, message: str, seconds: float) -> None:
         super().__init__(message)

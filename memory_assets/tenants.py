@@ -63,16 +63,10 @@ class Tenant:
         freshness: float = 0.0,
         embedders: "dict[str, Embedder] | None" = None,
     ) -> None:
-        """Take `name` or the settings' tenant, and open nothing yet.
+        """Take `name` or the settings' tenant, and open nothing yet. InvalidInputError: the name is malformed or reserved.
 
-        Args:
-            settings: Where the stores are.
-            name: The tenant; default: the one that the settings name.
-            freshness: Seconds within which an open store sees other processes' commits; 0: at every call.
-            embedders: Open embedders by their setting, shared by all tenants of a process.
-
-        Raises:
-            InvalidInputError: The name is malformed or reserved.
+        `freshness` is the number of seconds within which an open store sees other processes' commits (0: at every call), `embedders` are
+        the open embedders by their setting, shared by all tenants of a process.
         """
         self.settings = settings
         self.name = validate_tenant(settings.tenant if name is None else name)

@@ -75,16 +75,9 @@ def command(
 ) -> "Callable[[Callable[..., Answer | None]], click.Command]":
     """Make a command from a function that takes `tenant` and options and returns an answer, or None if it printed by itself.
 
-    The command has `--json` and `--tenant`, prints the answer, and exits with 1 if the answer is a failure.
-
-    Args:
-        example: Example at the end of the help.
-        text_options: Options that, like `--timezone`, go to the answer's text form instead of the function.
-        group: Group of the subcommand.
-        name: Name of the command; default: the function's.
-        tenant: Parameter that gives the tenant.
-        prints: Whether the function may print by itself; it takes `as_json` too.
-        attributes: Arguments of `click.Command`.
+    The command has `--json` and `--tenant`, prints the answer, and exits with 1 if the answer is a failure. Its help ends with
+    `example`. `text_options`, like `--timezone`, go to the answer's text form instead of the function. A function that `prints` by
+    itself takes `as_json`, too. `attributes` are arguments of `click.Command`.
     """
 
     def decorate(function: "Callable[..., Answer | None]") -> click.Command:
