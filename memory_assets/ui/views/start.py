@@ -45,8 +45,4 @@ def start(page: Page) -> Response:
 
 
 def _linked(field: str, counts: Mapping[str, int]) -> list[tuple[str, int, str]]:
-    return [(name, count, _search(**{field: name})) for name, count in counts.items()]
-
-
-def _search(**fields: str) -> str:
-    return f"/ui/search?{urlencode(fields)}"
+    return [(name, count, f"/ui/search?{urlencode({field: name})}") for name, count in counts.items()]
