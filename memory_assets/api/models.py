@@ -26,12 +26,6 @@ class StoreRequest(Request):
     author: Name = Field("", description="Who said it.")
 
 
-class ApplyRequest(Request):
-    """Confirmation of an apply."""
-
-    confirm: bool = Field(False, description="Whether to apply; otherwise the answer shows what would be done.")
-
-
 class ServiceHealth(BaseModel):
     """Health of the service, public."""
 

@@ -249,12 +249,8 @@ async def import_(opened: Opened, request: Request, skip_invalid: bool = False) 
         raise HTTPException(HTTPStatus.BAD_REQUEST, " ".join([str(error), *faults[:_MAX_FAULTS]])) from error
 
 
-@router.post("/learn/apply")
-async def learn_apply(opened: Sources, body: models.ApplyRequest) -> operations.learn.ApplyAnswer:
-    """Move undisputed and accepted silo memories into the canonical homes; without `confirm`, show what would be done."""
-    return await opened.write(operations.learn.apply, opened.tenant, dry_run=not body.confirm)
-
-
+_LEARN: Any = {"owns_sources": True, "work": "write"}
+_add_route("POST /learn/apply", operations.learn.apply, "confirm", needs_body=True, name="learn_apply", **_LEARN)
 _add_route(
     "POST /search",
     operations.search.search,
@@ -297,24 +293,16 @@ _add_route("GET /names/{name_id}", operations.names.show_name, name="name")
 _add_route("POST /names/{name_id}/merge", operations.names.merge_names, "into", work="write")
 _add_route("POST /names/{name_id}/split", operations.names.split_name, "spelling", work="write")
 _add_route("POST /names/decisions/{decision}/undo", operations.names.undo_decision, work="write", name="undo_name_decision")
-_add_route("POST /learn/check", operations.learn.check, owns_sources=True, work="write", name="learn_check")
+_add_route("POST /learn/check", operations.learn.check, name="learn_check", **_LEARN)
 _add_route(
     "POST /learn/review",
     operations.learn.review,
     *("accept", "reject", "defer", "note", "deeper"),
     name="learn_review",
-    owns_sources=True,
-    work="write",
+    **_LEARN,
 )
-_add_route(
-    "POST /learn/proposals/{proposal}/reword",
-    operations.learn.reword,
-    "content",
-    owns_sources=True,
-    work="write",
-    name="learn_reword",
-)
-_add_route("POST /learn/undo", operations.learn.undo, owns_sources=True, work="write", name="learn_undo")
+_add_route("POST /learn/proposals/{proposal}/reword", operations.learn.reword, "content", name="learn_reword", **_LEARN)
+_add_route("POST /learn/undo", operations.learn.undo, name="learn_undo", **_LEARN)
 
 
 @router.post("/mcp", include_in_schema=False)

@@ -57,7 +57,7 @@ def apply(tenant: "Tenant", dry_run: bool, verbose: bool, as_json: bool) -> None
 
     Moves all user, project and reference memories, but feedback only if it was accepted. Files changed since the check stay.
     """
-    print_answer(operations.learn.apply(tenant, dry_run=dry_run), tenant, as_json=as_json, verbose=verbose)
+    print_answer(operations.learn.apply(tenant, confirm=not dry_run), tenant, as_json=as_json, verbose=verbose)
 
 
 @command("memory learn undo", group=learn)

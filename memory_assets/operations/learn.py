@@ -3,6 +3,9 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
 
 from memory_assets.display import counted
 from memory_assets.errors import InvalidInputError
@@ -18,6 +21,7 @@ from memory_assets.operations.fields import Content, ProposalIds, Query
 from memory_assets.tenants import Tenant
 
 _SHOWN = 12
+_CONFIRM = "Whether to apply; otherwise the answer shows what would be done."
 
 
 class ProposalView(View):
@@ -298,15 +302,15 @@ def reword_all(tenant: Tenant, contents: Mapping[str, str]) -> ReviewAnswer:
     return _answer_review(curation, curation.decide(changes))
 
 
-def apply(tenant: Tenant, *, dry_run: bool = False) -> ApplyAnswer:
-    """Move silo memories that need no decision, and accepted feedback, into the canonical homes; delete their silo files."""
+def apply(tenant: Tenant, *, confirm: Annotated[bool, Field(description=_CONFIRM)] = False) -> ApplyAnswer:
+    """Move undisputed and accepted silo memories into the canonical homes; without `confirm`, show what would be done."""
     curation = Curation(tenant)
-    outcome = ApplyOutcome(curation.plan(), None, (), 0) if dry_run else curation.apply()
-    if not dry_run:
+    outcome = curation.apply() if confirm else ApplyOutcome(curation.plan(), None, (), 0)
+    if confirm:
         renew_brief(tenant)
     planned = outcome.planned
     return ApplyAnswer(
-        dry_run=dry_run,
+        dry_run=not confirm,
         folder=str(curation.learning_dir),
         is_new_folder=str(curation.learning_dir) in planned.plan.folders,
         written=[placed.path for placed in planned.plan.placed],

@@ -74,13 +74,13 @@ def decide(page: Page) -> Response:
 @view("/review/apply", work="write")
 def preview(page: Page) -> Response:
     """Show what apply would write, delete and leave."""
-    return page.render("apply.html", plan=operations.learn.apply(page.tenant, dry_run=True))
+    return page.render("apply.html", plan=operations.learn.apply(page.tenant))
 
 
 @change("/review/apply")
 def apply(page: Page) -> Response:
     """Apply the accepted proposals."""
-    return page.redirect("/review/applied", operations.learn.apply(page.tenant).text(page.local))
+    return page.redirect("/review/applied", operations.learn.apply(page.tenant, confirm=True).text(page.local))
 
 
 @view("/review/applied")
