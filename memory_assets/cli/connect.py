@@ -6,6 +6,7 @@ import click
 from click.shell_completion import get_completion_class
 
 from memory_assets.cli.command import chosen_tenant, existing_tenant, print_answer, say
+from memory_assets.settings import load_settings
 from memory_assets.tenants import Tenant
 
 
@@ -17,7 +18,6 @@ def serve(host: str | None, port: int | None, workers: int | None) -> None:
     """Serve the memory over HTTP to every tenant that has a key, until interrupted."""
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # requests run in parallel; more threads for one would only spin
     from memory_assets.api.app import serve
-    from memory_assets.settings import load_settings
     from memory_assets.ui.app import mount_pages
 
     def announce(address: str, keyed: bool) -> None:
@@ -37,7 +37,6 @@ def serve(host: str | None, port: int | None, workers: int | None) -> None:
 def ui(*, no_browser: bool, tenant: Tenant) -> None:
     """Open the memory in a browser, served on this machine until Ctrl-C; if `memory up` runs, its service shows the page."""
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    from memory_assets.settings import load_settings
     from memory_assets.supervisor import find_running
     from memory_assets.ui.app import mount_pages, one_time_address
 
@@ -82,7 +81,6 @@ def install() -> None:
 def claude_code(take_out: bool, dry_run: bool, status_line: bool, name: str | None, as_json: bool) -> None:
     """Install a plugin for Claude Code: MCP server, hooks for prompts and a session's start and end, and commands."""
     from memory_assets.operations.install import install_claude_code
-    from memory_assets.settings import load_settings
 
     name = chosen_tenant(name)
     tenant = Tenant(load_settings(), name)

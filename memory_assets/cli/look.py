@@ -170,10 +170,8 @@ def names(
 @timezone_option
 def timeline(tenant: "Tenant", on: "datetime | None", limit: int, **narrowing: Any) -> "Answer":
     """Count the memories of each day, week, month or year; with --on, list those that held on a day."""
-    from memory_assets.language.times import display_zone
-
     timezone = click.get_current_context().params["timezone"]
-    day = on.astimezone(display_zone(tenant.settings, timezone)).date() if on else None
+    day = operations.answers.LocalTime.of(tenant.settings, timezone).day(on) if on else None
     narrowed = operations.arguments.Narrowing(**narrowing)
     return operations.timeline.timeline(tenant, on=day, narrowed=narrowed, limit=limit, timezone=timezone)
 

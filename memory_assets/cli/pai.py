@@ -10,6 +10,7 @@ import click
 
 from memory_assets import operations
 from memory_assets.cli.command import command, dry_run_option, print_answer, say
+from memory_assets.cli.progress import progress_bar
 
 if TYPE_CHECKING:
     from memory_assets.operations.answers import Answer
@@ -46,10 +47,7 @@ def sync(
     context: click.Context, seed_path: str | None, workspace: str | None, tenant: "Tenant", as_json: bool, **options: Any
 ) -> None:
     """Mirror seed.json in Tana: create, update and trash nodes. If Tana does not answer, the changes wait."""
-    from memory_assets.cli.progress import progress_bar
-    from memory_assets.tana.changes import SyncOptions
-
-    wanted = SyncOptions(**options)
+    wanted = operations.pai.SyncOptions(**options)
     sync_wanted = partial(operations.pai.pai_sync, tenant, seed_path=seed_path, workspace=workspace)
     with progress_bar() as advance:
         answer = sync_wanted(wanted, progress=partial(advance, "Tana"))
