@@ -67,10 +67,8 @@ def undo(tenant: "Tenant") -> "Answer":
 
 
 def _decide_one_by_one(tenant: "Tenant", proposals: "list[ProposalView]") -> None:
-    from memory_assets.learn.journal import Status
-
-    skipped = 0
-    waiting = [each for each in proposals if each.status in (Status.PENDING, Status.DEFERRED)]
+    skipped, status = 0, operations.learn.Status
+    waiting = [each for each in proposals if each.status in (status.PENDING, status.DEFERRED)]
     for number, proposal in enumerate(waiting, start=1):
         say(f"\n{number} of {len(waiting)}", bold=True)
         say(proposal.text(body=True))

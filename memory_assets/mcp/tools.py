@@ -324,13 +324,11 @@ def tana_pai_sync(
     force: bool = False,
 ) -> str:
     """Mirror confirmed learnings of seed.json in Tana."""
-    from memory_assets.tana.changes import SyncOptions
-
     if seed_path and not session.may_name_files:
         raise InvalidInputError(
             "`seedPath` names a file of the service's machine: leave it out to mirror the file of MEMORY_PAI_SEED."
         )
-    options = SyncOptions(dry_run=dry_run, force=force)
+    options = operations.pai.SyncOptions(dry_run=dry_run, force=force)
     return session.json(operations.pai.pai_sync(session.tenant, options, seed_path=seed_path, workspace=workspace))
 
 
