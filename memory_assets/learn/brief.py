@@ -8,13 +8,10 @@ import json
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from memory_assets.display import counted
+from memory_assets.hook_settings import HookSettings
 from memory_assets.language.unseen import without_unseen
-
-if TYPE_CHECKING:
-    from memory_assets.hook_settings import HookSettings
 
 NAME = "brief.json"
 ENDS = (".", "!", "?", ":", ";", "…")
@@ -109,7 +106,7 @@ def is_of_another_release(content: bytes) -> bool:
         return False
 
 
-def status_line(settings: "HookSettings") -> str:
+def status_line(settings: HookSettings) -> str:
     """Return a line such as "1,204 memories, 7 un-ingested memories across 3 silos"."""
     if (brief := read_brief(settings.folder)) is None:
         return "no memories yet"

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from itertools import filterfalse
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from memory_assets.errors import ConflictError, NotFoundError
 from memory_assets.ingest.direct import import_memories
@@ -39,9 +38,7 @@ from memory_assets.sources.files import MAX_BYTES, RefusedFileError, decode, dig
 from memory_assets.stores.files import replace_file
 from memory_assets.stores.lance import quoted
 from memory_assets.stores.rows import content_hash, derived_id
-
-if TYPE_CHECKING:
-    from memory_assets.tenants import Tenant
+from memory_assets.tenants import Tenant
 
 _STALE_AFTER = timedelta(hours=24)
 _MAX_REVIEW_BYTES = 16 << 20
@@ -64,7 +61,7 @@ class ApplyOutcome:
 class Curation:
     """The steps of curation over one tenant's silos, homes, decisions and journal."""
 
-    def __init__(self, tenant: "Tenant", now: datetime | None = None) -> None:
+    def __init__(self, tenant: Tenant, now: datetime | None = None) -> None:
         """Set up for the tenant that owns the sources, without reading anything. Raise InvalidInputError for another tenant."""
         tenant.must_own_sources()
         settings = tenant.settings
@@ -252,7 +249,7 @@ class Curation:
         return proposal if status is Status.PENDING and not change.status else proposal.decided(status, self.now.isoformat())
 
 
-def keep_history(tenant: "Tenant", wanted: Sequence[NewMemory]) -> int:
+def keep_history(tenant: Tenant, wanted: Sequence[NewMemory]) -> int:
     """Store memories that are not in the store yet as superseded, with the ids that `memory run` would have given them.
 
     Return how many were added; `memory search --history` finds them. After an error, finished commits remain.

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import unquote
 
 from memory_assets.ingest.scans import StoredItem, read_items, refusals_of
@@ -24,10 +24,7 @@ from memory_assets.sources.files import MAX_BYTES, RefusedFileError, decode, den
 from memory_assets.sources.frontmatter import parse
 from memory_assets.sources.markdown import GUESSED_DATE, memory_item
 from memory_assets.sources.pai_learning import HOMES
-
-if TYPE_CHECKING:
-    from memory_assets.tenants import Tenant
-
+from memory_assets.tenants import Tenant
 
 _LINK = ("it is a symbolic link, and links are not curated", "put the file there instead of the link")
 _MEND = "give it a name, a description and a type, or leave it where it is"
@@ -74,7 +71,7 @@ class MemoryFiles:
         return dict(Counter(entry.item.kind for entry in self.entries))
 
 
-def read_silos(tenant: "Tenant") -> MemoryFiles:
+def read_silos(tenant: Tenant) -> MemoryFiles:
     """Return the silo memories that may be curated, by path, as of the last scan.
 
     Curation deletes a file from its silo. So the file must not be, or be reached through, a symbolic link; its frontmatter must have a
@@ -102,7 +99,7 @@ def read_silos(tenant: "Tenant") -> MemoryFiles:
     return MemoryFiles(tuple(entries), tuple(left))
 
 
-def read_homes(tenant: "Tenant") -> MemoryFiles:
+def read_homes(tenant: Tenant) -> MemoryFiles:
     """Return the memories of the four canonical homes as of the last scan, by type and then newest first."""
     stored, left = _read(tenant, Source.PAI_LEARNING)
     entries = [_entry(each) for each in stored if each.path.suffix.lower() == ".md"]
@@ -170,7 +167,7 @@ def _entry(stored: StoredItem) -> MemoryFile:
     return MemoryFile(stored.item, stored.path, stored.digest, stored.hooks)
 
 
-def _read(tenant: "Tenant", source: Source) -> tuple[list[StoredItem], list[Refusal]]:
+def _read(tenant: Tenant, source: Source) -> tuple[list[StoredItem], list[Refusal]]:
     """Return the items of a source and the refusals of its memory files, from one connection: opening one takes longer than reading."""
     with tenant.catalog.read() as connection:
         refused = refusals_of(connection, source)

@@ -11,18 +11,14 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from memory_assets.display import counted
 from memory_assets.errors import DamagedError, InvalidInputError
+from memory_assets.hook_settings import HookSettings
 from memory_assets.learn.brief import ENDS, Brief, BriefLine, read_brief, render_frame, render_line
 from memory_assets.learn.checkouts import note_checkout, project_names, remote_of
 from memory_assets.learn.noted import Noted, read_noted
 from memory_assets.sources.projects import Project, project_of
-
-if TYPE_CHECKING:
-    from memory_assets.hook_settings import HookSettings
-
 
 _FRAME_TOKENS = 115
 """Upper bound for the frame with its label and all headings; a test counts them."""
@@ -78,7 +74,7 @@ class Hook:
         return cls(**values)
 
 
-def session_start(settings: "HookSettings", hook: Hook) -> str:
+def session_start(settings: HookSettings, hook: Hook) -> str:
     """Return the text for a session's start, and record it; empty if there is nothing to show or the project is quiet."""
     project = project_of(Path(hook.directory or "."))
     is_compacted = hook.source == _COMPACTED

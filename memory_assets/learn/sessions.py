@@ -10,7 +10,6 @@ import logging
 from collections.abc import Iterator, Sequence
 from datetime import tzinfo
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -28,14 +27,12 @@ from memory_assets.learn.outcomes import Outcome, find_outcome
 from memory_assets.learn.session_queue import QUEUE, Ended, has_queued
 from memory_assets.learn.transcripts import Record, read_record
 from memory_assets.models import Kind, NewMemory, Source
+from memory_assets.settings import Settings
 from memory_assets.sources.files import RefusedFileError
 from memory_assets.stores.locks import locked
 from memory_assets.stores.rows import derived_id
 from memory_assets.stores.tombstones import Tombstones
-
-if TYPE_CHECKING:
-    from memory_assets.settings import Settings
-    from memory_assets.tenants import Tenant
+from memory_assets.tenants import Tenant
 
 _MIN_REQUESTS = 3
 """A session that changed no file is remembered only if it has so many requests and an outcome."""
@@ -47,7 +44,7 @@ _IMPORTANCE = 0.3
 _log = logging.getLogger(__name__)
 
 
-def remember_sessions(tenant: "Tenant") -> int:
+def remember_sessions(tenant: Tenant) -> int:
     """Store one memory per queued session; return how many.
 
     A session stays queued while its transcript or the notes cannot be read or written, and is dropped if it is gone or not readable as one.
@@ -77,7 +74,7 @@ def _may_pass(error: Exception) -> bool:
     return isinstance(error, OSError | DamagedError) and not isinstance(error, FileNotFoundError)
 
 
-def _remember(tenant: "Tenant", ended: Ended) -> bool:
+def _remember(tenant: Tenant, ended: Ended) -> bool:
     transcript, number = Path(ended.transcript), derived_id("session", ended.session)
     if any(stone.id == number for stone in Tombstones(tenant.state).all):
         return False
@@ -131,7 +128,7 @@ _SYSTEM = (
 )
 
 
-def _ask_model(settings: "Settings", record: Record) -> Reading:
+def _ask_model(settings: Settings, record: Record) -> Reading:
     """Ask the chat model about a session; return an empty reading if there is no model or it fails."""
     if not settings.chat_model:
         return Reading()

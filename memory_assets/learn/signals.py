@@ -10,7 +10,7 @@ so cosines are measured from the mean of a few unrelated sentences.
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -20,10 +20,7 @@ from memory_assets.language.embedders.calibration import unrelated_notes
 from memory_assets.learn.journal import Evidence
 from memory_assets.learn.memory_files import MemoryFile
 from memory_assets.models import Kind, Refusal, Source, SourceItem
-
-if TYPE_CHECKING:
-    from memory_assets.stores.catalog import Catalog
-
+from memory_assets.stores.catalog import Catalog
 
 PROBLEM = 4.0
 """Highest rating, or mean rating of a session, that indicates a problem."""
@@ -70,7 +67,7 @@ class Signals:
         }
 
 
-def read_signals(catalog: "Catalog", projects: dict[str, str]) -> Signals:
+def read_signals(catalog: Catalog, projects: dict[str, str]) -> Signals:
     """Return the ratings and reflections of the last scan, in line order.
 
     `projects` maps sessions to working directories as far as they are known.

@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from itertools import chain, count
-from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, Field, ValidationError
 
@@ -20,9 +19,7 @@ from memory_assets.learn.journal import Decisions, Evidence, Proposal, Severity,
 from memory_assets.learn.memory_files import MemoryFile
 from memory_assets.learn.signals import PROBLEM, Embed, Signal, file_signals, group, most_telling
 from memory_assets.models import Kind, is_time_guessed
-
-if TYPE_CHECKING:
-    from memory_assets.settings import Settings
+from memory_assets.settings import Settings
 
 _CRITICAL, _HIGH, _HIGH_ALONE, _MODERATE, _THEME = 5.0, 2.0, 8.0, 3.0, 2.0
 PASSED_THROUGH = (Kind.USER, Kind.PROJECT, Kind.REFERENCE)
@@ -238,7 +235,7 @@ class _Answer(BaseModel):
     why: str = Field(max_length=600)
 
 
-def rewording(settings: "Settings", notes: list[str]) -> Reword:
+def rewording(settings: Settings, notes: list[str]) -> Reword:
     """Return a function that improves wordings with the chat model of the settings; without a model it changes nothing.
 
     A feedback file that is a theme by itself keeps its owner's words. After a failure the model is not asked again, and a sentence
