@@ -9,7 +9,7 @@ its docstring says otherwise. Errors:
     NotFoundError, ConflictError        the id or name does not exist, is taken, comes from a file, or has just been changed
     InvalidInputError, SettingsError    an argument or a setting is invalid
     ProcessingError, EmbedderError      a text cannot be analysed or embedded
-    StoreError, TanaError               a store, or Tana, cannot be read or written
+    StoreError, TanaError, OSError      a store, Tana or a file cannot be read or written
 
 Callers write `operations.undo.undo(...)`: a module is imported on first use.
 """

@@ -83,11 +83,7 @@ class VerifiedBackup(Answer):
 
 
 def backup(tenant: Tenant, place: str | None = None) -> BackedUp:
-    """Take a backup of a tenant, and remove the backups that retention does not keep.
-
-    Raises:
-        StoreError: A store or the repository cannot be read or written; earlier backups stay whole.
-    """
+    """Take a backup of a tenant, and remove the backups that retention does not keep."""
     repository = open_repository(tenant.settings, place)
     snapshot, gone = back_up(tenant, repository)
     return BackedUp(

@@ -42,12 +42,7 @@ class Exported(Answer):
 
 
 def export(tenant: Tenant, file: Path) -> Exported:
-    """Write all memories to `file`, one a line, in the store's order; only one batch is in RAM at a time.
-
-    Raises:
-        StoreError: The memories cannot be read; the old file stays.
-        OSError: The file cannot be written; the old one stays.
-    """
+    """Write all memories to `file`, one a line, in the store's order; only one batch is in RAM at a time."""
     written = 0
     with writing(file) as lines:
         for text in _memory_lines(tenant):

@@ -144,11 +144,7 @@ class Drawn(Answer):
 
 
 def draw_graph(tenant: Tenant, file: Path, limit: int) -> Drawn:
-    """Draw the most relevant memories with their names and clusters, at most `limit` nodes, as one HTML file.
-
-    Raises:
-        OSError: The file cannot be written; the old one stays.
-    """
+    """Draw the most relevant memories with their names and clusters, at most `limit` nodes, as one HTML file."""
     with tenant.catalog.read() as connection:
         begin = [number for (number,) in connection.execute(_MOST_RELEVANT, [limit]).fetchall()]
     found = neighbourhood(tenant, begin, most=limit)

@@ -71,11 +71,7 @@ class SessionTold(Answer):
 
 
 def told(tenant: Tenant, session: str = "") -> SessionTold:
-    """List the memories that a session was given; without an id, the last session that was given any.
-
-    Raises:
-        StoreError: The store cannot be read.
-    """
+    """List the memories that a session was given; without an id, the last session that was given any."""
     listed = read_told(tenant.folder, session) if session else read_last_told(tenant.folder)
     contents = {memory.id: memory.content for memory in tenant.memories.get({each.memory for each in listed})} if listed else {}
     return SessionTold(told=tuple(ToldView.of(each, content=contents.get(each.memory, "")) for each in listed))

@@ -42,10 +42,6 @@ def recall_for_prompt(
 
     The newest comes first, so that the model reads a current fact before an unnoticed outdated one. If `is_awaited` returns false after
     the search, the result is empty and nothing is recorded as given.
-
-    Raises:
-        StoreError: The store cannot be read, or another embedder made its vectors.
-        EmbedderError: The prompt cannot be embedded.
     """
     wanted = tenant.settings.prompt_recall
     text = prompt[:LONGEST_PROMPT].strip()
