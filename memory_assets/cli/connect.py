@@ -5,6 +5,7 @@ import os
 import click
 from click.shell_completion import get_completion_class
 
+from memory_assets import operations
 from memory_assets.cli.command import chosen_tenant, existing_tenant, print_answer, say
 from memory_assets.settings import load_settings
 from memory_assets.tenants import Tenant
@@ -37,7 +38,6 @@ def serve(host: str | None, port: int | None, workers: int | None) -> None:
 def ui(*, no_browser: bool, tenant: Tenant) -> None:
     """Open the memory in a browser, served on this machine until Ctrl-C; if `memory up` runs, its service shows the page."""
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    from memory_assets.supervisor import find_running
     from memory_assets.ui.app import mount_pages, one_time_address
 
     def show(service: str, _keyed: bool = False) -> None:
@@ -47,8 +47,7 @@ def ui(*, no_browser: bool, tenant: Tenant) -> None:
         if not no_browser:
             click.launch(address)
 
-    running = find_running(tenant.settings)
-    served = [str(part["url"]) for part in running.parts if part["name"] == "HTTP service" and part["pid"]] if running else []
+    served = [each.url for each in operations.status.services(tenant.settings) if each.name == "HTTP service" and each.pid]
     if served:
         show(served[0])
         return
@@ -80,13 +79,12 @@ def install() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def claude_code(take_out: bool, dry_run: bool, status_line: bool, name: str | None, as_json: bool) -> None:
     """Install a plugin for Claude Code: MCP server, hooks for prompts and a session's start and end, and commands."""
-    from memory_assets.operations.install import install_claude_code
-
     name = chosen_tenant(name)
     tenant = Tenant(load_settings(), name)
     if name and not take_out:
         tenant.must_exist()
-    print_answer(install_claude_code(name, status_line=status_line, take_out=take_out, dry_run=dry_run), tenant, as_json=as_json)
+    done = operations.install.install_claude_code(name, status_line=status_line, take_out=take_out, dry_run=dry_run)
+    print_answer(done, tenant, as_json=as_json)
 
 
 @click.command(epilog="Example: d=~/.local/share/bash-completion/completions; mkdir -p $d; memory completion bash > $d/memory")
