@@ -33,10 +33,9 @@ class Health(Answer):
         return bool(self.faults)
 
     def text(self, local: LocalTime) -> str:
+        span = ""
         if self.oldest_memory and self.newest_memory:
             span = f", from {local.age(self.oldest_memory)} to {local.age(self.newest_memory)}"
-        else:
-            span = ""
         works = "works" if self.status == "healthy" else "does not work"
         holds = f"{counted(self.memory_count)}{span}" if self.store_healthy else "its store does not work"
         lines = [f"The memory of {self.tenant} {works}: {holds}. Embedder: {self.embedding_provider}.", *self.faults]
