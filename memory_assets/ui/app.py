@@ -2,6 +2,8 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 from http import HTTPStatus
+from importlib import import_module
+from pkgutil import iter_modules
 from urllib.parse import parse_qsl
 
 from fastapi import FastAPI
@@ -19,22 +21,13 @@ from memory_assets.errors import ChangedMeanwhileError, InvalidInputError, Memor
 from memory_assets.stores.access_log import recalled_by
 from memory_assets.stores.keys import create_link, use_link
 from memory_assets.tenants import Tenant, open_states, validate_tenant
+from memory_assets.ui import views
 from memory_assets.ui.page import LARGEST_ID, VIEWS, FormFields, Page, View
 from memory_assets.ui.rendering import assets, render
 from memory_assets.ui.sessions import Sessions, new_token
-from memory_assets.ui.views import (  # noqa: F401 - a module registers its views
-    context,
-    graph,
-    health,
-    memory,
-    names,
-    review,
-    search,
-    sleep,
-    start,
-    timeline,
-)
 
+for _module in iter_modules(views.__path__, f"{views.__name__}."):
+    import_module(_module.name)  # it registers its views
 PATH = "/ui"
 _HEADERS = {
     "Content-Security-Policy": (
