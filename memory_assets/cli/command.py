@@ -5,7 +5,9 @@ import re
 import shutil
 import sys
 import textwrap
+from collections.abc import Callable
 from dataclasses import replace
+from datetime import datetime
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -15,14 +17,11 @@ from memory_assets import operations
 from memory_assets.display import visible
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from datetime import datetime
-
     from memory_assets.operations.answers import Answer
     from memory_assets.sources.projects import Project
     from memory_assets.tenants import Tenant
 
-Function = TypeVar("Function", bound="Callable[..., Any]")
+Function = TypeVar("Function", bound=Callable[..., Any])
 TENANT = "memory_assets.tenant"
 """Key in click's context of the `--tenant` before the command."""
 _CREATE = "memory_assets.create"
@@ -72,7 +71,7 @@ def command(
     tenant: click.Parameter = _TENANT_OPTION,
     prints: bool = False,
     **attributes: Any,
-) -> "Callable[[Callable[..., Answer | None]], click.Command]":
+) -> Callable[[Callable[..., "Answer | None"]], click.Command]:
     """Make a command from a function that takes `tenant` and options and returns an answer, or None if it printed by itself.
 
     The command has `--json` and `--tenant`, prints the answer, and exits with 1 if the answer is a failure. Its help ends with
@@ -80,7 +79,7 @@ def command(
     itself takes `as_json`, too. `attributes` are arguments of `click.Command`.
     """
 
-    def decorate(function: "Callable[..., Answer | None]") -> click.Command:
+    def decorate(function: Callable[..., "Answer | None"]) -> click.Command:
         @wraps(function)
         def run(*, tenant: "Tenant", as_json: bool, timezone: str | None = None, **options: Any) -> None:
             shown = {option: options.pop(option) for option in text_options}
@@ -122,12 +121,10 @@ here_option = click.option(
 """Option whose parameter `here` is the working directory's `Project`, or None."""
 
 
-def time_option(name: str, **attributes: Any) -> "Callable[[Function], Function]":
+def time_option(name: str, **attributes: Any) -> Callable[[Function], Function]:
     """Make an option for a time; stderr says how a time in another form than ISO was read."""
 
-    def read(context: click.Context, _parameter: click.Parameter, text: str | None) -> "datetime | None":
-        from datetime import datetime
-
+    def read(context: click.Context, _parameter: click.Parameter, text: str | None) -> datetime | None:
         if text is None:
             return None
         moment = operations.arguments.parse_time(text, name, context.params.get("timezone"))
