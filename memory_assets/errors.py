@@ -1,5 +1,6 @@
 """Errors shown to users: each message is one sentence that says what is wrong and how to mend it."""
 
+import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -61,8 +62,6 @@ def format_trace(error: BaseException) -> str:
 
 def first_line(error: BaseException) -> str:
     """Return the first line of a library's error, at most 300 characters, without positions in Rust sources."""
-    import re
-
     found = re.sub(r",? /\S+\.rs:\d+:\d+", "", str(error).strip())
     return found.splitlines()[0][:300] if found else type(error).__name__
 

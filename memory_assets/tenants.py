@@ -2,6 +2,7 @@
 
 import logging
 import re
+from collections.abc import Callable
 from contextlib import suppress
 from difflib import get_close_matches
 from functools import cached_property, partial
@@ -11,12 +12,10 @@ from typing import TYPE_CHECKING, TypeVar
 from memory_assets.errors import ConflictError, DamagedError, InvalidInputError, NotFoundError, StoreError
 from memory_assets.models import TENANT_PATTERN
 from memory_assets.privacy import refuse_link
-from memory_assets.stores.layout import FOLDERS
+from memory_assets.stores.layout import FOLDERS, read_known_names
 from memory_assets.stores.state import PARTS, FileStates
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from memory_assets.language.embedders import Embedder
     from memory_assets.language.pipeline import Analyzer
     from memory_assets.models import NewMemory
@@ -172,7 +171,7 @@ class Tenant:
             )
         return self._embedders[spec]
 
-    def with_embedder(self, work: "Callable[[Embedder], Result]") -> "Result":
+    def with_embedder(self, work: Callable[["Embedder"], Result]) -> Result:
         """Call `work`; retry once with the new embedder if another process has just re-embedded the memories."""
         embedder = self.embedder
         try:
@@ -186,7 +185,6 @@ class Tenant:
     @cached_property
     def analyzer(self) -> "Analyzer":
         from memory_assets.language.pipeline import open_analyzer
-        from memory_assets.stores.layout import read_known_names
 
         return open_analyzer(
             self.settings.spacy_model, gazetteer_paths=[self.folder / "gazetteer.toml"], known_names=read_known_names(self.state)

@@ -12,6 +12,7 @@ from memory_assets.errors import InvalidInputError, NotFoundError, StoreBusyErro
 from memory_assets.graph.relevance import Factors, explain
 from memory_assets.language.times import format_local
 from memory_assets.language.tokens import truncate_tokens
+from memory_assets.learn.journal import Journal
 from memory_assets.models import REVISES, Memory, State
 from memory_assets.operations.answers import Answer, Instant, LocalTime, MemoryView, View, fit_lines, name_of
 from memory_assets.operations.arguments import Narrowing, digits_of, find_memory, read_cursor, write_cursor
@@ -163,8 +164,6 @@ def recent_changes(
 
 
 def _list_applies(tenant: Tenant) -> list[ChangeView]:
-    from memory_assets.learn.journal import Journal
-
     journal = Journal(tenant.folder / "learn" / "applies")
     plans = ((plan, " (undone)" * journal.has(plan.number, "undone")) for plan in map(journal.plan, journal.numbers()))
     return [
