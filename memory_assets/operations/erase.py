@@ -1,9 +1,9 @@
 """Erase memories: remove their texts from every file of the data folder, and keep sources from bringing them back."""
 
+import os
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime
-from pathlib import Path
 from typing import Annotated
 
 from pydantic import Field
@@ -13,7 +13,7 @@ from memory_assets.errors import InvalidInputError, MemoryAssetsError, NotFoundE
 from memory_assets.keeping import erasing
 from memory_assets.language.validation import is_blank
 from memory_assets.models import Memory, Source, State
-from memory_assets.operations.answers import Answer, Instant, LocalTime, View, describe_remains, name_of
+from memory_assets.operations.answers import Answer, Instant, LocalTime, View, describe_remains, name_of, path_of
 from memory_assets.operations.arguments import digits_of, find_memory
 from memory_assets.operations.backup import find_backups
 from memory_assets.operations.fields import Moment, Query, Reference
@@ -159,12 +159,11 @@ def _find_chosen(
 
 
 def _preview(tenant: Tenant, memories: list[Memory], *, done: bool) -> Erased:
-    paths = (memory.metadata.get("path") or memory.metadata.get("original_path") for memory in memories if memory.source_key)
-    reports = map(str, erasing.reports_holding(tenant, memories))
+    paths = (path for path in map(path_of, memories) if path and os.path.lexists(path))
     return Erased(
         done=done,
         memories=[ErasedMemory.of(memory, name="" if done else name_of(memory)) for memory in memories],
-        files=list(dict.fromkeys([*(str(path) for path in paths if path and Path(path).exists()), *reports])),
+        files=list(dict.fromkeys([*paths, *map(str, erasing.reports_holding(tenant, memories))])),
         transcripts=_find_transcripts(tenant, memories),
         nodes=list(erasing.mirroring_nodes(tenant, memories).values()),
         trashed=False,
