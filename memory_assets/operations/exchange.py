@@ -144,7 +144,7 @@ def _parse_memory(line: dict[str, Any]) -> NewMemory:
     named = {field.name for field in fields(NewMemory)}
     known = {name: value for name, value in line.items() if name in named and value is not None}
     unknown = {name: value for name, value in line.items() if name not in named | _DERIVED | {"relations"}}
-    if (source := known.get("source", "")) not in {source.value for source in Source}:
+    if (source := known.get("source", "")) not in list(Source):
         known["source"] = Source.IMPORT
         unknown |= {"source": source} if source else {}
     number = _ID.validate_python(known.get("id"))
@@ -155,13 +155,12 @@ def _parse_memory(line: dict[str, Any]) -> NewMemory:
     memory = _MEMORY.validate_python(known)
     if memory.superseded_by is not None and (memory.state is not State.SUPERSEDED or memory.superseded_by == memory.id):
         raise InvalidInputError('superseded_by: leave it out, or name another memory and give the state "superseded"')
-    created = memory.created_at
-    if created and created.tzinfo is None:
-        created = created.replace(tzinfo=UTC)
-    if created and not EARLIEST <= created <= LATEST:
-        raise InvalidInputError(f"created_at: {created.year} is no year of a memory; leave it out if the time is unknown")
-    if created and is_in_future(created) and "pipeline" not in line:  # an export's times come from this program
-        raise InvalidInputError(f"created_at: {created:%Y-%m-%d} lies in the future; give a time up to now")
+    if created := memory.created_at:
+        created = created if created.tzinfo else created.replace(tzinfo=UTC)
+        if not EARLIEST <= created <= LATEST:
+            raise InvalidInputError(f"created_at: {created.year} is no year of a memory; leave it out if the time is unknown")
+        if is_in_future(created) and "pipeline" not in line:  # an export's times come from this program
+            raise InvalidInputError(f"created_at: {created:%Y-%m-%d} lies in the future; give a time up to now")
     memory = replace(memory, created_at=created, metadata=memory.metadata | unknown)
     validate_memory(memory, MAX_IMPORTED_LENGTH)
     return memory
