@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -151,7 +152,7 @@ def mend(tenant: Tenant) -> Scanned:
 
 def _find_secrets(tenant: Tenant) -> Iterator[_Found]:
     """Yield every place."""
-    for memory in _read_memories(tenant.memories.table.search().select(list(COLUMNS)).to_batches(_BATCH)):
+    for memory in chain.from_iterable(tenant.memories.batches()):
         yield _Found(f"Memory {memory.id} ({shortened(mask(memory.title or memory.content), 60)})", secrets_of(memory), memory.id)
     for relation in tenant.relations.scan().to_pylist():
         yield _Found(f"The relation {relation['id']}", list(iter_secrets(relation["note"])), relation["id"])
@@ -174,11 +175,6 @@ def _find_secrets(tenant: Tenant) -> Iterator[_Found]:
         yield _Found(f"The description of the key {key.id}", list(iter_secrets(key.description)))
 
 
-def _read_memories(batches: Iterable[pa.RecordBatch]) -> Iterator[Memory]:
-    for batch in batches:
-        yield from from_arrow(pa.Table.from_batches([batch]))
-
-
 def _list_leaks(found: Iterable[_Found]) -> list[Leak]:
     return [Leak(place=each.place, kinds=list(dict.fromkeys(kind for kind, _ in each.secrets))) for each in found if each.secrets]
 
@@ -188,7 +184,8 @@ def _mask_memories(rows: pa.Table) -> pa.Table:
     now = datetime.now(UTC)
     masked = [
         _drop_derived(memory, without_secrets(memory), now)
-        for memory in _read_memories(rows.select(list(COLUMNS)).to_batches(_BATCH))
+        for batch in rows.select(list(COLUMNS)).to_batches(_BATCH)
+        for memory in from_arrow(pa.Table.from_batches([batch]))
         if secrets_of(memory)
     ]
     changed = aligned(to_arrow(masked), rows.schema)
