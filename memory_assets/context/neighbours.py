@@ -87,12 +87,8 @@ def _take(column: "npt.NDArray", rows: Rows) -> "npt.NDArray":
 
 
 def _scores_of(nodes: Ids, scores: Mapping[str, float]) -> Values:
-    known = sorted((int(node), score) for node, score in scores.items() if node.isdigit())
-    if not known:
-        return np.zeros(len(nodes))
-    ids, values = np.array([node for node, _ in known], np.int64), np.array([score for _, score in known])
-    places = np.minimum(np.searchsorted(ids, nodes), len(ids) - 1)
-    return np.where(ids[places] == nodes, values[places], 0.0)
+    known = {int(node): score for node, score in scores.items() if node.isdigit()}
+    return np.array([known.get(node, 0.0) for node in nodes.tolist()])
 
 
 def choose_links(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from memory_assets.arrays import Floats
+from memory_assets.arrays import Floats, places_of
 from memory_assets.context.catalog import CatalogCache, current_catalog, no_catalog
 from memory_assets.context.model import Category, Fields, Link, Neighbours, Node
 from memory_assets.context.names import Candidate
@@ -142,11 +142,11 @@ class StoreReader:
         return {node: thing for node, thing in self._things(ids).items() if thing.category is Category.ENTITY}
 
     def _things(self, ids: Collection[str]) -> dict[str, Node]:
-        if not len(self.catalog.thing_ids):
-            return {}
         asked = np.unique(np.array([int(node) for node in ids if _is_number(node)], np.int64))
-        rows = np.minimum(np.searchsorted(self.catalog.thing_ids, asked), len(self.catalog.thing_ids) - 1)
-        rows = rows[self.catalog.thing_ids[rows] == asked]
+        rows = places_of(asked, self.catalog.thing_ids)
+        rows = rows[rows >= 0]
+        if not len(rows):
+            return {}
         mentions = self._view.graph.mentions.incoming_counts(self.catalog.thing_ids[rows]).tolist()
         things = self.catalog.things.take(rows).to_pylist()
         return {str(row["id"]): _thing_node(row, count) for row, count in zip(things, mentions, strict=True)}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from memory_assets.arrays import Ids, Mask, Times
+from memory_assets.arrays import Ids, Mask, Times, places_of
 from memory_assets.keeping.repository import Pack, TableCopy, canonical
 from memory_assets.stores import lance
 from memory_assets.stores.tables import StoredTable
@@ -130,12 +130,11 @@ def _select_packs(known: list[_KnownPack], ids: Ids, stamps: Times, *, whole: bo
     If `whole`, packs with any dead row are left out, because that row may hold a text that was erased or masked.
     """
     order = np.argsort(ids)
-    sorted_ids, sorted_stamps = ids[order], stamps[order]
     kept: list[tuple[_KnownPack, Mask]] = []
     for each in known:
-        place = np.minimum(np.searchsorted(sorted_ids, each.ids), max(0, len(ids) - 1))
+        place = places_of(each.ids, ids, order)
         live = each.pack.live
-        live &= (sorted_ids[place] == each.ids) & (sorted_stamps[place] == each.stamps) if len(ids) else False
+        live &= (place >= 0) & (stamps[place] == each.stamps) if len(ids) else False
         if live.all() if whole else live.sum() * 2 > each.pack.count:
             kept.append((each, live))
     small = [pair for pair in kept if pair[1].sum() < _SMALL_ROWS]

@@ -7,7 +7,7 @@ from functools import lru_cache, partial
 import numpy as np
 import pyarrow as pa
 
-from memory_assets.arrays import Floats, Ids, Rows, Values
+from memory_assets.arrays import Floats, Ids, Rows, Values, places_of
 from memory_assets.language.embedders import Embedder
 from memory_assets.recall.question import Question
 from memory_assets.stores.memories import Filters, MemoryStore
@@ -46,10 +46,7 @@ class Candidates:
 
     def places(self, ids: Ids) -> Rows:
         """Return the index of each id among the candidates; -1 for any other id."""
-        if not len(self.ids):
-            return np.full(len(ids), -1, np.intp)
-        places = np.minimum(np.searchsorted(self.ids, ids), len(self.ids) - 1)
-        return np.where(self.ids[places] == ids, places, -1)
+        return places_of(ids, self.ids)
 
     def best(self, count: int) -> Ids:
         return np.union1d(self.ids[_top(self.cosine, count)], self.ids[_top(self.bm25, count)])

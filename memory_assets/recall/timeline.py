@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from memory_assets.arrays import Ids, Rows, Times
+from memory_assets.arrays import Ids, Rows, Times, places_of
 from memory_assets.language.words import fold, pieces, words
 from memory_assets.models import Source, State
 from memory_assets.stores.feed import UNKNOWN, Changes, Position
@@ -89,11 +89,7 @@ class Timeline:
 
     def rows(self, ids: Ids) -> Rows:
         """Return the row of each id; -1 for unknown ids."""
-        if not len(self):
-            return np.full(len(ids), -1, np.intp)
-        places = np.searchsorted(self.sorted_ids, ids)
-        found = self._by_id[np.minimum(places, len(self) - 1)]
-        return np.where(self.columns["id"][found] == ids, found, -1)
+        return places_of(ids, self.columns["id"], self._by_id)
 
     def updated(self, ids: Ids) -> Times:
         """Return the time of each memory's last update; `UNKNOWN` for unknown ids."""

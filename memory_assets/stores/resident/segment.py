@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memory_assets.arrays import Floats, Ids, Mask, Rows, Times
+from memory_assets.arrays import Floats, Ids, Mask, Rows, Times, places_of
 from memory_assets.models import OF_EVERY_PROJECT, Entity, State
 from memory_assets.stores.embedding_columns import meaning_column
 from memory_assets.stores.filters import GUESSED_TIME, Filters
@@ -257,10 +257,8 @@ class Segment:
 
     def places(self, ids: Ids) -> Rows:
         """Return the row of each id; -1 if it is missing or no longer current."""
-        if not len(self):
-            return np.full(len(ids), -1, np.intp)
-        found = self.by_id[np.minimum(np.searchsorted(self.ids, ids, sorter=self.by_id), len(self) - 1)]
-        return np.where((self.ids[found] == ids) & self.current[found], found, -1)
+        found = places_of(ids, self.ids, self.by_id)
+        return np.where(self.current[found], found, -1) if len(self) else found
 
     def taken(self, places: Rows, columns: Sequence[str]) -> pa.RecordBatch:
         return self.rows.select(list(columns)).take(pa.array(places))
