@@ -25,7 +25,7 @@ from memory_assets.tenants import Tenant
 
 OWNERS = ["team:memory"]
 Step = Callable[..., dg.MaterializeResult | Mapping[str, Any]]
-"""Function that returns the metadata of the materialisation, or the whole result."""
+"""Function that returns the metadata of the materialisation, with its `data_version` if it has one, or the whole result."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +64,8 @@ def tenant_asset(
             taken = {"dagster/partition_row_count": 0} if is_empty else step(context, memory, **named)
             result = taken if isinstance(taken, dg.MaterializeResult) else dg.MaterializeResult(metadata=taken)
             found = dict(result.metadata or {})
+            if version := found.pop("data_version", None):
+                result = result._replace(data_version=dg.DataVersion(str(version)))
             if page:
                 found = {**_last_change(context, tenant, found, page), **found}
             if writes:

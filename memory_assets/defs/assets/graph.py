@@ -38,7 +38,7 @@ _SCORES = Page(
 
 
 @tenant_asset(GROUP, "duckdb", writes="graph_edges", rules=RULES_VERSION, page=_GRAPH, deps=[memories, stored_memories])
-def graph_edges(context: dg.AssetExecutionContext, memory: MemoryResource) -> dg.MaterializeResult:
+def graph_edges(context: dg.AssetExecutionContext, memory: MemoryResource) -> dict[str, Any]:
     """Nodes (memories, entities, clusters) and typed edges from links, wording, provenance, sessions and statements."""
     from memory_assets.graph.analyzer import analyze_changed
     from memory_assets.graph.decided_names import read_spellings
@@ -56,22 +56,20 @@ def graph_edges(context: dg.AssetExecutionContext, memory: MemoryResource) -> dg
         outcome = refresh_graph(tenant.catalog, tenant.memories, tenant.relations, spellings)
     refresh_known_names(tenant)
     asleep = sum(outcome.edges_by_origin.get(origin, 0) for origin in OF_SLEEP)
-    return dg.MaterializeResult(
-        data_version=dg.DataVersion(f"{outcome.memories_version}.{outcome.relations_version}"),
-        metadata={
-            "dagster/partition_row_count": sum(outcome.edges_by_origin.values()) - asleep,
-            "edges_of_sleep_cycles": asleep,
-            "memories": outcome.memories,
-            "entities": outcome.entities,
-            "growth": bar_chart("memories by month", {row["month"]: row["memories"] for row in read_rows(tenant, _MONTHS)}),
-            "edge_types": bar_chart("edges by type", outcome.edges_by_type),
-            "changed_memories": outcome.changed,
-            "written": outcome.written,
-            "analyzer": dg.JsonMetadataValue(analyzed.counts()),
-            "lance_version": outcome.memories_version,
-            "relations_version": outcome.relations_version,
-        },
-    )
+    return {
+        "data_version": f"{outcome.memories_version}.{outcome.relations_version}",
+        "dagster/partition_row_count": sum(outcome.edges_by_origin.values()) - asleep,
+        "edges_of_sleep_cycles": asleep,
+        "memories": outcome.memories,
+        "entities": outcome.entities,
+        "growth": bar_chart("memories by month", {row["month"]: row["memories"] for row in read_rows(tenant, _MONTHS)}),
+        "edge_types": bar_chart("edges by type", outcome.edges_by_type),
+        "changed_memories": outcome.changed,
+        "written": outcome.written,
+        "analyzer": dg.JsonMetadataValue(analyzed.counts()),
+        "lance_version": outcome.memories_version,
+        "relations_version": outcome.relations_version,
+    }
 
 
 @tenant_asset(

@@ -1,6 +1,7 @@
 """The memory group: the LanceDB tables, written from source files and by the faces."""
 
 from dataclasses import asdict
+from typing import Any
 
 import dagster as dg
 from pydantic import Field
@@ -43,7 +44,7 @@ class Moving(dg.Config):
 
 
 @tenant_asset(GROUP, "lancedb", writes="memories", page=_PAGE, pool="models", deps=[extracted_features])
-def memories(context: dg.AssetExecutionContext, memory: MemoryResource, config: Moving) -> dg.MaterializeResult:
+def memories(context: dg.AssetExecutionContext, memory: MemoryResource, config: Moving) -> dict[str, Any]:
     """The `memories` table: embedded entries. A changed entry supersedes its old version; a vanished one leaves recall until it returns.
 
     If the settings choose a better embedder than the one in use, all memories move to it first.
@@ -52,7 +53,6 @@ def memories(context: dg.AssetExecutionContext, memory: MemoryResource, config: 
     from memory_assets.ingest.memories import sync_memories
 
     tenant = memory.open_for(context)
-
     embedded = report_progress(context, "embedded {} of {} memories")
     embedded_anew = catch_up(tenant, embedded)
     if config.move and tenant.memories.exists:
@@ -65,14 +65,12 @@ def memories(context: dg.AssetExecutionContext, memory: MemoryResource, config: 
             break
         compared = tenant.memories.version
         sync_memories(tenant, embedded)
-    return dg.MaterializeResult(
-        data_version=dg.DataVersion(str(compared)),
-        metadata={
-            "dagster/partition_row_count": len(tenant.memories),
-            **asdict(outcome),
-            "lance_version": compared,
-            "embedder": tenant.memories.columns.embedder or "none yet",
-            "embedded_anew": embedded_anew,
-            "shown_by": "memory recent",
-        },
-    )
+    return {
+        "data_version": compared,
+        "dagster/partition_row_count": len(tenant.memories),
+        **asdict(outcome),
+        "lance_version": compared,
+        "embedder": tenant.memories.columns.embedder or "none yet",
+        "embedded_anew": embedded_anew,
+        "shown_by": "memory recent",
+    }

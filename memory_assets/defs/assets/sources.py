@@ -1,5 +1,7 @@
 """The source group: source files as of the last scan. `memory_assets.sources` parses them."""
 
+from typing import Any
+
 import dagster as dg
 
 from memory_assets.defs.resources import MemoryResource
@@ -25,26 +27,26 @@ _PAGE = Page(
 
 
 @tenant_asset(GROUP, "markdown", "duckdb", writes="source_items", page=_PAGE, deps=[claude_code_silos])
-def silo_files(context: dg.AssetExecutionContext, memory: MemoryResource) -> dg.MaterializeResult:
+def silo_files(context: dg.AssetExecutionContext, memory: MemoryResource) -> dict[str, Any]:
     """Every Claude Code memory file with its type, text and links, or the reason for its refusal."""
     return _materialize(context, memory, Source.CLAUDE_SILO, claude_code_silos)
 
 
 @tenant_asset(GROUP, "json", "duckdb", writes="source_items", page=_PAGE, deps=[seed_json])
-def seed_entries(context: dg.AssetExecutionContext, memory: MemoryResource) -> dg.MaterializeResult:
+def seed_entries(context: dg.AssetExecutionContext, memory: MemoryResource) -> dict[str, Any]:
     """The learnings and proposals of pai-seed's seed.json, entry by entry."""
     return _materialize(context, memory, Source.PAI_SEED, seed_json)
 
 
 @tenant_asset(GROUP, "markdown", "duckdb", writes="source_items", page=_PAGE, deps=[learning_homes])
-def learning_entries(context: dg.AssetExecutionContext, memory: MemoryResource) -> dg.MaterializeResult:
+def learning_entries(context: dg.AssetExecutionContext, memory: MemoryResource) -> dict[str, Any]:
     """PAI's LEARNING store: the four canonical homes, ratings and reflections."""
     return _materialize(context, memory, Source.PAI_LEARNING, learning_homes)
 
 
 def _materialize(
     context: dg.AssetExecutionContext, memory: MemoryResource, source: Source, external: dg.AssetSpec
-) -> dg.MaterializeResult:
+) -> dict[str, Any]:
     """Scan a source for the tenant of the settings; other tenants have no source files.
 
     The digest of the files' content is also reported as the data version of the asset `external`.
@@ -64,17 +66,15 @@ def _materialize(
     if tenant.is_sources_tenant:
         files = {"path": root, "files": outcome.files_read + outcome.files_unchanged}
         report_external(context, external, outcome.data_version, files)
-    return dg.MaterializeResult(
-        data_version=dg.DataVersion(outcome.data_version),
-        metadata={  # counts only: a refusal or its reason may quote a file
-            "dagster/partition_row_count": sum(outcome.items_by_kind.values()),
-            "root": root,
-            "files_read": outcome.files_read,
-            "files_unchanged": outcome.files_unchanged,
-            "files_vanished": outcome.files_vanished,
-            "items_by_kind": dg.JsonMetadataValue(outcome.items_by_kind),
-            "refused": len(outcome.refusals),
-            "notes": len(outcome.notes),
-            "shown_by": "memory status --refused",
-        },
-    )
+    return {  # counts only: a refusal or its reason may quote a file
+        "data_version": outcome.data_version,
+        "dagster/partition_row_count": sum(outcome.items_by_kind.values()),
+        "root": root,
+        "files_read": outcome.files_read,
+        "files_unchanged": outcome.files_unchanged,
+        "files_vanished": outcome.files_vanished,
+        "items_by_kind": dg.JsonMetadataValue(outcome.items_by_kind),
+        "refused": len(outcome.refusals),
+        "notes": len(outcome.notes),
+        "shown_by": "memory status --refused",
+    }

@@ -1,5 +1,8 @@
 """The understanding group: the text of each memory, and its features."""
 
+from dataclasses import asdict
+from typing import Any
+
 import dagster as dg
 
 from memory_assets.defs.assets.sources import learning_entries, seed_entries, silo_files
@@ -23,20 +26,12 @@ _FEATURES = Page(
 
 
 @tenant_asset(GROUP, "duckdb", writes="memory_entries", page=_ENTRIES, deps=[silo_files, seed_entries, learning_entries])
-def memory_entries(context: dg.AssetExecutionContext, memory: MemoryResource) -> dg.MaterializeResult:
+def memory_entries(context: dg.AssetExecutionContext, memory: MemoryResource) -> dict[str, Any]:
     """The items of all sources in one form: text, kind, times, tags and provenance."""
     from memory_assets.ingest.features import refresh_entries
 
-    outcome = refresh_entries(memory.open_for(context))
-    return dg.MaterializeResult(
-        data_version=dg.DataVersion(outcome.data_version),
-        metadata={
-            "dagster/partition_row_count": outcome.total,
-            "added": outcome.added,
-            "changed": outcome.changed,
-            "removed": outcome.removed,
-        },
-    )
+    figures = asdict(refresh_entries(memory.open_for(context)))
+    return {"dagster/partition_row_count": figures.pop("total"), **figures}
 
 
 @tenant_asset(
@@ -49,18 +44,10 @@ def memory_entries(context: dg.AssetExecutionContext, memory: MemoryResource) ->
     pool="models",
     deps=[memory_entries],
 )
-def extracted_features(context: dg.AssetExecutionContext, memory: MemoryResource) -> dg.MaterializeResult:
+def extracted_features(context: dg.AssetExecutionContext, memory: MemoryResource) -> dict[str, Any]:
     """Entities, actions and automatic tags of every text, extracted once per text and pipeline."""
     from memory_assets.ingest.features import extract_features
 
     tenant = memory.open_for(context)
-    outcome = extract_features(tenant, report_progress(context, "analysed {} of {} texts"), memory.reader(tenant))
-    return dg.MaterializeResult(
-        data_version=dg.DataVersion(outcome.data_version),
-        metadata={
-            "dagster/partition_row_count": outcome.total,
-            "analysed": outcome.analysed,
-            "failed": outcome.failed,
-            "pipeline": outcome.pipeline,
-        },
-    )
+    figures = asdict(extract_features(tenant, report_progress(context, "analysed {} of {} texts"), memory.reader(tenant)))
+    return {"dagster/partition_row_count": figures.pop("total"), **figures}
