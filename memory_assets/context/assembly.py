@@ -222,10 +222,7 @@ def _rank_topic(
 
 
 def _blend(views: Sequence[Sequence[Ranked]]) -> list[Ranked]:
-    """Merge the nodes of several topics. A score is half the best and half the mean over the topics, to favour shared nodes.
-
-    Of nodes with one score, an entity, which has no text of its own, comes last.
-    """
+    """Merge the nodes of several topics. A score is half the best and half the mean over the topics, to favour shared nodes."""
     best: dict[str, Ranked] = {}
     total: dict[str, float] = {}
     for view in views:
@@ -239,10 +236,7 @@ def _blend(views: Sequence[Sequence[Ranked]]) -> list[Ranked]:
 
 
 def _drop_repetitions(nodes: Sequence[Ranked], fields: Mapping[str, Fields]) -> tuple[list[Ranked], dict[str, str]]:
-    """Drop memories with the same words as a more relevant one, and names that a Tana node shows as a child or as a field's value.
-
-    Of such names, a search hit is dropped only for a more relevant node. Also return the id of the node that tells each dropped one.
-    """
+    """Drop memories with the words of a more relevant one, and names that a Tana node shows; return the id that tells each, too."""
     whole = list[frozenset[str] | str]()
     told: dict[frozenset[str] | str, int] = {}
     for place, ranked in enumerate(nodes):
@@ -275,8 +269,7 @@ def _walk(
 ) -> tuple[dict[str, Visit], dict[str, int]]:
     """Walk up to `depth` links from the starts, over the relations that the lens follows.
 
-    Nodes in `scores`, the search hits, are sampled first and never walked to. Return the starts and at most `_MAX_NODES` other nodes,
-    nearest first, and the number of neighbours of each node that was sampled.
+    Search hits, the nodes in `scores`, are sampled first and never walked to. The result is nearest first; sampled nodes have totals.
     """
     visits = {start: Visit(0) for start in starts}
     found = set(scores)

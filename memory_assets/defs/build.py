@@ -82,10 +82,7 @@ def _add_explanations(
     loaded: Sequence[dg.AssetsDefinition | dg.AssetSpec],
     automation: Sequence[dg.ScheduleDefinition | dg.SensorDefinition],
 ) -> Callable[[dg.AssetSpec], dg.AssetSpec]:
-    """Return a function that describes what starts an asset, and adds the asset's model to its code version.
-
-    Backups are due only if they have a place.
-    """
+    """Return a function that describes what starts an asset, and adds the asset's model to its code version."""
     made = [each for each in loaded if isinstance(each, dg.AssetsDefinition)]
     graph = AssetGraph.from_assets(made)
     selected = {job.name: job.selection.resolve(graph) for job in JOBS}

@@ -54,10 +54,7 @@ def _schedule(
     why_not: Callable[[Settings], str] = lambda _: "",
     is_of_sources: bool = False,
 ) -> dg.ScheduleDefinition:
-    """Return a schedule with one run per tenant and `period` (a `strftime` format); `is_of_sources` limits it to the settings' tenant.
-
-    `why_not` returns why the settings leave nothing to do, or "".
-    """
+    """Return a schedule with one run per tenant and `period` (a `strftime` format), unless `why_not` returns why it has no work."""
 
     @dg.schedule(
         name=name,

@@ -230,10 +230,7 @@ class _Restore:
             note_removal(memories.stored)
 
     def _read_batches(self, copy: TableCopy, indices: list[pa.Table], faults: list[Exception]) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a table for LanceDB.
-
-        Appends the index of each batch to `indices`, and an error to `faults`, because LanceDB does not pass it on.
-        """
+        """Yield the rows of a table; append their index to `indices`, and an error, which LanceDB does not pass on, to `faults`."""
         packs = ((pack, content) for pack in copy.packs if (content := self._read(pack.rows)) is not None)
         try:
             for pack in rows_of(packs, copy.table_schema):

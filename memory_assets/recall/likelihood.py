@@ -68,17 +68,7 @@ class Fit(StrEnum):
 def likelihoods(
     question: "Question", found: "Candidates", said: Values, logits: Values, view: "View", embedder: Embedder, scale: Scale
 ) -> Values:
-    """Return the likelihood of each candidate to answer the question.
-
-    Args:
-        question: the question.
-        found: the candidates.
-        said: share of the question's idf mass whose words each contains.
-        logits: the network's log odds; NaN for candidates that it did not read.
-        view: the tenant's view.
-        embedder: the embedder of the store's vectors.
-        scale: the calibration of the embedder.
-    """
+    """Return the likelihood of each candidate to answer the question; `logits` is NaN for those that the network did not read."""
     parts = parts_of(question, found, said, view, embedder, scale)
     read = ~np.isnan(logits)
     odds = parts @ _WEIGHTS_UNREAD + _CONSTANT_UNREAD if read.any() else parts @ _WEIGHTS + _CONSTANT

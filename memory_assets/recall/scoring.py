@@ -214,10 +214,7 @@ def recency(created: Times, now: int) -> Values:
 
 
 def _coverage(question: Question, found: Candidates, view: View) -> Values:
-    """Return the share of the question's idf mass whose exact words occur in each candidate of the full-text index.
-
-    If the question asks for a kind of entity ("which database"), an entity of that kind counts as the word.
-    """
+    """Return the share of the question's idf mass whose exact words, or an entity of the kind it asks for, each candidate has."""
     idf = {term: view.terms.idf(term) for term in question.terms}
     total = sum(idf.values())
     if not total:

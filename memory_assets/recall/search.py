@@ -342,10 +342,7 @@ def _successors_asked_for(question: Question, view: View, found: Candidates) -> 
 
 
 def _lift_newest(question: Question, view: View, found: Candidates, scores: Values) -> Values:
-    """Lift what replaced a candidate, or its sentence that is asked for, to the candidate's score, and lower the candidate slightly.
-
-    A possible replacement is lifted only if there is no sure one, and if its own score is at least half of the candidate's.
-    """
+    """Lift what replaced a candidate, or its sentence that is asked for, to its score. A possible replacement needs a fitting score."""
     scores = scores.copy()
     surely = _successors_asked_for(question, view, found), _successors(view, found.ids)
     replaced = np.concatenate([old for old, _ in surely])

@@ -116,20 +116,8 @@ def memory_item(
 
     `name`, `description`, `type`, `originSessionId`, `tags` and the provenance are read from the top level of the frontmatter, else
     from `metadata:`. The time comes from `modified`, `created`, `date` or `ingested_at`, in this order, else from `dating`. Without a
-    name, the file's stem is the title; without a body, the description is the body; without a type, the kind is guessed.
-
-    Args:
-        data: the file's content.
-        source: the item's source.
-        key: the item's key.
-        path: absolute path of the file.
-        dating: finds a time for a file that states none.
-        kind: the kind of the folder; None takes the file's `type`.
-        project: a working directory or project; if empty, `source_cwd` of the frontmatter.
-        metadata: added to the item's metadata.
-
-    Raises:
-        RefusedFileError: the file is empty, malformed, or dated in the future.
+    name, the file's stem is the title; without a body, the description is the body; without `kind` and `type`, the kind is guessed;
+    without `project`, it is `source_cwd`. RefusedFileError: the file is empty, malformed, or dated in the future.
     """
     text, note = decode(data)
     if not text.strip():

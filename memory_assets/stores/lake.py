@@ -329,10 +329,7 @@ class LakeCatalog(Catalog):
     def _transaction(
         self, schema: str, options: str = "CREATE_IF_NOT_EXISTS false"
     ) -> "Iterator[tuple[_Attached, DuckDBPyConnection]]":
-        """Open a connection in a transaction that ends with the block. Attaches again if PostgreSQL restarted or the catalog was replaced.
-
-        StoreError if the catalog is replaced during the block.
-        """
+        """Open a connection in a transaction that ends with the block. StoreError if the catalog is replaced during the block."""
         import duckdb
 
         is_draft = schema.endswith(_DRAFT)

@@ -47,10 +47,7 @@ def learning_entries(context: dg.AssetExecutionContext, memory: MemoryResource) 
 def _materialize(
     context: dg.AssetExecutionContext, memory: MemoryResource, source: Source, external: dg.AssetSpec
 ) -> dict[str, Any]:
-    """Scan a source for the tenant of the settings; other tenants have no source files.
-
-    The digest of the files' content is also reported as the data version of the asset `external`.
-    """
+    """Scan a source. The digest of the files' content is also reported as the data version of the asset `external`."""
     from memory_assets.ingest.scans import refresh_source
 
     tenant = memory.open_for(context)

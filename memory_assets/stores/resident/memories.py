@@ -240,10 +240,7 @@ class ResidentMemories:
             self._snapshot = snapshot
 
     def _estimate(self, column: str) -> int:
-        """Estimate the memory of the whole table in bytes from an even sample of its rows; at least what it used before.
-
-        The number of distinct terms grows with the square root of the number of rows (Heaps' law).
-        """
+        """Estimate the bytes of the table from a sample; distinct terms grow with the square root of the rows (Heaps' law)."""
         count = self.table.count_rows()
         if not count:
             return 0
