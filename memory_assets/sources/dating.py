@@ -27,17 +27,7 @@ SESSION_NAME = re.compile(r"[\w-]{1,128}")
 _ISO_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 _SAFE_CONFIG = {"core.hooksPath": os.devnull, "core.fsmonitor": "false", "protocol.allow": "never", "log.showSignature": "false"}
 """Overrides of a repository's own configuration, so that Git runs no program that it names and contacts no other machine."""
-_LOG = [
-    "log",
-    "-z",
-    "--raw",
-    "--no-abbrev",
-    "--no-renames",
-    "--no-show-signature",
-    "--no-ext-diff",
-    "--no-textconv",
-    "--format=%x01%at",
-]
+_LOG = ["log", "-z", "--raw", "--no-abbrev", "--no-renames", "--no-ext-diff", "--no-textconv", "--format=%x01%at"]
 
 
 class Dating:
@@ -110,10 +100,7 @@ def _find_date(name: str) -> datetime | None:
 
 
 def _read_commits(top: Path, below: Path) -> dict[str, tuple[datetime, str]]:
-    """Return author time and blob of each path's last commit, from one `git log`; empty if Git fails or takes too long.
-
-    Paths whose last commit is a bulk import are left out.
-    """
+    """Return author time and blob of each path's last commit, unless that is a bulk import; empty if Git fails or takes too long."""
     config = [part for name, value in _SAFE_CONFIG.items() for part in ("-c", f"{name}={value}")]
     clean = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     try:
