@@ -249,12 +249,6 @@ class TanaClient:
             return None
         return next((each.in_trash for each in found if each.id == node), None)
 
-    def children(self, node: str, *, offset: int = 0, limit: int = PAGE_SIZE) -> tuple[Sequence[Node], bool]:
-        """Return a page of a node's current children, and whether there are more."""
-        params = {"limit": str(limit), "offset": str(offset)}
-        page = self._ask(_Children, "GET", f"/nodes/{_quoted(node)}/children", params=params)
-        return page.children, page.has_more
-
     def all_children(self, node: str) -> Iterator[Node]:
         """Yield a node's children except those that Tana fails on; raise TanaFaultError if it fails on twelve in a row."""
         seen: set[str] = set()
@@ -269,9 +263,13 @@ class TanaClient:
             offset += PAGE_SIZE
 
     def _page(self, node: str, offset: int, limit: int, faults: list[int]) -> tuple[Sequence[Node], bool]:
-        """Return a page of children, halved while Tana fails on it. `faults` are the offsets that failed since the last success."""
+        """Return a page of children, halved while Tana fails on it, and whether there are more.
+
+        `faults` are the offsets that failed since the last success.
+        """
+        params = {"limit": str(limit), "offset": str(offset)}
         try:
-            page = self.children(node, offset=offset, limit=limit)
+            page = self._ask(_Children, "GET", f"/nodes/{_quoted(node)}/children", params=params)
         except TanaFaultError:
             if limit == 1:
                 faults.append(offset)
@@ -280,7 +278,7 @@ class TanaClient:
                 return (), True
         else:
             faults.clear()
-            return page
+            return page.children, page.has_more
         half = limit // 2
         first, more = self._page(node, offset, half, faults)
         if not more:
