@@ -55,7 +55,7 @@ def row_digests(rows: pa.Table) -> list[bytes]:
     names = sorted(rows.column_names)
     vectors = [name for name in names if pa.types.is_fixed_size_list(rows.schema.field(name).type)]
     plain = rows.select([name for name in names if name not in vectors]).to_pylist()
-    digests = [blake2b(canonical(row, _moment), digest_size=16) for row in plain]
+    digests = [blake2b(canonical(row), digest_size=16) for row in plain]
     for name in vectors:
         column = rows[name].combine_chunks()
         width = column.type.list_size
@@ -64,10 +64,6 @@ def row_digests(rows: pa.Table) -> list[bytes]:
         for digest, present, vector in zip(digests, valid, flat.reshape(-1, width), strict=True):
             digest.update(name.encode() + (vector.tobytes() if present else b""))
     return [digest.digest() for digest in digests]
-
-
-def _moment(value: Any) -> str:
-    return value.isoformat(timespec="microseconds")
 
 
 def to_bytes(rows: pa.Table) -> bytes:
@@ -80,8 +76,7 @@ def to_bytes(rows: pa.Table) -> bytes:
 
 def from_bytes(data: bytes) -> pa.Table:
     """Return the table of an Arrow stream."""
-    with pa.ipc.open_stream(pa.py_buffer(data)) as stream:
-        return stream.read_all()
+    return pa.ipc.open_stream(data).read_all()
 
 
 def copy_table(stored: StoredTable, writer: "Writer", last: TableCopy | None) -> TableCopy:

@@ -11,11 +11,12 @@ import base64
 import errno
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
+from operator import methodcaller
 from pathlib import Path
 from shlex import quote
 from typing import Any
@@ -36,6 +37,7 @@ FORMAT = 1
 _TIME = "%Y-%m-%dT%H%M%S.%fZ"
 _MIN_ORPHAN_AGE = timedelta(days=1)
 """Age from which an unnamed object in object storage is removed; a running backup may be about to name a younger one."""
+_TO_MICROSECONDS = methodcaller("isoformat", timespec="microseconds")
 _LEVEL = 3
 _CONNECT_SECONDS, _REQUEST_SECONDS, _ATTEMPTS = 5, 60, 3
 
@@ -351,7 +353,7 @@ def _digest(data: bytes) -> str:
     return blake2b(data, digest_size=20).hexdigest()
 
 
-def canonical(value: dict[str, Any], default: Callable[[Any], str] | None = None) -> bytes:
-    """Return the canonical JSON of a value, for its digest; `default` converts other types."""
-    text = json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"), default=default)
+def canonical(value: dict[str, Any]) -> bytes:
+    """Return the canonical JSON of a value, in which times have microseconds, for its digest."""
+    text = json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"), default=_TO_MICROSECONDS)
     return text.encode("utf-8", "surrogatepass")
