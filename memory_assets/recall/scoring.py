@@ -41,6 +41,7 @@ from memory_assets.recall.question import QUESTION_MARKS, Question
 from memory_assets.recall.support import Support, by_authors, by_the_other_side, support
 from memory_assets.recall.view import View
 from memory_assets.settings import Settings
+from memory_assets.stores.feed import microseconds
 
 if TYPE_CHECKING:
     from memory_assets.language.intervals import Interval
@@ -127,7 +128,7 @@ def score(question: Question, found: Candidates, view: View, weights: Weights, n
     created = np.where(known, view.timeline.columns["created"][rows] if len(view.timeline) else 0, 0)
     notes = {}
     if question.interval:
-        start, end = (_microseconds(bound) for bound in (question.interval.start, question.interval.end))
+        start, end = (microseconds(bound) for bound in (question.interval.start, question.interval.end))
         near = np.where(known, closeness(created, start, end), 0.0)
         share, weight = 0.5 + 0.5 * match, weights.temporal
         if question.asks_for_time:
@@ -143,7 +144,7 @@ def score(question: Question, found: Candidates, view: View, weights: Weights, n
     importance = np.where(known, view.timeline.columns["importance"][rows] if len(view.timeline) else 0.5, 0.5)
     if len(found) and importance.min() != importance.max():
         parts.append(("importance", weights.importance, importance, importance * match))
-    fresh = np.where(known, recency(created, _microseconds(now)), 1.0)
+    fresh = np.where(known, recency(created, microseconds(now)), 1.0)
     if fresh.max(initial=0.0) > 0.01:
         parts.append(("recency", weights.recency, fresh, fresh * match))
     total = sum(weight for _, weight, _, _ in parts) or 1.0
@@ -261,7 +262,3 @@ def _tag_shares(question: Question, found: Candidates, view: View) -> Values:
         return np.zeros(len(found))
     total = sum(named.values())
     return np.array([sum(named.get(tag, 0.0) for tag in set(tags)) / total for tags in found.tags])
-
-
-def _microseconds(moment: datetime) -> int:
-    return int(moment.timestamp() * 1_000_000)

@@ -29,6 +29,11 @@ _ATTEMPTS = 3
 """How often recent rows and the number of rows are read until no commit comes between."""
 
 
+def microseconds(moment: datetime) -> int:
+    """Return the microseconds since 1970."""
+    return pa.scalar(moment, pa.timestamp("us", tz="UTC")).value
+
+
 @dataclass(frozen=True, slots=True)
 class Position:
     """Position of a reader in the feed."""

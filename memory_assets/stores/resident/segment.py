@@ -5,7 +5,6 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
@@ -18,6 +17,7 @@ import pyarrow.compute as pc
 from memory_assets.arrays import Floats, Ids, Mask, Rows, Times, places_of
 from memory_assets.models import OF_EVERY_PROJECT, Entity, State
 from memory_assets.stores.embedding_columns import meaning_column
+from memory_assets.stores.feed import microseconds
 from memory_assets.stores.filters import GUESSED_TIME, Filters
 from memory_assets.stores.resident.words import Stem, Words
 from memory_assets.stores.search import UNMEASURED
@@ -315,11 +315,6 @@ def _match_entity(entities: pa.StructArray, spellings: Iterable[Entity]) -> Mask
 def _match_values(values: pa.Array, wanted: Iterable[str]) -> Mask:
     accepted = pa.array([str(value) for value in wanted], pa.string())
     return pc.is_in(values, value_set=accepted).to_numpy(zero_copy_only=False)
-
-
-def microseconds(moment: datetime) -> int:
-    """Return the microseconds since 1970."""
-    return pa.scalar(moment, pa.timestamp("us", tz="UTC")).value
 
 
 def _to_matrix(vectors: pa.FixedSizeListArray) -> Floats:

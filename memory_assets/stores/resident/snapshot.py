@@ -10,9 +10,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from memory_assets.arrays import Floats, Ids, Rows, Times
-from memory_assets.stores.feed import UNKNOWN, Position
+from memory_assets.stores.feed import UNKNOWN, Position, microseconds
 from memory_assets.stores.filters import Filters
-from memory_assets.stores.resident.segment import ROW_ID, Segment, microseconds
+from memory_assets.stores.resident.segment import ROW_ID, Segment
 from memory_assets.stores.resident.words import Stem, best_rows, inverse_frequency, words_of
 from memory_assets.stores.search import UNMEASURED
 
