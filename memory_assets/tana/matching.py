@@ -11,21 +11,17 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
 from hashlib import blake2b
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 
+from memory_assets.arrays import Floats
 from memory_assets.tana.client import MAX_FOUND, Node, TanaClient
 from memory_assets.tana.errors import TanaFaultError, TanaNotFoundError
 from memory_assets.tana.formats import Outline
 from memory_assets.tana.schema import CONTENT, SEED_ID, Entry, Schema, SeedFile
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from memory_assets.arrays import Floats
-    from memory_assets.tana.state import SyncState
+from memory_assets.tana.state import SyncState
 
 _MIN_SIMILARITY = 0.95
 """Similarity from which two texts differ by a typo, not by a fact."""
@@ -44,7 +40,7 @@ def asked_words(topic: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(topic))[:_MAX_WORDS]
 
 
-def word_shares(texts: "pa.Array | pa.ChunkedArray", topic: Sequence[str]) -> "Floats":
+def word_shares(texts: pa.Array | pa.ChunkedArray, topic: Sequence[str]) -> Floats:
     """Return the share of a topic's words that each lower-case text contains, or 0 if it is less than half."""
     asked = asked_words(topic)
     counts = np.zeros(len(texts))
@@ -78,7 +74,7 @@ class NodeMatcher:
 
     client: TanaClient
     schema: Schema
-    state: "SyncState"
+    state: SyncState
     seed: SeedFile
 
     def find_parent(self, chosen: str, *, make: bool) -> str:
