@@ -12,6 +12,7 @@ from typing import ParamSpec, TypeVar
 import dagster as dg
 
 from memory_assets.errors import MemoryAssetsError, StoreBusyError
+from memory_assets.language.embedders.protocol import EmbedderAwayError
 
 _RETRIES = 3
 _PAUSE_SECONDS = 10.0
@@ -51,6 +52,4 @@ def translate_errors(step: Callable[Parameters, Result]) -> Callable[Parameters,
 
 
 def _is_transient(error: MemoryAssetsError) -> bool:
-    from memory_assets.language.embedders.protocol import EmbedderAwayError
-
     return isinstance(error, StoreBusyError | EmbedderAwayError)

@@ -3,17 +3,14 @@
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
 
 import dagster as dg
 from pydantic import Field, PrivateAttr
 
 from memory_assets.errors import SettingsError
+from memory_assets.language.workers import Workers
 from memory_assets.settings import Settings, load_settings
 from memory_assets.tenants import Tenant
-
-if TYPE_CHECKING:
-    from memory_assets.language.workers import Workers
 
 
 class MemoryResource(dg.ConfigurableResource):
@@ -25,7 +22,7 @@ class MemoryResource(dg.ConfigurableResource):
     )
     _opened: dict[str, Tenant] = PrivateAttr(default_factory=dict)
     """By name; shared by the steps of a run, so that each table is opened once."""
-    _readers: "dict[str, Workers]" = PrivateAttr(default_factory=dict)
+    _readers: dict[str, Workers] = PrivateAttr(default_factory=dict)
     """By tenant; each loads the pipeline in its own process before the language step begins."""
 
     @contextmanager
@@ -62,13 +59,11 @@ class MemoryResource(dg.ConfigurableResource):
         """Start to load the pipeline in another process for the language step, which reports any fault of it."""
         if (os.cpu_count() or 1) == 1:
             return
-        from memory_assets.language.workers import Workers
-
         with suppress(SettingsError):
             if tenant.name not in self._readers and not tenant.analyzer.is_loaded:
                 self._readers[tenant.name] = Workers(tenant.analyzer)
 
-    def reader(self, tenant: Tenant) -> "Workers | None":
+    def reader(self, tenant: Tenant) -> Workers | None:
         """Return the process with the pipeline for this run's language step, or None once the step has used it."""
         reader = self._readers.get(tenant.name)
         return None if reader and reader.closed else reader

@@ -9,8 +9,11 @@ from memory_assets.defs.assets.sources import learning_entries, silo_files
 from memory_assets.defs.resources import MemoryResource
 from memory_assets.defs.run_requests import record_seen
 from memory_assets.defs.tenant_assets import tenant_asset
+from memory_assets.ingest.scans import refresh_source
 from memory_assets.ingest.stamps import source_stamp
+from memory_assets.learn.memory_files import read_homes
 from memory_assets.models import Source
+from memory_assets.sources.pai_learning import HOMES
 
 GROUP = "curation"
 PROPOSING = {"ops": {"proposals": {"config": {"propose": True}}}}
@@ -20,7 +23,6 @@ PROPOSING = {"ops": {"proposals": {"config": {"propose": True}}}}
 @tenant_asset(GROUP, "markdown", is_of_sources=True, deps=[silo_files])
 def silo_backlog(context: dg.AssetExecutionContext, memory: MemoryResource) -> dict[str, Any]:
     """The uncurated memories in Claude Code's silos, by type."""
-    from memory_assets.ingest.scans import refresh_source
     from memory_assets.learn.curation import Curation
 
     curation = Curation(memory.open_for(context))
@@ -40,10 +42,6 @@ def silo_backlog(context: dg.AssetExecutionContext, memory: MemoryResource) -> d
 @tenant_asset(GROUP, "markdown", is_of_sources=True, deps=[learning_entries])
 def canonical_entries(context: dg.AssetExecutionContext, memory: MemoryResource) -> dict[str, Any]:
     """The curated memories in PAI's four homes."""
-    from memory_assets.ingest.scans import refresh_source
-    from memory_assets.learn.memory_files import read_homes
-    from memory_assets.sources.pai_learning import HOMES
-
     tenant = memory.open_for(context)
     refresh_source(tenant, Source.PAI_LEARNING)
     homes = read_homes(tenant)

@@ -10,6 +10,8 @@ from memory_assets.defs.assets.understanding import extracted_features
 from memory_assets.defs.partitions import TENANTS
 from memory_assets.defs.resources import MemoryResource
 from memory_assets.defs.tenant_assets import Page, external_asset, report_progress, schema_version, table_metadata, tenant_asset
+from memory_assets.ingest.backfill import catch_up, reanalyse, reembed
+from memory_assets.ingest.memories import sync_memories
 
 GROUP = "memory"
 _MAX_REPEATS = 3
@@ -49,9 +51,6 @@ def memories(context: dg.AssetExecutionContext, memory: MemoryResource, config: 
 
     If the settings choose a better embedder than the one in use, all memories move to it first.
     """
-    from memory_assets.ingest.backfill import catch_up, reanalyse, reembed
-    from memory_assets.ingest.memories import sync_memories
-
     tenant = memory.open_for(context)
     embedded = report_progress(context, "embedded {} of {} memories")
     embedded_anew = catch_up(tenant, embedded)

@@ -7,6 +7,7 @@ import dagster as dg
 from memory_assets.defs.resources import MemoryResource
 from memory_assets.defs.run_requests import CHANGED_TAG, record_seen
 from memory_assets.defs.tenant_assets import Page, external_asset, report_external, tenant_asset
+from memory_assets.ingest.scans import refresh_source
 from memory_assets.ingest.stamps import source_stamp
 from memory_assets.models import Source
 from memory_assets.sources.readers import source_paths
@@ -48,8 +49,6 @@ def _materialize(
     context: dg.AssetExecutionContext, memory: MemoryResource, source: Source, external: dg.AssetSpec
 ) -> dict[str, Any]:
     """Scan a source. The digest of the files' content is also reported as the data version of the asset `external`."""
-    from memory_assets.ingest.scans import refresh_source
-
     tenant = memory.open_for(context)
     if tenant.is_sources_tenant:
         tenant.memories.prepare()

@@ -10,6 +10,7 @@ from memory_assets.defs.partitions import TENANTS, accepted_previews
 from memory_assets.defs.resources import MemoryResource
 from memory_assets.defs.tenant_assets import Page, external_asset, read_rows, report_external, report_progress, tenant_asset
 from memory_assets.display import counted
+from memory_assets.tana.client import TanaClient, find_token
 from memory_assets.tana.config import integration
 from memory_assets.tana.errors import TanaAwayError
 from memory_assets.tenants import Tenant
@@ -27,8 +28,6 @@ with accepted_previews():
 
 def _why_unused(tenant: Tenant) -> str:
     """Return why Tana is not used, or "" if it is, so that "Materialize all" succeeds without Tana."""
-    from memory_assets.tana.client import find_token
-
     settings = tenant.settings
     if not tenant.is_sources_tenant:
         return f"Tana belongs to the tenant {settings.tenant!r}."
@@ -49,7 +48,6 @@ _NODES = Page(("read", "gone"), "SELECT name, read_at::DATE AS read FROM tana_wo
 @tenant_asset(GROUP, "duckdb", writes="tana_nodes", page=_NODES, pool=GROUP, deps=[tana_workspace])
 def tana_graph(context: dg.AssetExecutionContext, memory: MemoryResource) -> dict[str, Any]:
     """Nodes, fields and links of a Tana workspace, without its trash. A run reads the changed nodes, at most a few thousand."""
-    from memory_assets.tana.client import TanaClient
     from memory_assets.tana.reading import read_workspace
 
     tenant = memory.open_for(context)
@@ -87,7 +85,6 @@ def tana_graph(context: dg.AssetExecutionContext, memory: MemoryResource) -> dic
 def tana_learnings(context: dg.AssetExecutionContext, memory: MemoryResource) -> dg.MaterializeResult:
     """The mirror of seed.json in Tana: changed entries are created, updated or trashed. The run is retried if Tana does not answer."""
     from memory_assets.tana.activity import compare_mapping
-    from memory_assets.tana.client import TanaClient
     from memory_assets.tana.sync import sync
 
     tenant = memory.open_for(context)

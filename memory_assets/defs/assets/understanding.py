@@ -8,6 +8,7 @@ import dagster as dg
 from memory_assets.defs.assets.sources import learning_entries, seed_entries, silo_files
 from memory_assets.defs.resources import MemoryResource
 from memory_assets.defs.tenant_assets import Page, report_progress, tenant_asset
+from memory_assets.ingest import features
 from memory_assets.language.pipeline import RULES_VERSION
 
 GROUP = "understanding"
@@ -28,9 +29,7 @@ _FEATURES = Page(
 @tenant_asset(GROUP, "duckdb", writes="memory_entries", page=_ENTRIES, deps=[silo_files, seed_entries, learning_entries])
 def memory_entries(context: dg.AssetExecutionContext, memory: MemoryResource) -> dict[str, Any]:
     """The items of all sources in one form: text, kind, times, tags and provenance."""
-    from memory_assets.ingest.features import refresh_entries
-
-    figures = asdict(refresh_entries(memory.open_for(context)))
+    figures = asdict(features.refresh_entries(memory.open_for(context)))
     return {"dagster/partition_row_count": figures.pop("total"), **figures}
 
 
@@ -46,8 +45,8 @@ def memory_entries(context: dg.AssetExecutionContext, memory: MemoryResource) ->
 )
 def extracted_features(context: dg.AssetExecutionContext, memory: MemoryResource) -> dict[str, Any]:
     """Entities, actions and automatic tags of every text, extracted once per text and pipeline."""
-    from memory_assets.ingest.features import extract_features
-
     tenant = memory.open_for(context)
-    figures = asdict(extract_features(tenant, report_progress(context, "analysed {} of {} texts"), memory.reader(tenant)))
+    figures = asdict(
+        features.extract_features(tenant, report_progress(context, "analysed {} of {} texts"), memory.reader(tenant))
+    )
     return {"dagster/partition_row_count": figures.pop("total"), **figures}
