@@ -4,9 +4,6 @@ Opening the catalog costs more than a walk, so the cache is refreshed, as a whol
 between memories are cached in `memory_assets.recall.view`.
 """
 
-# pyarrow.compute makes its functions when it is imported.
-# pyright: reportAttributeAccessIssue=false
-
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -17,9 +14,9 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from memory_assets.arrays import Ids, Mask, Rows, Times
+from memory_assets.compute import pc
 from memory_assets.context.model import Category, Fields, Link, Neighbours, Node
 from memory_assets.context.names import Candidate, Names
 from memory_assets.context.neighbours import choose_links

@@ -4,17 +4,14 @@ Names are compared without case, accents, titles and possessives; "Last, First" 
 topic and name are equal, else 1 - Levenshtein distance / length of the longer name, + 0.05 for an entity, at most 0.95.
 """
 
-# pyarrow.compute makes its functions when it is imported.
-# pyright: reportAttributeAccessIssue=false
-
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from memory_assets.arrays import Mask, Rows
+from memory_assets.compute import pc
 from memory_assets.graph.entities import normalised
 from memory_assets.language.words import words
 

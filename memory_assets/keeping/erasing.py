@@ -5,9 +5,6 @@ a run could recreate the memory. The memory itself goes last: while it exists, a
 places. A kill leaves unfinished tombstones; the next erasure continues with them.
 """
 
-# pyarrow.compute makes its functions when it is imported.
-# pyright: reportAttributeAccessIssue=false
-
 import json
 import mmap
 import os
@@ -21,8 +18,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from memory_assets.compute import pc
 from memory_assets.errors import DamagedError, StoreError
 from memory_assets.keeping.copying import drop_pins
 from memory_assets.keeping.matching import Finder

@@ -1,8 +1,5 @@
 """Matching of Tana nodes with entries: nodes that a killed sync left, and nodes of other origin."""
 
-# pyarrow.compute defines its functions at import.
-# pyright: reportAttributeAccessIssue=false
-
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
@@ -14,9 +11,9 @@ from hashlib import blake2b
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from memory_assets.arrays import Floats
+from memory_assets.compute import pc
 from memory_assets.tana.client import MAX_FOUND, Node, TanaClient
 from memory_assets.tana.errors import TanaFaultError, TanaNotFoundError
 from memory_assets.tana.formats import Outline

@@ -1,8 +1,5 @@
 """Rows of the `memories` table with their vectors and words. They never change, except for which rows are current."""
 
-# pyarrow.compute makes its functions when it is imported.
-# pyright: reportAttributeAccessIssue=false
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -12,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from memory_assets.arrays import Floats, Ids, Mask, Rows, Times, places_of
+from memory_assets.compute import pc
 from memory_assets.models import OF_EVERY_PROJECT, Entity, State
 from memory_assets.stores.embedding_columns import meaning_column
 from memory_assets.stores.feed import microseconds

@@ -3,9 +3,6 @@
 It finds the same as LanceDB's full-text index: words are runs of letters and digits, `Stem` maps them to terms, constants are LanceDB's.
 """
 
-# pyarrow.compute makes its functions when it is imported.
-# pyright: reportAttributeAccessIssue=false
-
 import math
 import re
 from bisect import bisect_left
@@ -15,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from memory_assets.arrays import Floats, Ids, Rows
+from memory_assets.compute import pc
 from memory_assets.stores.tables import StoredTable
 
 Stem = Callable[[Sequence[str]], "list[str | None]"]
