@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from time import monotonic
-from typing import TYPE_CHECKING, cast
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,10 +17,6 @@ from memory_assets.stores.filters import Filters
 from memory_assets.stores.schema import MEMORIES
 from memory_assets.stores.tables import StoredTable
 from memory_assets.stores.upkeep import probes
-
-if TYPE_CHECKING:
-    from lancedb.query import LanceQueryBuilder, LanceVectorQueryBuilder
-
 
 UNMEASURED = -2.0
 """Value for the cosine of a memory without a vector; below every cosine."""
@@ -43,7 +39,7 @@ class DiskSearch:
 
         A small table is searched exactly, a large one by the vector index.
         """
-        query = cast("LanceVectorQueryBuilder", self._stored.reading.search(vector, vector_column_name=column))
+        query: Any = self._stored.reading.search(vector, vector_column_name=column)
         query = query.distance_type("cosine").nprobes(probes(self._count_rows()))
         found = _run_query(query, ["id", *columns, "_distance"], limit, filters)
         similarity = pa.array(1.0 - found["_distance"].to_numpy())
@@ -127,7 +123,7 @@ class DiskSearch:
         return self._stored.reading.search().where(where).select(list(columns)).with_row_id(True).to_arrow()
 
 
-def _run_query(query: "LanceQueryBuilder", columns: list[str], limit: int, filters: Filters) -> pa.Table:
+def _run_query(query: Any, columns: list[str], limit: int, filters: Filters) -> pa.Table:
     """Run a query for the best rows; filters that pass everything cost nothing."""
     if filters != Filters(states=()):
         query = query.where(filters.sql(), prefilter=True)
