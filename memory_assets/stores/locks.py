@@ -57,13 +57,10 @@ class Commits:
     def follow(self, table: "Table") -> None:
         """Check out the newest commit, whichever process made it."""
         newest = self.state.count_commits()
-        if newest is None or newest != self._seen or self._may_lack_a_commit:
+        may_lack_a_commit = self._seen_at < min(time.monotonic() - _RECHECK_SECONDS, self._doubted_until)
+        if newest is None or newest != self._seen or may_lack_a_commit:
             table.checkout_latest()
             self.see(newest)
-
-    @property
-    def _may_lack_a_commit(self) -> bool:
-        return self._seen_at < min(time.monotonic() - _RECHECK_SECONDS, self._doubted_until)
 
     def announce(self) -> None:
         """Count a commit that is about to begin. StoreError if PostgreSQL is away, DeletedError if the tenant was deleted."""
