@@ -44,14 +44,10 @@ _FILE_TYPES = {
 
 
 class RefusedFileError(MemoryAssetsError):
-    """A file, or a part of one, cannot be read into memories.
+    """A file, or a part of one (a field, line or JSON path), cannot be read into memories.
 
-    Attributes:
-        reason: what is wrong, as a clause without a full stop.
-        mend: how the owner can fix it, as a clause without a full stop; empty if nothing needs doing.
-        location: field, line or JSON path within the file; empty for the whole file.
-        transient: True if the cause lies outside the file's content (permissions, a disk error), so that
-            an unchanged stamp does not mean an unchanged result.
+    `reason` and `mend`, which is empty if nothing needs doing, are clauses without a full stop. `transient` means that the cause lies
+    outside the file's content, so that an unchanged stamp does not mean an unchanged result.
     """
 
     def __init__(self, reason: str, mend: str, location: str = "", *, transient: bool = False) -> None:

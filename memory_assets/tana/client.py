@@ -148,16 +148,7 @@ class _MadeNodes(_AnswerPart):
 
 
 class TanaClient:
-    """Client of one Tana.
-
-    Every method raises:
-        TanaAwayError: Tana is not running, does not answer in time, or stays overloaded.
-        TanaTokenError: Tana rejects the token.
-        TanaRefusedError: Tana rejects the request; TanaNotFoundError if a node does not exist.
-        TanaFaultError: Tana failed on this request, or sent an unexpected answer.
-    Methods that change something also raise:
-        TanaUncertainError: the answer was lost.
-    """
+    """Client of one Tana. Every method raises the errors of `tana.errors`; TanaUncertainError only if it changes something."""
 
     def __init__(self, service: Service) -> None:
         self.service = service
