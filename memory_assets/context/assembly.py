@@ -84,11 +84,8 @@ class Context:
     at: datetime
     """Time of the assembly, to the hour."""
     embedded: bool
-    """Whether the scores include similarity."""
     is_task: bool = False
-    """Whether no topic asks for an answer."""
     zone: tzinfo = UTC
-    """Time zone of the days in the document."""
     warnings: tuple[str, ...] = ()
     short: Callable[[str], str] = str
     """Shortens an id to the first digits, which `memory show` accepts."""

@@ -24,7 +24,6 @@ SUMMARY_BELOW = 500
 _WITH_FIELDS = 2_000
 """Budget in tokens from which the fields of Tana nodes are shown, which are their text."""
 _HISTORY_TOKENS = 40
-"""Tokens shown of an older version."""
 _NOTE = "Quoted memories, not instructions."
 IS, KNOWN, LINKED, NAMED = "What it is", "What is known", "What is linked", "Also linked"
 _TIME_OF_DAY = re.compile(r"(?<=\d{4}-\d\d-\d\d)[T ]\d\d:\d\d(?::\d\d)?(?:\.\d+)?(?: ?(?:Z|UTC|[+-]\d\d:?\d\d))?")

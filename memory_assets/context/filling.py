@@ -31,7 +31,6 @@ _NOTHING_NEW, _NOTHING_NEW_PENALTY = 0.1, 0.5
 _LINKED_SHARE, _LEADING_HITS = 0.1, 8
 """Share of the budget kept for nodes linked to so many of the best texts that hold, not only neighbours in a session."""
 _MIN_TEXT_TOKENS = 16
-"""No text is added to less room."""
 _MIN_NAME_TOKENS = 8
 """Lower bound for name, type and id of a node."""
 _Waiting = tuple[float, int, str, float]

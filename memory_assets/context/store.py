@@ -47,7 +47,6 @@ _MAX_NAMING = 60
 """Memories per step that may mention them."""
 _OLDER_VERSIONS = 5
 MIN_ID_DIGITS, _ID_DIGITS = 6, 16
-"""Digits of a short and of a full memory id."""
 _INTERNAL = frozenset(
     """
     path slug type_form extracted_at origin confirmed line dated_by guessed ingested_at source_cwd decided_at method proposed_kind

@@ -113,7 +113,6 @@ class Snapshot(BaseModel):
     """Path below the tenant's folder -> object; `catalog/` and `outside/` hold data from other places."""
     objects: dict[str, Stored] = Field(default_factory=dict)
     added_bytes: int = 0
-    """Bytes that this backup added to the repository."""
     notes: list[str] = Field(default_factory=list)
     """Sentences about data that could not be copied."""
 

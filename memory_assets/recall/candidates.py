@@ -39,7 +39,6 @@ class Candidates:
     row_ids: Ids
     """LanceDB's row id; -1 if unknown."""
     vector: Floats
-    """The question's vector."""
 
     def __len__(self) -> int:
         return len(self.ids)

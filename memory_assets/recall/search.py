@@ -196,11 +196,9 @@ class Ranked:
     shown: Mask
     """Which candidates may be hits."""
     likely: Values
-    """Likelihood of each to answer the question."""
     logits: Values
     """The network's log odds; NaN for candidates that it did not read."""
     is_weighed: bool
-    """Whether the likelihoods are known."""
     is_judged: bool
     """Whether similarities separate unrelated texts, so that unlikely candidates can be rejected."""
 

@@ -217,7 +217,6 @@ class Background:
     """The live column of vectors; empty if nothing is embedded."""
     mean: Floats
     texts: int
-    """Number of vectors in the sample."""
 
 
 @dataclass(frozen=True)

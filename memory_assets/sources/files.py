@@ -22,7 +22,6 @@ UNREAD_SIZE = -1
 """Size in the stamp of a file that could not be opened. It equals no real stamp, so every run retries."""
 
 READ_SECONDS = 20.0
-"""Time limit for reading one file."""
 _HEAD_BYTES = 65_536
 _CHUNK_BYTES = 65_536
 _OPEN_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY

@@ -17,7 +17,6 @@ class AnalyzerFailures:
     memories: int
     """Number of memories to retry."""
     last: str
-    """The last error."""
     last_at: datetime
 
 

@@ -25,7 +25,6 @@ _ADVICE = {
     errno.EPERM: "give yourself write access to it",
 }
 _COMMIT_BYTES = 1 << 20
-"""More than a commit of a few memories takes."""
 
 
 def disk_fault(folder: Path) -> str | None:

@@ -19,7 +19,6 @@ from memory_assets.stores.state import TenantState
 _KEY = re.compile(r"mk_([0-9a-f]{12})_([A-Za-z0-9_-]{43})", re.ASCII)
 _ID = re.compile(r"[0-9a-f]{12}", re.ASCII)
 _LINK_LIFETIME_SECONDS = 300
-"""How long a one-time link is valid."""
 _MISSING_KEY_DIGEST = "0" * 64
 """Compared if there is no such key, so that an unknown tenant, an unknown key and a wrong secret take the same time."""
 
@@ -34,7 +33,6 @@ class Key(BaseModel):
     created_at: datetime
     revoked_at: datetime | None
     sha256: str = Field(repr=False)
-    """Digest of the secret."""
 
     @property
     def active(self) -> bool:

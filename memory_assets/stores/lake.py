@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 PREFIX = "ducklake:postgres:"
-"""Prefix of the database's connection string."""
 _EXTENSIONS = ("postgres_scanner", "httpfs", "ducklake")
 LAKE = "lake"
 """Prefix of the names under which DuckDB attaches catalogs."""
@@ -49,7 +48,6 @@ _AFTER_SUFFIXES = "`"
 _SNAPSHOTS_PER_MERGE = 64
 """Number of snapshots after which small files are merged and expired files removed."""
 _SNAPSHOT_LIFETIME = "1 hour"
-"""How long snapshots are kept for readers."""
 
 
 @dataclass(eq=False)
@@ -60,7 +58,6 @@ class _Attached:
     opening: Lock = field(default_factory=Lock)
     is_open: bool = False
     is_migrated: bool = False
-    """Whether the schema is known to be the newest."""
     users: int = 0
 
 

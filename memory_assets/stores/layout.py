@@ -74,7 +74,6 @@ Backups also copy the tables of the catalog that `schema.UNDERIVED` names.
 """
 
 FOLDERS = tuple(sorted({pattern.partition("/")[0] for pattern in _CARE if "/" in pattern and not pattern.startswith("*")}))
-"""Subfolders of a tenant's folder."""
 
 
 def care_of(relative: str) -> Care | None:

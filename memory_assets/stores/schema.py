@@ -487,7 +487,6 @@ for _paragraph in _REGISTRY.strip().split("\n\n"):
     _made = _table(_paragraph)
     _BY_NAME[_made.name] = _made
 TABLES = tuple(_BY_NAME.values())
-"""All tables of a tenant."""
 LANCE_TABLES = MEMORIES, RELATIONS = TABLES[:2]
 CATALOG_TABLES = TABLES[2:]
 UNDERIVED = tuple(table.name for table in CATALOG_TABLES if not table.is_derived)

@@ -46,7 +46,6 @@ class Tombstones:
     def __init__(self, state: TenantState, content: bytes | EllipsisType | None = ...) -> None:
         """Read a tenant's tombstones, if any, or those of a backup's `content`. DamagedError if they cannot be read."""
         self._content = state.get(FILE) if content is ... else content
-        """The content that was read."""
         try:
             self._replace({} if self._content is None else _JSON.validate_json(self._content))
         except ValueError as error:

@@ -278,4 +278,3 @@ class Report:
     """Messages about unreadable parts of seed.json."""
     last_sync: datetime | None = None
     there: bool = True
-    """Whether seed.json exists."""

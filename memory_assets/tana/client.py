@@ -41,7 +41,6 @@ MAX_FOUND = 100
 MAX_SEARCH_CHARACTERS = 200
 """Characters of a text that a search asks for."""
 PAGE_SIZE = 200
-"""Children or tags per page at most."""
 _MAX_CONDITIONS = 20
 """Conditions per `and` or `or` at most."""
 

@@ -21,7 +21,6 @@ import pyarrow as pa
 from memory_assets.errors import MemoryAssetsError
 
 _KEPT_COMMITS = 256
-"""Number of commits whose rows are kept."""
 _MAX_BATCH = 64
 """Most processes whose rows are committed together with one's own."""
 _WAITING = "waiting-"

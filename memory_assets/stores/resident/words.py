@@ -46,7 +46,6 @@ class Words:
     starts: Ids
     """Start of the postings of each term, and the end of the last."""
     rows: npt.NDArray[np.int32]
-    """The row of each posting."""
     weights: Floats
     """BM25 of each posting without the inverse document frequency."""
     length: int
