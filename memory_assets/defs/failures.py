@@ -22,12 +22,10 @@ Result = TypeVar("Result")
 
 
 def translate_errors(step: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
-    """Turn the exceptions of `step` into Dagster's.
+    """Turn the exceptions of `step`, except a signal's, into Dagster's.
 
-    Raises:
-        dagster.RetryRequested: another process holds a lock beyond the timeout, or the embedder does not answer.
-        dagster.Failure: anything else; its description is the sentence for a person.
-        dagster.DagsterExecutionInterruptedError, KeyboardInterrupt: a signal ended the step.
+    RetryRequested: another process holds a lock beyond the timeout, or the embedder does not answer. Failure: anything else; its
+    description is the sentence for a person.
     """
 
     @wraps(step)

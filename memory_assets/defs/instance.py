@@ -34,8 +34,7 @@ _OF_0_1_0 = "de52527f1a3777797a4585878be39c83"
 def open_instance(settings: Settings) -> Iterator[dg.DagsterInstance]:
     """Yield the instance in `instance_home`, set up at its first use and closed to others regardless of the umask.
 
-    Raises:
-        StoreError: its folder cannot be created, its configuration is invalid, or its records cannot be read or written.
+    StoreError: its folder cannot be created, its configuration is invalid, or its records cannot be read or written.
     """
     home = instance_home(settings)
     named = os.environ.get("DAGSTER_HOME")

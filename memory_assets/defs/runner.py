@@ -41,11 +41,8 @@ OnReport = Callable[[str, dict[str, Any]], None]
 def run_job(tenant: Tenant, job: str, on_message: OnMessage, on_report: OnReport) -> list[dg.AssetCheckEvaluation]:
     """Run a job for one tenant in this process; return the results of the checks.
 
-    Raises:
-        NotFoundError: the tenant was deleted, and perhaps created again, during the run.
-        MemoryAssetsError: a step failed; the results of earlier steps stay, and the next run continues from there.
-        KeyboardInterrupt: the run was interrupted, and is canceled in Dagster, too.
-        StoreError: Dagster's records cannot be read or written.
+    MemoryAssetsError: a step failed; the next run continues from there. NotFoundError: the tenant was deleted, and perhaps created
+    again, during the run. KeyboardInterrupt: the run was interrupted, and is canceled in Dagster, too.
     """
     with _watch_signals() as is_interrupted:
         try:

@@ -293,8 +293,7 @@ def write_accepted(
 ) -> Iterator[tuple[pa.RecordBatch, str]]:
     """Embed and write a batch, except for texts that the embedder refuses: yield the row of each, and the fault.
 
-    Raises:
-        EmbedderError: The embedder is away, or refuses every text.
+    EmbedderError: the embedder is away, or refuses every text.
     """
     parts, is_well = [batch], False
     while parts:

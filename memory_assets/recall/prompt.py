@@ -34,12 +34,7 @@ _UNREAD, _SURE_UNREAD = 0.9, 0.95
 def find_for_prompt(
     tenant: "Tenant", prompt: str, filters: Filters, now: datetime, known: Set[int] = frozenset(), *, only_sure: bool = False
 ) -> list[Hit]:
-    """Return the hits that a prompt needs, best first, without the `known` ones; a prompt without a topic ("looks good") needs none.
-
-    Raises:
-        StoreError: the store's vectors are another embedder's, or it cannot be read.
-        EmbedderError: the prompt cannot be embedded.
-    """
+    """Return the hits that a prompt needs, best first, without the `known` ones; a prompt without a topic ("looks good") needs none."""
     question = read_query(tenant, prompt, now)
     if word_set("prompts.talk").issuperset(question.terms):
         return []

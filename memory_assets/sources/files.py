@@ -193,11 +193,8 @@ def denied(error: OSError) -> RefusedFileError:
 def open_regular(path: Path, root: Path | None = None, *, or_pipe: bool = False) -> Iterator[int]:
     """Open a file without blocking and yield its descriptor. All files of other programs are opened here.
 
-    With `or_pipe`, a named pipe is opened too; that blocks until it has a writer.
-
-    Raises:
-        FileNotFoundError: there is nothing at `path`.
-        RefusedFileError: it is not a readable regular file, or it is a link that leaves `root`.
+    With `or_pipe`, a named pipe is opened too; that blocks until it has a writer. FileNotFoundError: there is nothing.
+    RefusedFileError: it is not a readable regular file, or it is a link that leaves `root`.
     """
     if or_pipe and path.is_fifo():
         with path.open("rb", buffering=0) as pipe:

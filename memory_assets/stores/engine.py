@@ -62,9 +62,7 @@ class Engine:
     def open(self, opened: ExitStack, path: Path | None, read_only: bool) -> "DuckDBPyConnection":
         """Open the file at `path`, or an empty database in memory. `opened` closes the connection.
 
-        Raises:
-            InUseError: this process has the file open in another mode, or waits to, or the instance has just failed.
-            duckdb.Error: the file cannot be opened.
+        InUseError: this process has the file open in another mode, or waits to, or the instance has just failed.
         """
         import duckdb
 

@@ -84,8 +84,7 @@ class Commits:
 def locked(folder: Path, kind: int = fcntl.LOCK_EX, patience_seconds: float | None = None) -> Iterator[bool]:
     """Hold a lock on a folder. Yields False if the folder is gone. A context may lock again what it has locked exclusively.
 
-    Raises:
-        BlockingIOError: another process held the lock for longer than `patience_seconds`.
+    BlockingIOError: another process held the lock for longer than `patience_seconds`.
     """
     if folder in _locked_folders.get():
         yield folder.exists()

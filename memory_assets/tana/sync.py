@@ -56,11 +56,8 @@ def sync(
 ) -> Report:
     """Update Tana to match seed.json. `progress` is called after each entry with the number done and the total.
 
-    If Tana is unavailable, or no token is configured, the report says so and the changes are queued.
-
-    Raises:
-        StoreBusyError: another sync runs for longer than the lock timeout.
-        TanaError: Tana rejects the token, or a request that every entry needs.
+    If Tana is unavailable, or no token is configured, the report says so and the changes are queued. StoreBusyError: another sync runs
+    for longer than the lock timeout. TanaError: Tana rejects the token, or a request that every entry needs.
     """
     options = options or SyncOptions()
     with sync_lock(tenant) if not options.dry_run else nullcontext():
