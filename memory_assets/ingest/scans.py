@@ -171,12 +171,8 @@ def read_source(tenant: "Tenant", source: Source, known: Mapping[str, FileStamp]
 
 
 def record_scan(catalog: Catalog, scan: Scan, known: Mapping[str, FileStamp]) -> ScanOutcome:
-    """Update the catalog from `scan`, which was compared with the stamps `known`, in one transaction, if anything differs."""
+    """Update the catalog from `scan`, which was compared with the stamps `known`, in one transaction."""
     vanished = vanished_paths(scan, known)
-    if not (scan.changed or vanished):
-        with catalog.read() as connection:
-            if outcome := _recorded(connection, scan):
-                return outcome
     with catalog.write() as connection:
         if catalog.is_shared:  # another machine may have recorded such a file since the files were read
             scan = without_namesakes(connection, scan, known)
