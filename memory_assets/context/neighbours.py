@@ -56,8 +56,8 @@ def graph_neighbours(view: "View", asked: Ids, scores: Mapping[str, float], most
     strength[np.isin(origin, _codes(origins.names, _WEAK_ORIGINS))] = _WEAK
     strength[np.isin(kind, _codes(names, CONTRADICTING))] = _AGAINST
     at = view.timeline.rows(end)
-    created = np.where(at >= 0, _take(view.timeline.columns["created"], at), _UNKNOWN_TIME)
-    is_neighbour = (at < 0) | _take(view.timeline.columns["active"], at) | (strength == _AGAINST)
+    created = view.timeline.values("created", at, _UNKNOWN_TIME)
+    is_neighbour = view.timeline.values("active", at, True) | (strength == _AGAINST)
     rarity = 1 / math.log2(1 + most_mentions(len(view.timeline.sorted_ids)))  # as `graph.rules.ENTITIES` weighs a name
     by_common_name = np.isin(origin, _codes(origins.names, [_SHARED_NAMES])) & (confidence < rarity / (1 + rarity) - _ROUNDING)
     is_skipped = by_common_name | np.isin(origin, _codes(origins.names, [_SKIPPED_ORIGIN]))

@@ -157,8 +157,8 @@ class _Walk:
 
     def _time(self, node: int) -> int:
         if node not in self._times:
-            (row,) = self._view.timeline.rows(np.array([node]))
-            self._times[node] = int(self._view.timeline.columns["created"][row]) if row >= 0 else -1
+            row = self._view.timeline.rows(np.array([node]))
+            self._times[node] = int(self._view.timeline.values("created", row, -1)[0])
         return self._times[node]
 
     def _continuations(self, path: _Path) -> list[_Path]:
@@ -180,9 +180,8 @@ class _Walk:
         if not best:
             return []
         targets = np.fromiter(best, np.int64)
-        rows = self._view.timeline.rows(targets)
         if self._only_active:
-            for target in targets[(rows >= 0) & ~self._view.timeline.columns["active"][rows]].tolist():
+            for target in targets[~self._view.timeline.values("active", self._view.timeline.rows(targets), True)].tolist():
                 del best[target]
         return sorted(best.values(), key=lambda step: -step.confidence * (0.2 + self._scores.get(step.target, 0.0)))[:_FAN]
 

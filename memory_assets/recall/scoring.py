@@ -125,7 +125,7 @@ def score(question: Question, found: Candidates, view: View, weights: Weights, n
     backing = support(question, found, rows, match, view)
     if backing.value.any():
         parts.append(("relation", weights.relation, backing.value, backing.value))
-    created = np.where(known, view.timeline.columns["created"][rows] if len(view.timeline) else 0, 0)
+    created = view.timeline.values("created", rows, 0)
     notes = {}
     if question.interval:
         start, end = (microseconds(bound) for bound in (question.interval.start, question.interval.end))
@@ -141,7 +141,7 @@ def score(question: Question, found: Candidates, view: View, weights: Weights, n
     tagged = _tag_shares(question, found, view)
     if tagged.any():
         parts.append(("tag", weights.tag, tagged, tagged * match))
-    importance = np.where(known, view.timeline.columns["importance"][rows] if len(view.timeline) else 0.5, 0.5)
+    importance = view.timeline.values("importance", rows, 0.5)
     if len(found) and importance.min() != importance.max():
         parts.append(("importance", weights.importance, importance, importance * match))
     fresh = np.where(known, recency(created, microseconds(now)), 1.0)
@@ -161,13 +161,13 @@ def with_turn_before(found: Candidates, rows: Rows, view: View) -> Values:
     stays NaN if the index did not return the previous turn either.
     """
     known = ~np.isnan(found.cosine)
-    if not known.any() or not len(view.timeline):
+    if not known.any():
         return found.cosine
     last = found.cosine[known].min()
     before = view.timeline.neighbour(rows, -1)
-    places = np.where(before >= 0, found.places(view.timeline.columns["id"][before]), -1)
-    author, author_before = view.timeline.columns["author"][rows], view.timeline.columns["author"][before]
-    replies = (rows >= 0) & (places >= 0) & known[places] & (author >= 0) & (author_before >= 0) & (author != author_before)
+    places = found.places(view.timeline.values("id", before, -1))
+    author, author_before = (view.timeline.values("author", each, -1) for each in (rows, before))
+    replies = (places >= 0) & known[places] & (author >= 0) & (author_before >= 0) & (author != author_before)
     replies &= ~by_authors(lambda name: name.lower() in ASSISTANTS, rows, view)
     if not replies.any():
         return found.cosine

@@ -70,14 +70,12 @@ def _strength(match: Values) -> Values:
 
 def _from_session(found: Candidates, rows: Rows, strength: Values, view: View) -> Values:
     total = np.zeros(len(found))
-    if not len(view.timeline):
-        return total
-    is_turn = ~view.timeline.columns["filed"]
+    is_turn = ~view.timeline.values("filed", rows, True)
     for distance, share in enumerate(SESSION, start=1):
         for step in (-distance, distance):
             beside = view.timeline.neighbour(rows, step)
-            places = np.where(beside >= 0, found.places(view.timeline.columns["id"][beside]), -1)
-            total += np.where((places >= 0) & is_turn[rows], share * strength[places], 0.0)
+            places = found.places(view.timeline.values("id", beside, -1))
+            total += np.where((places >= 0) & is_turn, share * strength[places], 0.0)
     return total
 
 
@@ -120,9 +118,7 @@ def _from_entities(found: Candidates, strength: Values, view: View) -> Values:
 
 def by_authors(is_meant: Callable[[str], bool], rows: Rows, view: View) -> Mask:
     """Return which rows of the timeline, -1 for unknown ones, have an author whose name passes `is_meant`."""
-    if not view.timeline.authors.names or not len(rows):
-        return np.zeros(len(rows), bool)
-    authors = np.where(rows >= 0, view.timeline.columns["author"][rows], -1)
+    authors = view.timeline.values("author", rows, -1)
     meant = [code for code in np.unique(authors[authors >= 0]).tolist() if is_meant(view.timeline.authors.names[code])]
     return np.isin(authors, meant)
 

@@ -93,8 +93,11 @@ class Timeline:
 
     def updated(self, ids: Ids) -> Times:
         """Return the time of each memory's last update; `UNKNOWN` for unknown ids."""
-        rows = self.rows(ids)
-        return np.where(rows >= 0, self.columns["updated"][rows], UNKNOWN) if len(self) else rows
+        return self.values("updated", self.rows(ids), UNKNOWN)
+
+    def values(self, column: str, rows: Rows, missing: Any) -> npt.NDArray[Any]:
+        """Return the values of a column at some rows; `missing` where a row is -1."""
+        return np.where(rows >= 0, self.columns[column][rows], missing) if len(self) else np.full(len(rows), missing)
 
     @cached_property
     def all_active(self) -> bool:

@@ -231,8 +231,7 @@ class View:
     def take(self, store: MemoryStore, ids: Collection[int]) -> "dict[int, Memory]":
         """Return the current memories by id; uses the timeline's row ids."""
         rows = self.timeline.rows(np.array(ids, np.int64))
-        row_ids = np.where(rows >= 0, self.timeline.columns["row_id"][rows], -1) if len(self.timeline) else rows
-        return store.take(list(ids), row_ids.tolist())
+        return store.take(list(ids), self.timeline.values("row_id", rows, -1).tolist())
 
 
 class _ViewCache:
