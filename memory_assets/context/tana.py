@@ -2,23 +2,19 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from datetime import datetime
 
 from memory_assets.context.model import Category, Fields, Neighbours, Node
 from memory_assets.context.names import Candidate
 from memory_assets.context.store import StoreReader
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from memory_assets.recall.question import Question
-    from memory_assets.tenants import Tenant
+from memory_assets.recall.question import Question
+from memory_assets.tenants import Tenant
 
 
 class JoinedReader(StoreReader):
     """Reader of one tenant's memories and Tana nodes."""
 
-    def __init__(self, tenant: "Tenant", *, is_live: bool) -> None:
+    def __init__(self, tenant: Tenant, *, is_live: bool) -> None:
         """Read a tenant. `is_live` means that Tana was asked about the topics a moment ago."""
         super().__init__(tenant)
         self._is_live = is_live
@@ -55,9 +51,9 @@ class JoinedReader(StoreReader):
         theirs = [node for node in ids if node in self._known and self._known[node].category is Category.TANA]
         return super().fields(ids) | self._tana.fields(theirs)
 
-    def search(self, topic: "Question", limit: int, now: "datetime | None" = None) -> dict[str, float]:
+    def search(self, topic: Question, limit: int, now: datetime | None = None) -> dict[str, float]:
         found = super().search(topic, limit, now) | self._tana.search(topic, limit // 3)
         return dict(sorted(found.items(), key=lambda each: -each[1]))
 
-    def named(self, topic: "Question") -> list[Candidate]:
+    def named(self, topic: Question) -> list[Candidate]:
         return [*super().named(topic), *self._tana.named(topic)]

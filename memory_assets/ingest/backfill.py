@@ -3,24 +3,20 @@
 from collections.abc import Callable
 from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from memory_assets.ingest.memories import write_accepted
-from memory_assets.language.embedders import spec_to_move_to
+from memory_assets.language.embedders import Embedder, spec_to_move_to
 from memory_assets.language.embedders.calibration import MEASURED, measure
 from memory_assets.language.embedders.context import embed_in_context
 from memory_assets.language.embedders.protocol import EmbedderError
+from memory_assets.language.pipeline import Analyzer
 from memory_assets.stores import lance
 from memory_assets.stores.embedding_columns import meaning_column, vector_array
 from memory_assets.stores.memories import MemoryStore
 from memory_assets.stores.rows import SCHEMA, heading, rows_of, statement
-
-if TYPE_CHECKING:
-    from memory_assets.language.embedders import Embedder
-    from memory_assets.language.pipeline import Analyzer
-    from memory_assets.tenants import Tenant
+from memory_assets.tenants import Tenant
 
 _EMBEDDED = ("author", "created_at", "project", "title", "content")
 _CHUNK = 512
@@ -29,7 +25,7 @@ _COMMITS_TO_MERGE = 8
 """Commits after which their rows are merged into the indices: lookups by id would scan them."""
 
 
-def reembed(store: MemoryStore, embedder: "Embedder", on_progress: Callable[[int, int], None]) -> int:
+def reembed(store: MemoryStore, embedder: Embedder, on_progress: Callable[[int, int], None]) -> int:
     """Compute this embedder's missing vectors, then make them live and drop the old ones. Returns how many memories were embedded.
 
     Further passes embed memories that were stored or changed meanwhile. The switch follows when none is left; later commits of the old
@@ -73,7 +69,7 @@ def reembed(store: MemoryStore, embedder: "Embedder", on_progress: Callable[[int
                 store.columns.make_live(column)
 
 
-def catch_up(tenant: "Tenant", on_progress: Callable[[int, int], None]) -> int:
+def catch_up(tenant: Tenant, on_progress: Callable[[int, int], None]) -> int:
     """Move the memories to the settings' embedder and its current method. Returns how many memories were embedded."""
     if tenant.memories.exists:
         tenant.memories.prepare()
@@ -88,7 +84,7 @@ def catch_up(tenant: "Tenant", on_progress: Callable[[int, int], None]) -> int:
     return 0
 
 
-def _calibrate(store: MemoryStore, embedder: "Embedder") -> str:
+def _calibrate(store: MemoryStore, embedder: Embedder) -> str:
     """Add the column of this embedder, and measure and store its scale unless that is known."""
     column = store.columns.add(embedder.name, embedder.dimension)
     if embedder.name not in MEASURED:
@@ -96,12 +92,12 @@ def _calibrate(store: MemoryStore, embedder: "Embedder") -> str:
     return column
 
 
-def outdated(analyzer: "Analyzer") -> str:
+def outdated(analyzer: Analyzer) -> str:
     """Return a Lance filter for directly stored memories that another pipeline analysed; `memory run` updates those from files."""
     return f"source_key = '' AND pipeline <> {lance.quoted([analyzer.name])[1:-1]}"
 
 
-def reanalyse(store: MemoryStore, analyzer: "Analyzer", on_progress: Callable[[int, int], None]) -> int:
+def reanalyse(store: MemoryStore, analyzer: Analyzer, on_progress: Callable[[int, int], None]) -> int:
     """Recompute entities and actions that another pipeline found, and return how many memories were analysed.
 
     Tags are kept, because a user's tags are among them.

@@ -7,10 +7,12 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING
 
+from memory_assets.arrays import Floats
 from memory_assets.errors import ChangedMeanwhileError, ConflictError, InvalidInputError
+from memory_assets.language.embedders import Embedder
 from memory_assets.language.guard import kinds_of, refusal_of, without_secrets
+from memory_assets.language.pipeline import Analyzer
 from memory_assets.language.process import ProcessingError, Step, process_batch
 from memory_assets.language.secrets import mask
 from memory_assets.language.validation import validate_memory
@@ -28,12 +30,7 @@ from memory_assets.models import (
 from memory_assets.stores import tombstones
 from memory_assets.stores.rows import content_hash, derived_id, headed, new_id, to_arrow
 from memory_assets.stores.tombstones import Tombstones
-
-if TYPE_CHECKING:
-    from memory_assets.arrays import Floats
-    from memory_assets.language.embedders import Embedder
-    from memory_assets.language.pipeline import Analyzer
-    from memory_assets.tenants import Tenant
+from memory_assets.tenants import Tenant
 
 _CHUNK = 512
 """Memories per commit of an import."""
@@ -46,16 +43,16 @@ class Stored:
     """A committed memory, the unit vector of its meaning, shape (dimension,), and the kinds of the secrets masked in it."""
 
     memory: Memory
-    meaning: "Floats"
+    meaning: Floats
     masked: list[str]
 
 
-def store_memories(tenant: "Tenant", given: Sequence[NewMemory]) -> list[Stored]:
+def store_memories(tenant: Tenant, given: Sequence[NewMemory]) -> list[Stored]:
     """Store several texts without ids in one commit: all of them or none. A ProcessingError names the text."""
     return _store(tenant, given, tenant.memories.add)
 
 
-def store_once(tenant: "Tenant", given: NewMemory) -> Stored:
+def store_once(tenant: Tenant, given: NewMemory) -> Stored:
     """Store a text once under its own id; an existing memory is kept, even if it was forgotten since.
 
     Raises ConflictError if the id belongs to another memory.
@@ -67,7 +64,7 @@ def store_once(tenant: "Tenant", given: NewMemory) -> Stored:
     return replace(stored, memory=kept)
 
 
-def revise_memory(tenant: "Tenant", old: Memory, given: NewMemory) -> Stored:
+def revise_memory(tenant: Tenant, old: Memory, given: NewMemory) -> Stored:
     """Store a newer version of `old`, and supersede `old` in the same commit.
 
     Raises ConflictError if `old` is already superseded or forgotten, or changed concurrently; then nothing is changed.
@@ -87,12 +84,12 @@ def revise_memory(tenant: "Tenant", old: Memory, given: NewMemory) -> Stored:
 
 
 def _store(
-    tenant: "Tenant", given: Sequence[NewMemory], commit: Callable[[list[Memory], TextVectors, str], object]
+    tenant: Tenant, given: Sequence[NewMemory], commit: Callable[[list[Memory], TextVectors, str], object]
 ) -> list[Stored]:
     guarded, now = _validate_and_guard(tenant, given), datetime.now(UTC)
     masked = [[] if kept is each else kinds_of(each) for kept, each in zip(guarded, given, strict=True)]
 
-    def store(embedder: "Embedder") -> list[Stored]:
+    def store(embedder: Embedder) -> list[Stored]:
         memories, vectors = _process(tenant.analyzer, embedder, guarded, now)
         memories = [replace(each, metadata={MACHINE: socket.gethostname()} | each.metadata) for each in memories]
         commit(memories, vectors, embedder.name)
@@ -113,7 +110,7 @@ class ImportOutcome:
 
 
 def import_memories(
-    tenant: "Tenant",
+    tenant: Tenant,
     given: Sequence[NewMemory],
     on_progress: Callable[[int, int], None],
     exported: Collection[int | None] = (),
@@ -147,12 +144,12 @@ def import_memories(
 
 
 def _write_lines(
-    tenant: "Tenant",
+    tenant: Tenant,
     given: Sequence[NewMemory],
     now: datetime,
     ordinals: Sequence[int],
     exported: Collection[int | None],
-    embedder: "Embedder",
+    embedder: Embedder,
 ) -> int:
     old = {memory.id: memory for memory in tenant.memories.get(each.id for each in given if each.id is not None)}
     analysed = [memory for memory in old.values() if memory.id not in exported]
@@ -215,7 +212,7 @@ def _ordinals(given: Iterable[NewMemory]) -> dict[int | None, int]:
     return ordinals
 
 
-def _validate_and_guard(tenant: "Tenant", given: Sequence[NewMemory], longest: int = MAX_CONTENT_LENGTH) -> list[NewMemory]:
+def _validate_and_guard(tenant: Tenant, given: Sequence[NewMemory], longest: int = MAX_CONTENT_LENGTH) -> list[NewMemory]:
     """Validate memories and mask or refuse secrets, as the settings say. This is the first step."""
     policy, erased = tenant.settings.secrets, Tombstones(tenant.state)
     for index, each in enumerate(given):
@@ -232,8 +229,8 @@ def _validate_and_guard(tenant: "Tenant", given: Sequence[NewMemory], longest: i
 
 
 def _process(
-    analyzer: "Analyzer",
-    embedder: "Embedder",
+    analyzer: Analyzer,
+    embedder: Embedder,
     given: Sequence[NewMemory],
     now: datetime,
     ordinals: Sequence[int] | None = None,

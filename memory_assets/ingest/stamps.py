@@ -14,17 +14,13 @@ from fnmatch import fnmatchcase
 from hashlib import blake2b
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from memory_assets.errors import MemoryAssetsError
 from memory_assets.models import Source
+from memory_assets.settings import Settings
 from memory_assets.sources.readers import source_paths, stat_stamp
 from memory_assets.stores.layout import CACHE, Care, care_of
 from memory_assets.tenants import Tenant, open_states, tenant_names
-
-if TYPE_CHECKING:
-    from memory_assets.settings import Settings
-
 
 ABSENT = "absent"
 _PROGRAM = Path(__file__).parents[1]
@@ -110,13 +106,13 @@ def table_stamp(tenant: Tenant) -> str:
     return f"{number}.{tenant.memories.version}.{tenant.relations.version}"
 
 
-def table_stamps(settings: "Settings") -> dict[str, str | None]:
+def table_stamps(settings: Settings) -> dict[str, str | None]:
     """Return a stamp of every tenant that every commit changes, such as `table_stamp`; None if its tables cannot be read."""
     noted = open_states(settings).stamps() if "://" in (settings.vectors_uri or "") else None
     return {name: noted.get(name) if noted is not None else _table_stamp(settings, name) for name in tenant_names(settings)}
 
 
-def _table_stamp(settings: "Settings", name: str) -> str | None:
+def _table_stamp(settings: Settings, name: str) -> str | None:
     try:
         return table_stamp(Tenant(settings, name))
     except MemoryAssetsError:

@@ -12,7 +12,6 @@ docs/recall.md names the training sets.
 """
 
 from enum import StrEnum
-from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -21,11 +20,9 @@ from memory_assets.arrays import Floats, Mask, Values
 from memory_assets.language.embedders import Embedder
 from memory_assets.language.embedders.calibration import Scale, unrelated_notes
 from memory_assets.language.embedders.context import embed_in_context
-
-if TYPE_CHECKING:
-    from memory_assets.recall.candidates import Candidates
-    from memory_assets.recall.question import Question
-    from memory_assets.recall.view import View
+from memory_assets.recall.candidates import Candidates
+from memory_assets.recall.question import Question
+from memory_assets.recall.view import View
 
 _WEIGHTS, _CONSTANT = (9.9, 1.44, 3.39), -3.56
 """If the network read none of the candidates."""
@@ -66,7 +63,7 @@ class Fit(StrEnum):
 
 
 def likelihoods(
-    question: "Question", found: "Candidates", said: Values, logits: Values, view: "View", embedder: Embedder, scale: Scale
+    question: Question, found: Candidates, said: Values, logits: Values, view: View, embedder: Embedder, scale: Scale
 ) -> Values:
     """Return the likelihood of each candidate to answer the question; `logits` is NaN for those that the network did not read."""
     parts = parts_of(question, found, said, view, embedder, scale)
@@ -76,12 +73,12 @@ def likelihoods(
     return 1 / (1 + np.exp(-odds))
 
 
-def finds_something(question: "Question", likely: Values, logits: Values) -> bool:
+def finds_something(question: Question, likely: Values, logits: Values) -> bool:
     """Return whether any memory is likely enough to be shown."""
     return bool(likely.max(initial=0.0) >= _THRESHOLDS[not np.isnan(logits).all(), question.is_bare])
 
 
-def parts_of(question: "Question", found: "Candidates", said: Values, view: "View", embedder: Embedder, scale: Scale) -> Floats:
+def parts_of(question: Question, found: Candidates, said: Values, view: View, embedder: Embedder, scale: Scale) -> Floats:
     """Return the features gap, said and known of each candidate, shape (candidates, 3)."""
     idf = {term: view.terms.idf(term) for term in question.terms}
     total = sum(idf.values())
@@ -100,7 +97,7 @@ def beside_the_best(likely: Values, logits: Values) -> Mask:
     return odds >= odds.max(initial=0.0) * np.where(unread, _BESIDE_UNREAD, _BESIDE)
 
 
-def _background_mean(view: "View", embedder: Embedder) -> Floats:
+def _background_mean(view: View, embedder: Embedder) -> Floats:
     count = view.background.texts
     if count >= _ENOUGH:
         return view.background.mean

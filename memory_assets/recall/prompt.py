@@ -9,15 +9,12 @@ prompts without the memories that they need; the thresholds were chosen on these
 import math
 from collections.abc import Set
 from datetime import datetime
-from typing import TYPE_CHECKING
 
 from memory_assets.language.classifier import load
 from memory_assets.language.english import word_set
 from memory_assets.recall.search import Hit, read_query, search_with_bridges
 from memory_assets.stores.filters import Filters
-
-if TYPE_CHECKING:
-    from memory_assets.tenants import Tenant
+from memory_assets.tenants import Tenant
 
 _HITS = 8
 _MOST_READ = 12
@@ -32,7 +29,7 @@ _UNREAD, _SURE_UNREAD = 0.9, 0.95
 
 
 def find_for_prompt(
-    tenant: "Tenant", prompt: str, filters: Filters, now: datetime, known: Set[int] = frozenset(), *, only_sure: bool = False
+    tenant: Tenant, prompt: str, filters: Filters, now: datetime, known: Set[int] = frozenset(), *, only_sure: bool = False
 ) -> list[Hit]:
     """Return the hits that a prompt needs, best first, without the `known` ones; a prompt without a topic ("looks good") needs none."""
     question = read_query(tenant, prompt, now)

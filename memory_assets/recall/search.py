@@ -8,7 +8,7 @@ takes two index queries, one read of the hits, and milliseconds for the network 
 import logging
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from pydantic import BaseModel, Field, computed_field
@@ -30,9 +30,7 @@ from memory_assets.recall.scoring import Scores, Weights, scaled_cosine, scaled_
 from memory_assets.recall.view import View, current_view
 from memory_assets.stores.lance import ids_in
 from memory_assets.stores.memories import Filters, MemoryStore
-
-if TYPE_CHECKING:
-    from memory_assets.tenants import Tenant
+from memory_assets.tenants import Tenant
 
 _log = logging.getLogger(__name__)
 
@@ -89,7 +87,7 @@ class Hit:
     """Likelihood that it answers; None if the background of random memories is unknown."""
 
 
-def search(tenant: "Tenant", query: "str | Question", **asked: Any) -> list[Hit]:
+def search(tenant: Tenant, query: str | Question, **asked: Any) -> list[Hit]:
     """Return the hits of `search_with_bridges` without bridges; takes its arguments."""
     return search_with_bridges(tenant, query, bridges=0, **asked).hits
 
@@ -106,8 +104,8 @@ class Findings(NamedTuple):
 
 
 def search_with_bridges(
-    tenant: "Tenant",
-    query: "str | Question",
+    tenant: Tenant,
+    query: str | Question,
     *,
     limit: int = 10,
     filters: Filters | None = None,
@@ -168,7 +166,7 @@ def has_floor(ranked: "Ranked") -> bool:
     return ranked.is_judged and bool(question.terms) and not (question.interval or in_other_script or names_author)
 
 
-def read_query(tenant: "Tenant", query: str, now: datetime | None = None) -> Question:
+def read_query(tenant: Tenant, query: str, now: datetime | None = None) -> Question:
     """Parse a query for all steps of a search, in the time zone of the settings. Its secrets are masked like those of stored texts."""
     from memory_assets.language.times import display_zone
 
@@ -208,7 +206,7 @@ class Ranked:
 
 
 def rank(
-    tenant: "Tenant", question: Question, limit: int, filters: Filters, weights: Weights, now: datetime, most_read: int
+    tenant: Tenant, question: Question, limit: int, filters: Filters, weights: Weights, now: datetime, most_read: int
 ) -> Ranked:
     """Gather candidates for a question, and compute their scores and likelihoods."""
     view = current_view(tenant)
@@ -248,7 +246,7 @@ def _read(question: Question, found: Candidates, scores: Values, view: View, mos
         return np.full(len(found), np.nan)
 
 
-def _hits(tenant: "Tenant", ranked: Ranked, limit: int, filters: Filters) -> list[Hit]:
+def _hits(tenant: Tenant, ranked: Ranked, limit: int, filters: Filters) -> list[Hit]:
     scores = ranked.scores
     order = np.argsort(-scores, kind="stable")
     order = order[ranked.shown[order]]

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -31,16 +31,13 @@ from memory_assets.graph.outdated import (
 )
 from memory_assets.language.embedders.protocol import are_whole
 from memory_assets.language.words import fold, is_unspaced, stem, words
+from memory_assets.models import Memory
 from memory_assets.recall.timeline import Codes, Timeline, read_timeline
 from memory_assets.stores.catalog import Catalog, Stamp
 from memory_assets.stores.graph_builds import NO_BUILD, Build, read_build
 from memory_assets.stores.memories import MemoryStore
 from memory_assets.stores.schema import table
-
-if TYPE_CHECKING:
-    from memory_assets.models import Memory
-    from memory_assets.tenants import Tenant
-
+from memory_assets.tenants import Tenant
 
 _LOCK_SECONDS = 0.25
 """Maximum wait for the catalog's lock."""
@@ -228,7 +225,7 @@ class View:
     terms: TermStatistics
     background: Background
 
-    def take(self, store: MemoryStore, ids: Collection[int]) -> "dict[int, Memory]":
+    def take(self, store: MemoryStore, ids: Collection[int]) -> dict[int, Memory]:
         """Return the current memories by id; uses the timeline's row ids."""
         rows = self.timeline.rows(np.array(ids, np.int64))
         return store.take(list(ids), self.timeline.values("row_id", rows, -1).tolist())
@@ -240,7 +237,7 @@ class _ViewCache:
         self.known: View | None = None
         self._checked = -math.inf
 
-    def view(self, tenant: "Tenant", *, fresh: bool) -> View:
+    def view(self, tenant: Tenant, *, fresh: bool) -> View:
         known = self.known
         if known is not None and not fresh:
             max_age = _REFRESH_SECONDS * max(1.0, len(known.timeline) / _REFRESHED_FAST)
@@ -267,14 +264,14 @@ _caches: "WeakKeyDictionary[Tenant, _ViewCache]" = WeakKeyDictionary()
 _caches_lock = threading.Lock()
 
 
-def current_view(tenant: "Tenant", *, fresh: bool = False) -> View:
+def current_view(tenant: Tenant, *, fresh: bool = False) -> View:
     """Return the tenant's view, at most a second old (five in a store of a million); `fresh` includes every commit until now."""
     with _caches_lock:
         cache = _caches.setdefault(tenant, _ViewCache())
     return cache.view(tenant, fresh=fresh)
 
 
-def find_outdated_of(tenant: "Tenant", shown: "Iterable[Memory]") -> dict[int, tuple[Outdated, ...]]:
+def find_outdated_of(tenant: Tenant, shown: Iterable[Memory]) -> dict[int, tuple[Outdated, ...]]:
     """Return the sentences of some memories that others replace, perhaps replace or contradict.
 
     Uses the tenant's view if this process has one, else the catalog, which is faster than building a view. Empty if another process

@@ -3,13 +3,10 @@
 from collections.abc import Callable, Mapping
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from memory_assets.models import FileStamp, Scan, Source
+from memory_assets.settings import Settings
 from memory_assets.sources import claude_silos, pai_learning, pai_seed
-
-if TYPE_CHECKING:
-    from memory_assets.settings import Settings
 
 _SCANS: dict[Source, Callable[..., Scan]] = {
     Source.CLAUDE_SILO: claude_silos.scan,
@@ -18,7 +15,7 @@ _SCANS: dict[Source, Callable[..., Scan]] = {
 }
 
 
-def source_paths(settings: "Settings") -> dict[Source, Path]:
+def source_paths(settings: Settings) -> dict[Source, Path]:
     """Return the configured path of each source."""
     return {
         Source.CLAUDE_SILO: settings.claude_projects_dir,
@@ -27,13 +24,13 @@ def source_paths(settings: "Settings") -> dict[Source, Path]:
     }
 
 
-def scan_files(settings: "Settings", source: Source, known: Mapping[str, FileStamp] | None) -> Scan:
+def scan_files(settings: Settings, source: Source, known: Mapping[str, FileStamp] | None) -> Scan:
     """Read the files of a source whose stamps differ from the `known` ones; if None, open no file and return all stamps."""
     limit: dict[str, int] = {"max_bytes": settings.source_max_bytes} if settings.source_max_bytes else {}
     return _SCANS[source](source_paths(settings)[source], known, **limit)
 
 
-def stat_stamp(settings: "Settings", source: Source) -> str:
+def stat_stamp(settings: Settings, source: Source) -> str:
     """Return a digest of path, size, modification time and inode of every file of a source; empty without files.
 
     The digest changes when a file is added, removed or written and when a folder becomes unreadable.

@@ -10,7 +10,6 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING
 
 from memory_assets.tana.client import MAX_FOUND, Node, Tag, TanaClient, Workspace, ask_each
 from memory_assets.tana.config import integration, resolve_workspace
@@ -28,9 +27,7 @@ from memory_assets.tana.schema import (
     known_tags,
 )
 from memory_assets.tana.state import NAME, Activity, LinkedNode, Mapping, SyncRecord
-
-if TYPE_CHECKING:
-    from memory_assets.tenants import Tenant
+from memory_assets.tenants import Tenant
 
 SPANS = (1, 3, 7, 14, 30, 60)
 """Spans in days; the freshness threshold is added to them."""
@@ -40,7 +37,7 @@ _LINKS_MAX_AGE = timedelta(hours=1)
 _HEALTH_TIMEOUT_SECONDS = 1.0
 
 
-def read_tana_activity(tenant: "Tenant", workspace: str = "") -> str:
+def read_tana_activity(tenant: Tenant, workspace: str = "") -> str:
     """Read the activity from Tana. If that fails, return the reason and keep the last reading; otherwise return ""."""
     tenant.must_own_sources()
     record = SyncRecord.load(tenant.folder)
@@ -57,7 +54,7 @@ def read_tana_activity(tenant: "Tenant", workspace: str = "") -> str:
     return ""
 
 
-def read_activity(tenant: "Tenant", client: TanaClient, schema: Schema, record: SyncRecord, *, links_too: bool = False) -> None:
+def read_activity(tenant: Tenant, client: TanaClient, schema: Schema, record: SyncRecord, *, links_too: bool = False) -> None:
     """Read when the nodes linked to learnings were last edited, and save it.
 
     The links themselves are read again after an hour, or if `links_too`. If Tana fails, the last reading stays.
@@ -74,7 +71,7 @@ def read_activity(tenant: "Tenant", client: TanaClient, schema: Schema, record: 
     replace(known, nodes=updated, read_at=now).save(tenant.folder)
 
 
-def parent_of(tenant: "Tenant", record: SyncRecord, workspace: Workspace) -> str:
+def parent_of(tenant: Tenant, record: SyncRecord, workspace: Workspace) -> str:
     """Return the parent node of the learnings, or "" before it is known."""
     return tenant.settings.tana_parent or record.parents.get(workspace.id, "")
 
@@ -165,7 +162,7 @@ def find_edits(record: SyncRecord, entries: dict[str, Entry], nodes: dict[str, O
     return edits
 
 
-def compare_mapping(tenant: "Tenant", client: TanaClient) -> tuple[list[str], list[str]]:
+def compare_mapping(tenant: Tenant, client: TanaClient) -> tuple[list[str], list[str]]:
     """Return the seed ids whose mapped node does not exist, and those with more than one node.
 
     The mapping is compared with the nodes below the learnings' parent node; a mapped node that is not among them is looked up.

@@ -6,7 +6,7 @@ The order of each change: effect in Tana, node into the mapping, entry into the 
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from pydantic import Field, PlainSerializer
 
@@ -17,9 +17,7 @@ from memory_assets.tana.linking import Link, Linked, Linker
 from memory_assets.tana.matching import NodeMatcher, placeholder
 from memory_assets.tana.schema import ARCHIVED, LEARNING, Entry
 from memory_assets.tana.state import NAME, SentEntry
-
-if TYPE_CHECKING:
-    from memory_assets.tenants import Tenant
+from memory_assets.tenants import Tenant
 
 TextOrNull = Annotated[str, PlainSerializer(lambda text: text or None)]
 """Text that is null in JSON if empty."""
@@ -31,7 +29,7 @@ ARCHIVED_DIGEST = "archived"
 class Changes(NodeMatcher):
     """Creates, updates and removes the nodes of entries in one workspace."""
 
-    tenant: "Tenant"
+    tenant: Tenant
     parent: str
     force: bool
     """Send unchanged values, too."""

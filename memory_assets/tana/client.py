@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cache
 from itertools import chain
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 from urllib.parse import quote
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, TypeAdapter, ValidationError
@@ -20,6 +20,7 @@ from pydantic.alias_generators import to_camel
 
 from memory_assets.errors import first_fault
 from memory_assets.http import OVERLOADED, BusyError, HttpAnswer, Repeat, Service, ServiceError, UnreachableError, bearer
+from memory_assets.settings import Settings
 from memory_assets.sources.dating import utc_time
 from memory_assets.tana.errors import (
     NoTokenError,
@@ -32,9 +33,6 @@ from memory_assets.tana.errors import (
     TanaUncertainError,
 )
 from memory_assets.tana.formats import Outline, read_node
-
-if TYPE_CHECKING:
-    from memory_assets.settings import Settings
 
 MAX_FOUND = 100
 """Nodes that one search lists at most; there is no paging."""
@@ -153,7 +151,7 @@ class TanaClient:
         self.service = service
 
     @classmethod
-    def open(cls, settings: "Settings") -> "TanaClient":
+    def open(cls, settings: Settings) -> "TanaClient":
         """Return a client for the Tana of the settings, without a request."""
         token = find_token(settings)
         if not token:
@@ -405,7 +403,7 @@ def ask_each(ask: Callable[[Item], Answer], items: Iterable[Item]) -> dict[Item,
         return dict(filter(None, threads.map(answer, items)))
 
 
-def find_token(settings: "Settings") -> str:
+def find_token(settings: Settings) -> str:
     """Return the token from the settings, else from the system's keyring, else ""."""
     if settings.tana_token:
         return settings.tana_token.get_secret_value().strip()

@@ -3,22 +3,18 @@
 import json
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic.alias_generators import to_camel
 
 from memory_assets.errors import InvalidInputError, SettingsError
-from memory_assets.settings import origins
+from memory_assets.settings import Settings, origins
 from memory_assets.sources.files import RefusedFileError, read_source_file
 from memory_assets.sources.pai_seed import MAX_SEED_BYTES
 from memory_assets.tana.client import TanaClient, Workspace
 from memory_assets.tana.errors import TanaFaultError, TanaNotFoundError, TanaRefusedError
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from memory_assets.settings import Settings
 
 
 class Integration(BaseModel):
@@ -34,7 +30,7 @@ class Integration(BaseModel):
     """The file that holds the block."""
 
 
-def integration(settings: "Settings") -> Integration:
+def integration(settings: Settings) -> Integration:
     """Return `tanaIntegration` of pai-seed's configuration, else of seed.json's root; raise SettingsError if it is unusable."""
     for path in (settings.pai_config, settings.pai_seed):
         try:
@@ -57,7 +53,7 @@ def integration(settings: "Settings") -> Integration:
     return Integration()
 
 
-def in_use(settings: "Settings") -> bool:
+def in_use(settings: Settings) -> bool:
     """Whether pai-seed and Tana are both set up, without asking Tana or the keyring.
 
     An invalid configuration counts as none; commands that need it, and `memory doctor`, report it.
@@ -70,13 +66,13 @@ def in_use(settings: "Settings") -> bool:
 
 
 @lru_cache(maxsize=8)
-def _read(path: "Path", _size: int, _mtime_ns: int) -> Any:
+def _read(path: Path, _size: int, _mtime_ns: int) -> Any:
     """Read the block of a file, cached by size and time because a service asks with every MCP message."""
     root = json.loads(read_source_file(path, None, MAX_SEED_BYTES).decode("utf-8-sig"))
     return root.get("tanaIntegration") if isinstance(root, dict) else None
 
 
-def resolve_workspace(settings: "Settings", workspaces: Sequence[Workspace], named: str = "") -> Workspace:
+def resolve_workspace(settings: Settings, workspaces: Sequence[Workspace], named: str = "") -> Workspace:
     """Return the workspace given by name or id, else the one of the settings, else of pai-seed's configuration, else the only one."""
     configured = integration(settings)
     if named:
@@ -100,7 +96,7 @@ def resolve_workspace(settings: "Settings", workspaces: Sequence[Workspace], nam
     return found[0]
 
 
-def check_parent(settings: "Settings", client: TanaClient, workspace: Workspace) -> None:
+def check_parent(settings: Settings, client: TanaClient, workspace: Workspace) -> None:
     """Raise TanaRefusedError if the parent node of the settings does not exist or is in the trash."""
     if not (parent := settings.tana_parent):
         return

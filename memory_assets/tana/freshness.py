@@ -7,15 +7,11 @@ Activity that Tana reports as within the threshold is dated exactly that long be
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
 from memory_assets.models import Source
 from memory_assets.tana.schema import LEARNING, Entry, SeedFile, read_seed
 from memory_assets.tana.state import Activity, LinkedNode, Mapping
-
-if TYPE_CHECKING:
-    from memory_assets.tenants import Tenant
-
+from memory_assets.tenants import Tenant
 
 _READING_DAYS = 1
 """Days for which a reading of Tana counts as current."""
@@ -38,7 +34,7 @@ class Freshness:
 
 
 def freshness(
-    tenant: "Tenant", *, threshold: int | None = None, kind: str = "", now: datetime | None = None, seed: SeedFile | None = None
+    tenant: Tenant, *, threshold: int | None = None, kind: str = "", now: datetime | None = None, seed: SeedFile | None = None
 ) -> list[Freshness]:
     """Return the freshness of the confirmed learnings as of the last reading of Tana, the stalest first.
 
@@ -66,7 +62,7 @@ def freshness(
     return sorted(found, key=lambda one: (one.fresh_at, one.entry.seed_id))
 
 
-def store_activity(tenant: "Tenant") -> int:
+def store_activity(tenant: Tenant) -> int:
     """Write to the catalog, if it differs, the learnings that activity in Tana keeps fresh; return their number."""
     import pyarrow as pa
 

@@ -9,7 +9,7 @@ person that a relationship file names is linked. Nothing is created.
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from pydantic import Field
 
@@ -21,9 +21,7 @@ from memory_assets.tana.client import Node, TanaClient
 from memory_assets.tana.config import resolve_workspace
 from memory_assets.tana.schema import PERSON, PROJECT, RELATED_PEOPLE, RELATED_PROJECTS, Schema, known_tags
 from memory_assets.tana.state import SyncRecord, sync_lock
-
-if TYPE_CHECKING:
-    from memory_assets.tenants import Tenant
+from memory_assets.tenants import Tenant
 
 FIELDS = {PERSON: RELATED_PEOPLE, PROJECT: RELATED_PROJECTS}
 _TYPES = {PERSON: EntityType.PERSON, PROJECT: EntityType.PROJECT}
@@ -61,7 +59,7 @@ class Linked:
 class Linker:
     """Resolves names in texts to nodes."""
 
-    def __init__(self, tenant: "Tenant", client: TanaClient, schema: Schema) -> None:
+    def __init__(self, tenant: Tenant, client: TanaClient, schema: Schema) -> None:
         self._tenant = tenant
         self._client = client
         self._schema = schema
@@ -158,7 +156,7 @@ class _Person(Fields):
     name: Text
 
 
-def relate_people(tenant: "Tenant", client: TanaClient, *, dry_run: bool = False) -> list[Relationship]:
+def relate_people(tenant: Tenant, client: TanaClient, *, dry_run: bool = False) -> list[Relationship]:
     """Resolve each relationship file to its node, and record the unambiguous ones. Neither the files nor Tana are changed."""
     folder = tenant.settings.pai_relationships_dir
     found: list[Relationship] = []

@@ -4,17 +4,13 @@ import hashlib
 import json
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING
 
 from memory_assets.errors import InvalidInputError
 from memory_assets.ingest.scans import active_projects, known_stamps, read_items, read_source, refusals
 from memory_assets.models import Kind, Source, SourceItem
 from memory_assets.tana.client import FieldSpec, Tag, TanaClient, Workspace
 from memory_assets.tana.formats import TemplateField, node_name, one_line, plain, read_schema
-
-if TYPE_CHECKING:
-    from memory_assets.tenants import Tenant
-
+from memory_assets.tenants import Tenant
 
 LEARNING = "pai_learning"
 PROPOSAL = "pai_proposal"
@@ -154,7 +150,7 @@ class SeedFile:
     """Messages about unreadable parts, each with a remedy."""
 
 
-def read_seed(tenant: "Tenant") -> SeedFile:
+def read_seed(tenant: Tenant) -> SeedFile:
     """Return the confirmed learnings, then the proposals, with secrets treated as the settings say.
 
     If seed.json is unchanged since the last scan, they are read from the catalog. An erased entry counts as `kept`: its node is left

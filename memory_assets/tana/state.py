@@ -12,19 +12,17 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 from pydantic import TypeAdapter
 
 from memory_assets.errors import StoreBusyError, StoreError
 from memory_assets.sources.dating import utc_seconds, utc_time
 from memory_assets.sources.files import RefusedFileError, read_source_file
+from memory_assets.stores.catalog import Stamp
 from memory_assets.stores.files import replace_file, stamp_files
 from memory_assets.stores.locks import locked
-
-if TYPE_CHECKING:
-    from memory_assets.stores.catalog import Stamp
-    from memory_assets.tenants import Tenant
+from memory_assets.tenants import Tenant
 
 VERSION = 1
 NAME = "name"
@@ -69,8 +67,7 @@ class _TenantFile:
             raise StoreError(f"{path} cannot be used ({error}); move it away, and the next sync recreates it.") from error
 
     @classmethod
-    def stamp(cls, folder: Path) -> "Stamp":
-        """Return a value that differs after every change of the file."""
+    def stamp(cls, folder: Path) -> Stamp:
         return stamp_files(folder / cls.FILE)
 
     def save(self, folder: Path) -> None:
@@ -185,7 +182,7 @@ class SyncState:
     An entry that is mapped but not recorded, as after a kill, is sent again. A dry run calls only `map`, which then saves nothing.
     """
 
-    def __init__(self, tenant: "Tenant", *, is_dry_run: bool = False) -> None:
+    def __init__(self, tenant: Tenant, *, is_dry_run: bool = False) -> None:
         self.is_dry_run = is_dry_run
         self._folder = tenant.folder
         self.record = SyncRecord.load(tenant.folder)
@@ -236,7 +233,7 @@ class SyncState:
             self.save()
 
 
-def forget_entries(tenant: "Tenant", seed_ids: Collection[str]) -> None:
+def forget_entries(tenant: Tenant, seed_ids: Collection[str]) -> None:
     """Remove entries from the record and its queue; the mapping keeps them. Raise StoreBusyError after the lock timeout."""
     if SyncRecord.load(tenant.folder).sent.keys() & set(seed_ids):
         with sync_lock(tenant):
@@ -252,7 +249,7 @@ def _remove_entries(record: SyncRecord, seed_ids: Collection[str]) -> None:
 
 
 @contextmanager
-def sync_lock(tenant: "Tenant") -> Iterator[None]:
+def sync_lock(tenant: Tenant) -> Iterator[None]:
     """Lock the mapping's folder, as all tenants and processes share one mapping; raise StoreBusyError after the lock timeout."""
     folder = tenant.settings.pai_mapping.parent
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -14,7 +14,6 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING
 
 from memory_assets.errors import InvalidInputError
 from memory_assets.tana.activity import find_edits, read_activity
@@ -34,9 +33,7 @@ from memory_assets.tana.linking import Linked
 from memory_assets.tana.matching import NodeMatcher
 from memory_assets.tana.schema import Entry, Schema, SeedFile, ensure_schema, read_seed
 from memory_assets.tana.state import SyncState, sync_lock
-
-if TYPE_CHECKING:
-    from memory_assets.tenants import Tenant
+from memory_assets.tenants import Tenant
 
 _MAX_LOOKUPS = 20
 """Nodes looked up one by one; if all of them are gone, all missing ones count as gone."""
@@ -48,7 +45,7 @@ _MAX_UNANSWERED = 3
 
 
 def sync(
-    tenant: "Tenant",
+    tenant: Tenant,
     options: SyncOptions | None = None,
     *,
     client: TanaClient | None = None,
@@ -72,7 +69,7 @@ def sync(
 
 
 class _SyncRun:
-    def __init__(self, tenant: "Tenant", options: SyncOptions, progress: Callable[[int, int], None]) -> None:
+    def __init__(self, tenant: Tenant, options: SyncOptions, progress: Callable[[int, int], None]) -> None:
         self._tenant = tenant
         self._options = options
         self._progress = progress
