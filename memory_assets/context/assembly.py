@@ -15,17 +15,14 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, tzinfo
-from typing import TYPE_CHECKING
 
 from memory_assets.context import names
 from memory_assets.context.lenses import Lens, choose_lens
 from memory_assets.context.model import CONTRADICTING, Category, Fields, Link, Node, Ranked, Visit
 from memory_assets.context.neighbours import most_mentions
+from memory_assets.context.store import StoreReader
 from memory_assets.language.words import stems, words
-
-if TYPE_CHECKING:
-    from memory_assets.context.store import StoreReader
-    from memory_assets.recall.question import Question
+from memory_assets.recall.question import Question
 
 NOT_FOUND = "no matching nodes found"
 DEPTH, MAX_DEPTH = 2, 5
@@ -99,7 +96,7 @@ class Context:
 class _Starts:
     """The nodes to which a topic resolves."""
 
-    topic: "Question"
+    topic: Question
     """The query that texts are compared with."""
     scores: dict[str, float]
     """Search score by node; 1 for nodes that the topic names."""
@@ -109,7 +106,7 @@ class _Starts:
     """Nodes whose name the topic contains."""
 
 
-def assemble(reader: "StoreReader", request: Request, now: datetime | None = None) -> Context:
+def assemble(reader: StoreReader, request: Request, now: datetime | None = None) -> Context:
     """Assemble the context of a request; without nodes if nothing matches. EmbedderError as in `recall`."""
     moment = (now or datetime.now(UTC)).replace(minute=0, second=0, microsecond=0)
     warnings: list[str] = []
@@ -155,7 +152,7 @@ def assemble(reader: "StoreReader", request: Request, now: datetime | None = Non
     )
 
 
-def _resolve(reader: "StoreReader", question: "Question", now: datetime, warnings: list[str]) -> _Starts:
+def _resolve(reader: StoreReader, question: Question, now: datetime, warnings: list[str]) -> _Starts:
     """Resolve a topic: to the node with that id, else to nodes that it means or names and to search hits."""
     topic = question.text
     newest = reader.newest(topic)
@@ -183,7 +180,7 @@ def _resolve(reader: "StoreReader", question: "Question", now: datetime, warning
 
 
 def _rank_topic(
-    reader: "StoreReader", request: Request, starts: _Starts, now: datetime, warnings: list[str], unfollowed: dict[str, str]
+    reader: StoreReader, request: Request, starts: _Starts, now: datetime, warnings: list[str], unfollowed: dict[str, str]
 ) -> list[Ranked]:
     """Walk from a topic's starts and score all nodes; add nodes that the lens leaves out to `unfollowed`."""
     found = starts.scores
@@ -262,7 +259,7 @@ def _list_told(node: Node, fields: Fields) -> tuple[frozenset[str] | str, Sequen
 
 
 def _walk(
-    reader: "StoreReader", starts: Iterable[str], depth: int, lens: Lens, scores: Mapping[str, float], unfollowed: dict[str, str]
+    reader: StoreReader, starts: Iterable[str], depth: int, lens: Lens, scores: Mapping[str, float], unfollowed: dict[str, str]
 ) -> tuple[dict[str, Visit], dict[str, int]]:
     """Walk up to `depth` links from the starts, over the relations that the lens follows.
 

@@ -2,20 +2,17 @@
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from memory_assets.arrays import Ids, Rows, Values
 from memory_assets.context.model import CONTRADICTING, Link, Neighbours
 from memory_assets.models import REPLACING
+from memory_assets.recall.view import View
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from memory_assets.recall.view import View
-
-    Column = npt.NDArray[Any]
+Column = npt.NDArray[Any]
 
 _SKIPPED_ORIGIN = "supersession"
 """Edges to older versions, which are no neighbours."""
@@ -35,7 +32,7 @@ def most_mentions(memories: int) -> int:
     return max(_RARE_MENTIONS, min(_COMMON_MENTIONS, int(_COMMON_SHARE * memories)))
 
 
-def graph_neighbours(view: "View", asked: Ids, scores: Mapping[str, float], most: int) -> Neighbours:
+def graph_neighbours(view: View, asked: Ids, scores: Mapping[str, float], most: int) -> Neighbours:
     """Return typed edges in both directions and mentions. An inactive memory is one only if it contradicts or invalidates."""
     edges, mentions = view.graph.edges, view.graph.mentions
     names = [*view.graph.types.names, _MENTIONS]
@@ -81,7 +78,7 @@ def _codes(names: list[str], wanted: Collection[str]) -> list[int]:
     return [code for code, name in enumerate(names) if name in wanted]
 
 
-def _take(column: "npt.NDArray", rows: Rows) -> "npt.NDArray":
+def _take(column: npt.NDArray, rows: Rows) -> npt.NDArray:
     """Return a column's values at `rows`; arbitrary ones where a row is -1."""
     return column[rows] if len(column) else np.zeros(len(rows), column.dtype)
 
@@ -92,7 +89,7 @@ def _scores_of(nodes: Ids, scores: Mapping[str, float]) -> Values:
 
 
 def choose_links(
-    origins: "Column", targets: "Column", telling: "Sequence[Column]", relevant: "Sequence[Column]", most: int
+    origins: "Column", targets: "Column", telling: Sequence[Column], relevant: Sequence[Column], most: int
 ) -> tuple[Rows, Rows]:
     """Choose the best link between each pair of nodes, then the `most` most relevant links of each origin.
 
@@ -104,7 +101,7 @@ def choose_links(
     return best[kept], sizes
 
 
-def _take_lowest(groups: "Sequence[Column]", keys: "Sequence[Column]", most: int) -> tuple[Rows, Rows]:
+def _take_lowest(groups: Sequence[Column], keys: Sequence[Column], most: int) -> tuple[Rows, Rows]:
     """Return up to `most` rows of each group, those with the lowest keys, group by group, and the size of each row's group."""
     order = np.lexsort((*reversed(keys), *reversed(groups)))
     changes = np.zeros(len(order), bool)

@@ -6,8 +6,9 @@ If another process holds the catalog's lock for longer than a moment, the reader
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from datetime import datetime
 from functools import cache, cached_property, partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -23,16 +24,15 @@ from memory_assets.graph.outdated import Outdated
 from memory_assets.language.embedders.protocol import EmbedderError
 from memory_assets.language.words import stems, words
 from memory_assets.models import Memory, State, is_time_guessed
+from memory_assets.recall.question import Question
+from memory_assets.recall.reading import MOST_READ
+from memory_assets.recall.scoring import Weights
+from memory_assets.recall.search import read_query, search_with_bridges
+from memory_assets.recall.view import View, current_view, find_outdated_of
 from memory_assets.stores.filters import Filters
 from memory_assets.stores.lance import ids_in
 from memory_assets.stores.search import cosines
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from memory_assets.recall.question import Question
-    from memory_assets.recall.view import View
-    from memory_assets.tenants import Tenant
+from memory_assets.tenants import Tenant
 
 _NO_QUESTION_WEIGHT = 0.01
 """Weight of answers if the topic is no question. It is not 0, so that the hits are still read to decide whether any fits."""
@@ -63,7 +63,7 @@ _NOT_FOUND_SHARE = 0.5
 class StoreReader:
     """Reader of one tenant's memories and their graph."""
 
-    def __init__(self, tenant: "Tenant") -> None:
+    def __init__(self, tenant: Tenant) -> None:
         self.warnings: list[str] = []
         self._tenant = tenant
         self._memories: dict[str, Memory] = {}
@@ -93,17 +93,12 @@ class StoreReader:
             return no_catalog(self._tenant)
 
     @cached_property
-    def _view(self) -> "View":
+    def _view(self) -> View:
         """Recall's cache, of the same catalog version as `catalog` or newer."""
-        from memory_assets.recall.view import current_view
-
         view = current_view(self._tenant)
         return view if view.graph.stamp == self.catalog.stamp else current_view(self._tenant, fresh=True)
 
-    def understand(self, topic: str, now: "datetime | None" = None) -> "Question":
-        """Parse a topic for all steps."""
-        from memory_assets.recall.search import read_query
-
+    def understand(self, topic: str, now: datetime | None = None) -> Question:
         return read_query(self._tenant, topic, now)
 
     def short_ids(self) -> Callable[[str], str]:
@@ -184,16 +179,12 @@ class StoreReader:
         """Return project, author and the sources' own fields of memories, by id."""
         return {node: fields for node in ids if (memory := self._memories.get(node)) and (fields := _fields(memory))}
 
-    def search(self, topic: "Question", limit: int, now: "datetime | None" = None) -> dict[str, float]:
+    def search(self, topic: Question, limit: int, now: datetime | None = None) -> dict[str, float]:
         """Return the score, 0..1, of memories that match a topic, best first; by words alone if the embedder fails.
 
         For a question, answers come first. If the topic only names something, return none where `memory search` finds none; a question or
         a task needs more than its answers.
         """
-        from memory_assets.recall.reading import MOST_READ
-        from memory_assets.recall.scoring import Weights
-        from memory_assets.recall.search import search_with_bridges
-
         if not self._tenant.memories.exists:
             return {}
         try:
@@ -222,7 +213,7 @@ class StoreReader:
         self._found |= found
         return found
 
-    def similarities(self, topic: "Question", nodes: Sequence[Node]) -> dict[str, float] | None:
+    def similarities(self, topic: Question, nodes: Sequence[Node]) -> dict[str, float] | None:
         """Return the similarity of nodes to a topic, or None if nothing is embedded.
 
         It is the search score of a hit, half the cosine of another memory, and the share of the topic's words in any other node.
@@ -239,7 +230,7 @@ class StoreReader:
             for node in nodes
         }
 
-    def _embed(self, topic: "Question") -> Floats | None:
+    def _embed(self, topic: Question) -> Floats | None:
         """Return the vector of a topic; None if nothing is embedded or the embedder fails."""
         if topic.text not in self._vectors and self._tenant.memories.exists and self._tenant.memories.columns.live:
             with suppress(EmbedderError):
@@ -254,7 +245,7 @@ class StoreReader:
         rows = store.scan(("id", column), ids_in(memories))
         return {str(node): max(0.0, cosine) * _NOT_FOUND_SHARE for node, cosine in cosines(rows, column, vector).items()}
 
-    def named(self, topic: "Question") -> list[Candidate]:
+    def named(self, topic: Question) -> list[Candidate]:
         """Find nodes whose names match a topic: entities by every spelling, patterns by label, memories by title."""
         found = self.catalog.named.take(self.catalog.names.near(topic.text)).to_pylist()
         return [Candidate(str(row["id"]), row["name"], row["entity"]) for row in found]
@@ -294,9 +285,6 @@ class StoreReader:
         }
 
     def outdated(self, ids: Collection[str]) -> dict[str, tuple[Outdated, ...]]:
-        """Return the outdated sentences of each memory that has any."""
-        from memory_assets.recall.view import find_outdated_of
-
         found = find_outdated_of(self._tenant, [self._memories[node] for node in ids if node in self._memories])
         return {str(number): sentences for number, sentences in found.items()}
 
