@@ -23,6 +23,7 @@ _CHUNK = 512
 _CHUNK_SECONDS = 30.0
 """Texts and time per transaction: the most work that a kill can lose."""
 _PROGRESS_SECONDS = 2.0
+_FEATURES = "extracted_features", "content_hash", "pipeline"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +34,8 @@ class FeaturesOutcome:
     failed: int
     """Of `analysed`, those that cannot be analysed; `memory status --refused` names them."""
     total: int
-    pipeline: str
     data_version: str
+    pipeline: str
 
 
 def extract_features(tenant: "Tenant", on_progress: Callable[[int, int], None], ready: Workers | None = None) -> FeaturesOutcome:
@@ -58,7 +59,7 @@ def extract_features(tenant: "Tenant", on_progress: Callable[[int, int], None], 
             "SELECT count(*) FROM extracted_features WHERE content_hash NOT IN (SELECT content_hash FROM memory_entries)"
         ).fetchone() or (0,)
         if not (todo or unused):
-            return FeaturesOutcome(0, 0, *_state(connection, analyzer.name))
+            return FeaturesOutcome(0, 0, *_sum_up(connection, *_FEATURES), analyzer.name)
     rows: list[dict[str, Any]] = []
     failed, begun = 0, monotonic()
     reported = begun
@@ -81,7 +82,7 @@ def extract_features(tenant: "Tenant", on_progress: Callable[[int, int], None], 
     with catalog.write() as connection:
         _insert(connection, rows)
         connection.execute("DELETE FROM extracted_features WHERE content_hash NOT IN (SELECT content_hash FROM memory_entries)")
-        return FeaturesOutcome(len(todo), failed, *_state(connection, analyzer.name))
+        return FeaturesOutcome(len(todo), failed, *_sum_up(connection, *_FEATURES), analyzer.name)
 
 
 def _insert(connection: "DuckDBPyConnection", rows: list[dict[str, Any]]) -> None:
@@ -89,12 +90,10 @@ def _insert(connection: "DuckDBPyConnection", rows: list[dict[str, Any]]) -> Non
     connection.execute(table("extracted_features").merge("FROM analysed"))
 
 
-def _state(connection: "DuckDBPyConnection", pipeline: str) -> tuple[int, str, str]:
-    total, digest = connection.execute(
-        "SELECT count(*), md5(coalesce(string_agg(content_hash || pipeline, ',' ORDER BY content_hash), '')) "
-        "FROM extracted_features"
-    ).fetchone() or (0, "")
-    return total, pipeline, digest
+def _sum_up(connection: DuckDBPyConnection, name: str, key: str, value: str) -> tuple[int, str]:
+    """Return the number of rows of a table, and a digest of two of its columns."""
+    digest = f"SELECT count(*), md5(coalesce(string_agg({key} || {value}, ',' ORDER BY {key}), '')) FROM {name}"
+    return connection.execute(digest).fetchone() or (0, "")
 
 
 _WANTED = f"""
@@ -137,7 +136,7 @@ def refresh_entries(tenant: "Tenant") -> EntriesOutcome:
             FROM ({_WANTED}) w FULL JOIN memory_entries e USING (key)
         """).fetchone() or (0, 0, 0)
         if not (added or changed or removed):
-            return EntriesOutcome(0, 0, 0, *_entries_state(connection))
+            return EntriesOutcome(0, 0, 0, *_sum_up(connection, "memory_entries", "key", "entry_hash"))
         connection.execute(f"""
             DELETE FROM memory_entries WHERE key NOT IN (SELECT key FROM ({_WANTED}));
             MERGE INTO memory_entries e USING ({_WANTED}) w ON e.key = w.key
@@ -146,15 +145,9 @@ def refresh_entries(tenant: "Tenant") -> EntriesOutcome:
             INSERT INTO entry_keys BY NAME
                 SELECT key, content_hash, text_hash FROM memory_entries ANTI JOIN entry_keys USING (key, content_hash)
         """)
-        return EntriesOutcome(added, changed, removed, *_entries_state(connection))
+        return EntriesOutcome(added, changed, removed, *_sum_up(connection, "memory_entries", "key", "entry_hash"))
 
 
 def moves_table(moves: Mapping[str, str]) -> pa.Table:
     """Return a table of curated files, with the key columns `silo` and `canonical`."""
     return pa.table([pa.array(moves.keys(), pa.string()), pa.array(moves.values(), pa.string())], ["silo", "canonical"])
-
-
-def _entries_state(connection: "DuckDBPyConnection") -> tuple[int, str]:
-    return connection.execute(
-        "SELECT count(*), md5(coalesce(string_agg(key || entry_hash, ',' ORDER BY key), '')) FROM memory_entries"
-    ).fetchone() or (0, "")
