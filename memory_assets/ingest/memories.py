@@ -19,7 +19,8 @@ import pyarrow.compute as pc
 
 from memory_assets.ingest.features import moves_table
 from memory_assets.language.embedders.context import embed_in_context
-from memory_assets.language.embedders.protocol import EmbedderAwayError, EmbedderError
+from memory_assets.language.embedders.protocol import Embedder, EmbedderAwayError, EmbedderError
+from memory_assets.language.tags import merge_tags
 from memory_assets.models import LAST_CHANGE, MACHINE, Memory, State
 from memory_assets.stores.catalog import Catalog
 from memory_assets.stores.lance import ids_in, quoted
@@ -340,8 +341,6 @@ def _record_machines(store: MemoryStore, memories: Sequence[Memory], rows: Seque
 
 
 def _memory_rows(rows: Sequence[dict[str, Any]], now: datetime) -> pa.Table:
-    from memory_assets.language.tags import merge_tags
-
     fresh = {"external_id": "", "protected": False, "superseded_by": None, "updated_at": now}
     return pa.Table.from_pylist(
         [

@@ -18,6 +18,7 @@ from memory_assets.graph.outdated import replaced_on
 from memory_assets.language.embedders.calibration import scale_of
 from memory_assets.language.embedders.protocol import EmbedderError
 from memory_assets.language.secrets import mask
+from memory_assets.language.times import display_zone
 from memory_assets.language.words import is_unspaced, stems
 from memory_assets.models import REPLACING, Memory, SecretPolicy, State
 from memory_assets.recall.bridges import DEPTH, Bridge, find_bridges
@@ -168,8 +169,6 @@ def has_floor(ranked: "Ranked") -> bool:
 
 def read_query(tenant: Tenant, query: str, now: datetime | None = None) -> Question:
     """Parse a query for all steps of a search, in the time zone of the settings. Its secrets are masked like those of stored texts."""
-    from memory_assets.language.times import display_zone
-
     query = query if tenant.settings.secrets is SecretPolicy.ALLOW else mask(query)
     return understand(query, now or datetime.now(UTC), display_zone(tenant.settings))
 
