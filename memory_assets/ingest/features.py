@@ -90,7 +90,7 @@ def _insert(connection: "DuckDBPyConnection", rows: list[dict[str, Any]]) -> Non
     connection.execute(table("extracted_features").merge("FROM analysed"))
 
 
-def _sum_up(connection: DuckDBPyConnection, name: str, key: str, value: str) -> tuple[int, str]:
+def _sum_up(connection: "DuckDBPyConnection", name: str, key: str, value: str) -> tuple[int, str]:
     """Return the number of rows of a table, and a digest of two of its columns."""
     digest = f"SELECT count(*), md5(coalesce(string_agg({key} || {value}, ',' ORDER BY {key}), '')) FROM {name}"
     return connection.execute(digest).fetchone() or (0, "")

@@ -248,7 +248,8 @@ def _is_in_title_case(text: str, start: int, end: int) -> bool:
     begin = max((found.end() for found in _LABEL_END.finditer(text, 0, start)), default=0)
     after = _LABEL_END.search(text, end)
     around = text[begin : after.start() if after else len(text)]
-    return all(word[0].isupper() or len(word) < _LONG_WORD for word in _LETTERS.findall(around)) and not _ENDS_PROSE.search(around)
+    is_prose = _ENDS_PROSE.search(around)
+    return not is_prose and all(word[0].isupper() or len(word) < _LONG_WORD for word in _LETTERS.findall(around))
 
 
 def _quoted(doc: "Doc", gazetteer: Gazetteer) -> Iterator[Mention]:
