@@ -78,7 +78,7 @@ def _decide_one_by_one(tenant: "Tenant", proposals: "list[ProposalView]") -> Non
                 say("\n".join(f"   - {each.line()}" for each in proposal.evidence))
             elif key == "e":
                 _edit_proposal(tenant, proposal, proposal.id)
-            elif key in "ardnq":
+            elif key in {"a", "r", "d", "n", "q"}:
                 break
         if key == "q":
             return

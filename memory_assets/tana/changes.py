@@ -206,7 +206,7 @@ def _link_targets(links: list[Link]) -> dict[str, list[str]]:
 
 
 def _tagged_as(outline: Outline, tag: str) -> bool:
-    return plain(tag) in plain(outline.tags)
+    return plain(tag) in map(plain, outline.tag_names)
 
 
 @dataclass(frozen=True, slots=True)

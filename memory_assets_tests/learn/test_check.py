@@ -454,7 +454,7 @@ def test_a_terminal_goes_through_the_proposals(
     monkeypatch.setattr("click.testing._NamedTextIOWrapper.isatty", lambda _self: True, raising=False)
     monkeypatch.setattr("click.edit", lambda text, **_: text.replace("quiet", "very quiet"))
     monkeypatch.setattr(Curation, "is_stale", lambda _self: False)
-    result = CliRunner().invoke(cli, ["learn", "review"], input="s\na\nr\ne\nd\n", catch_exceptions=False)
+    result = CliRunner().invoke(cli, ["learn", "review"], input="s\na\n \nr\ne\nd\n", catch_exceptions=False)
     assert result.exit_code == 0, result.output
     assert "Nothing is left" in result.output
     assert "1 proposal is left;" in CliRunner().invoke(cli, ["learn", "review"], input="n\n", catch_exceptions=False).output

@@ -55,6 +55,14 @@ def test_the_daily_tools_cost_an_assistant_less_than_1500_tokens() -> None:
     assert count_tokens(json.dumps([tool.definition() for tool in DAILY])) < 1_500
 
 
+def test_a_long_error_is_shortened(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    said = f"{'a' * 900} {'b' * 150}"
+    monkeypatch.setattr(Session, "describe_error", lambda *_: said)
+    failed, text = call(server, "show", reference="1")
+    assert failed
+    assert len(text) < len(said)
+
+
 def test_every_tool_says_what_it_does_and_whether_it_changes_anything(server: Server) -> None:
     tools = {tool["name"]: tool for tool in ask(server, "tools/list")["tools"]}
     assert len(tools) == len(DAILY + RARE + PAI)

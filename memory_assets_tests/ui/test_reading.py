@@ -138,6 +138,11 @@ def test_a_memory_tells_its_state(tenant: Tenant, visitor: Visitor) -> None:
     assert visitor.get("/memories/12345").status_code == 404
 
 
+def test_a_memory_with_any_json_in_its_metadata_has_a_page(tenant: Tenant, visitor: Visitor) -> None:
+    number = remember(tenant, "Guessed by hand.", metadata={"guessed": 5})
+    assert "<dt>Guessed</dt><dd>5</dd>" in visitor.get(f"/memories/{number}").text
+
+
 def test_lists_show_no_marks_of_markdown(tenant: Tenant, visitor: Visitor) -> None:
     remember(tenant, "**Why:** the `export` moved.\n\n- Alice asked\n- snake_case stays")
     for path in ("/search?q=export", "/timeline"):

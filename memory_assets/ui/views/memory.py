@@ -177,6 +177,7 @@ def _preview_undo(page: Page) -> "operations.undo.Undone | None":
 
 
 def _origin(memory: "operations.show.ShownMemory") -> dict[str, object]:
+    guessed = memory.metadata.get("guessed")
     return {
         "Source": memory.source.value,
         "File": memory.metadata.get("path") or memory.metadata.get("original_path"),
@@ -188,5 +189,5 @@ def _origin(memory: "operations.show.ShownMemory") -> dict[str, object]:
         "Project": memory.project,
         "Key": memory.source_key,
         "Id": memory.id,
-        "Guessed": ", ".join(map(str, memory.metadata.get("guessed") or ())),
+        "Guessed": ", ".join(map(str, guessed)) if isinstance(guessed, list) else guessed,
     }
