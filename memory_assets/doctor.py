@@ -148,7 +148,7 @@ def _leftovers(tenant: Tenant) -> Iterator[Finding]:
     if left := [each for each in open_states(tenant.settings).deleted() if not each.is_swept]:
         what = f"Deleting a tenant was stopped midway and left {', '.join(each.where for each in left)}."
         yield Finding("fault", what, "Run `memory doctor --mend`.", lambda: sweep_deleted(tenant.settings))
-    if any(not each.finished for each in Tombstones(tenant.state).all):
+    if Tombstones(tenant.state).unfinished:
         yield Finding("fault", "An erasure was stopped midway; some of the text may be left.", "Run `memory erase`.")
     if unlisted := unlisted_files(tenant.folder):
         what = f"{len(unlisted)} files in {tenant.folder} are not the program's, and no backup holds them: {', '.join(unlisted[:3])}."

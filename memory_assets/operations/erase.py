@@ -135,7 +135,7 @@ def allow_again(tenant: Tenant, ids: Sequence[str]) -> Allowed:
 def _find_chosen(
     tenant: Tenant, references: Sequence[str | int], matching: str, source: Source | None, before: datetime | None
 ) -> list[Memory]:
-    unfinished = {each.id for each in Tombstones(tenant.state).all if not each.finished}
+    unfinished = Tombstones(tenant.state).unfinished
     has_conditions = matching or source or before
     if (matching and is_blank(matching)) or not (references or has_conditions or unfinished):
         raise InvalidInputError("Name what to erase: ids, or a text (matching), a source or a time (before).")

@@ -408,6 +408,15 @@ def test_a_killed_erasure_is_finished_by_the_next(tenant: Tenant):
     assert killed >= 4
 
 
+def test_an_erasure_of_another_memory_finishes_the_killed_one(tenant: Tenant):
+    text = f"Heidi said {token()} in the meeting."
+    number, other = remember(tenant, text), remember(tenant, "Ivan keeps the archive.")
+    Tombstones.change(tenant.state, lambda stones: stones.add({number: [text]}))  # then it was killed
+    note(tenant.folder, [Noted(text, "", "", "s1")])
+    assert {memory.id for memory in erase(tenant, [other], confirm=True).memories} == {number, other}
+    assert holding(tenant, text) == []
+
+
 def _erase_until_the_tables(data: Path, number: int) -> None:
     tenant = Tenant(load_settings(data_dir=data))
     purge = erasing.purge_tables
