@@ -124,8 +124,9 @@ def erase(tenant: Tenant, memories: Sequence[Memory], *, of_machine: bool = Fals
         purge_tables(tenant, removal)
         purge_derived(tenant)  # again, because a run may have read the memory meanwhile
         renew_brief(tenant)
+        remains = find_remains(tenant, unique, of_machine=of_machine)
         Tombstones.change(tenant.state, Tombstones.finish)
-        return find_remains(tenant, unique, of_machine=of_machine)
+        return remains
 
 
 def erase_as_elsewhere(tenant: Tenant, there: Collection[tuple[str, Tombstone]]) -> int:

@@ -333,7 +333,8 @@ def test_over_http_an_erasure_needs_a_confirmation(tenant: Tenant):
         assert done["done"]
         assert done["remains"] == []
         assert client.post("/api/v1/main/search", json={"query": "Erin"}).json()["memories"] == []
-        assert client.post("/api/v1/main/erase", json={"ids": [number], "confirm": True}).status_code == 404
+        again = client.post("/api/v1/main/erase", json={"ids": [number], "confirm": True}).json()
+        assert (again["memories"], [each["id"] for each in again["earlier"]]) == ([], [number])
         assert client.post("/api/v1/main/store", json={"content": text}).status_code >= 400
     assert holding(tenant, text) == []
 
