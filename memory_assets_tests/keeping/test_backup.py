@@ -199,7 +199,7 @@ def _restore(data: Path, place: str, step: int) -> None:
     restore_backup(repository, snapshot, tenant)
 
 
-def _run(work: Callable[[Path, str, int], None], *given: object) -> int:
+def _run(work: Callable[..., None], *given: object) -> int:
     return zygote.shared().call(work, *given).wait().code
 
 
@@ -230,6 +230,28 @@ def test_a_killed_restore_leaves_no_tenant_and_can_be_run_again(used: Tenant, re
         assert not restored.exists
     assert _run(_restore, used.settings.data_dir, repository.target, 300) == 0
     assert rows(restored) == rows(used)
+
+
+def _restore_until_in_place(data: Path, place: str) -> None:
+    tenant = Tenant(load_settings(data_dir=data), "main")
+    repository = Repository(place)
+
+    def watch(event: str, given: tuple) -> None:
+        if event == "open" and tenant.folder.exists():
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    sys.addaudithook(watch)
+    restore_backup(repository, repository.require("main"), tenant)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_restore_that_is_killed_when_the_memories_are_in_place_has_brought_the_mapping(used: Tenant, repository: Repository):
+    take_backup(used, repository)
+    used.settings.pai_mapping.unlink()
+    data = used.settings.data_dir.with_name("other")
+    assert _run(_restore_until_in_place, data, repository.target) == -signal.SIGKILL
+    assert len(Tenant(load_settings(data_dir=data)).memories) == 30
+    assert json.loads(used.settings.pai_mapping.read_text())["mappings"] == {"seed-1": "node"}
 
 
 def _restore_elsewhere(data: Path, place: str, tables: Path) -> None:
