@@ -20,6 +20,7 @@ import pytest
 from click.testing import CliRunner
 
 from memory_assets.cli.main import cli
+from memory_assets.doctor import examine
 from memory_assets.errors import ConflictError, DamagedError, InvalidInputError, SettingsError, StoreError
 from memory_assets.keeping import restoring
 from memory_assets.keeping.copying import prune, select_kept, take_backup
@@ -381,6 +382,28 @@ def test_encrypted_backups_hold_no_text_and_need_the_identity(used: Tenant, tmp_
     restored = Tenant(used.settings, "restored")
     restore_backup(Repository(writing.target, Cipher(identity=secret)), snapshot, restored)
     assert rows(restored) == rows(used)
+
+
+def test_a_backup_that_the_identity_would_not_open_is_refused_and_a_changed_key_leaves_older_ones_readable(
+    tenant: Tenant, tmp_path: Path
+):
+    from pyrage import x25519  # pyright: ignore[reportAttributeAccessIssue]
+
+    add(tenant, 1)
+    old, new = x25519.Identity.generate(), x25519.Identity.generate()
+    secret, place = tmp_path / "identity.txt", str(tmp_path / "backups")
+    secret.write_text(f"{old}\n")
+    first = take_backup(tenant, Repository(place, Cipher(str(old.to_public()))))
+    changed = {"backup_recipient": str(new.to_public()), "backup_identity": secret}
+    wrong = Tenant(tenant.settings.model_copy(update=changed))
+    with pytest.raises(SettingsError, match="does not open backups for MEMORY_BACKUP_RECIPIENT"):
+        backup(wrong, place)
+    assert [each.name for each in Repository(place).snapshots()] == [first.name]
+    assert "does not open backups" in "".join(found.what for found in examine(wrong))
+    secret.write_text(f"{old}\n{new}\n")
+    reading = Repository(place, Cipher.of(wrong.settings))
+    second = take_backup(wrong, reading)
+    assert find_damage(reading, first) == find_damage(reading, second) == []
 
 
 def test_retention_keeps_days_weeks_and_months_and_all_that_they_need(tenant: Tenant, repository: Repository):
