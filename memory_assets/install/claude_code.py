@@ -148,20 +148,22 @@ def settings_file(folder: Path) -> Path:
 def install(folder: Path, tenant: str | None, *, status_line: bool, dry_run: bool) -> list[Change]:
     """Write the plugin into `folder`; files that are up to date are not written.
 
-    `tenant` defaults to the settings' tenant. `status_line` adds a status line to the user's settings, unless they have one.
+    `tenant` defaults to the settings' tenant. `status_line` adds a status line to the user's settings, unless they have one of their own.
     """
     files = plugin_files(program(), tenant)
     settings = settings_file(folder)
     whose = ["--tenant", tenant] if tenant else []
     command = {"type": "command", "command": shlex.join([*program(), "status", "--line", *whose])}
-    merged, merging = "", []
-    if status_line:
-        merged = added_member(settings, "statusLine", command)
-        is_ours = _parse_object(settings, _read(settings)).get("statusLine") == command
-        merging = [Change("merge" if merged else "keep" if is_ours else "pass", settings)]
     if not dry_run:
         _clear_remains(folder, files)
     ours, merged_before = _read_list(folder) if _holds_files(folder) else ({}, "")
+    merged, merging, rest = "", [], None
+    if status_line:
+        held = _read(settings)
+        is_ours = _parse_object(settings, held).get("statusLine") == command
+        rest = None if is_ours else without_member(settings, merged_before)
+        merged = added_member(settings, held if rest is None else rest, "statusLine", command)
+        merging = [Change("merge" if merged else "keep" if is_ours else "pass", settings)]
     written = {name: digest_of(text.encode()) for name, text in files.items()}
     if not dry_run:  # before the files, so that after an interruption the list has them all
         _write_list(folder, written | ours, merged_before)
@@ -177,6 +179,8 @@ def install(folder: Path, tenant: str | None, *, status_line: bool, dry_run: boo
             replace_file(free_path(path.with_name(path.name + _USER_SUFFIX)), path.read_bytes())
         replace_file(path, text)
     if not dry_run:
+        if rest is not None:  # before the list, which then names the new member
+            replace_file(settings.resolve(), rest)
         _write_list(folder, written, merged or merged_before)
         if merged:  # last: interrupted before, `remove` finds nothing to take out
             insert(settings, merged)
@@ -250,9 +254,8 @@ BACKUP = ".before-memory"
 _OBJECT = re.compile(rb"\A(?:\xef\xbb\xbf)?\s*\{(?P<space>\s*)")
 
 
-def added_member(path: Path, name: str, value: dict[str, Any]) -> str:
-    """Return the text to insert behind the first brace of a JSON file to add a member; empty if the member exists."""
-    data = _read(path)
+def added_member(path: Path, data: bytes, name: str, value: dict[str, Any]) -> str:
+    """Return the text to insert behind the first brace of a JSON file's `data` to add a member; empty if the member exists."""
     members, opening = _parse_object(path, data), _OBJECT.match(data)
     if name in members:
         return ""

@@ -221,6 +221,16 @@ def test_a_status_line_is_removed_from_settings_that_another_program_wrote_anew(
     assert not folder.exists()
 
 
+def test_a_status_line_of_an_earlier_installation_is_replaced(folder: Path, settings: Settings) -> None:
+    settings.tenant_dir("ada").joinpath("keys").mkdir(parents=True)
+    place = folder.parents[1] / "settings.json"
+    install("--status-line", "--tenant", "ada")
+    install("--status-line")
+    assert json.loads(place.read_bytes())["statusLine"]["command"].endswith("status --line")
+    install("--remove")
+    assert place.read_bytes() == b'{ "model":"x" }'
+
+
 def test_a_status_line_of_the_users_stays_and_broken_settings_stop_everything(folder: Path) -> None:
     settings = folder.parents[1] / "settings.json"
     for text in ('{"statusLine": {"type": "command", "command": "mine"}}', '{"model": }', "[]"):
