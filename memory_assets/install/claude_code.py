@@ -146,7 +146,7 @@ def settings_file(folder: Path) -> Path:
 
 
 def install(folder: Path, tenant: str | None, *, status_line: bool, dry_run: bool) -> list[Change]:
-    """Write the plugin into `folder`; files that are up to date are not written.
+    """Write the plugin into `folder`; files that are up to date are not written, and those of an earlier release are deleted.
 
     `tenant` defaults to the settings' tenant. `status_line` adds a status line to the user's settings, unless they have one of their own.
     """
@@ -178,7 +178,11 @@ def install(folder: Path, tenant: str | None, *, status_line: bool, dry_run: boo
         if action == "copy":
             replace_file(free_path(path.with_name(path.name + _USER_SUFFIX)), path.read_bytes())
         replace_file(path, text)
+    retired = _plan_deletions(folder, {name: digest for name, digest in ours.items() if name not in files})
+    changes += retired
     if not dry_run:
+        _delete(retired)
+        _remove_empty_folders(folder, ours)
         if rest is not None:  # before the list, which then names the new member
             replace_file(settings.resolve(), rest)
         _write_list(folder, written, merged or merged_before)
@@ -194,24 +198,37 @@ def remove(folder: Path, *, dry_run: bool) -> list[Change]:
     if not _holds_files(folder):
         return []
     (ours, merged), settings = _read_list(folder), settings_file(folder)
-    changes = [
-        Change("delete" if _file_digest(folder / name) == digest else "leave", folder / name) for name, digest in ours.items()
-    ]
-    changes = [change for change in changes if change.path.exists()]
+    changes = _plan_deletions(folder, ours)
     rest = without_member(settings, merged) if merged else None
     if merged:
         changes.append(Change("leave" if rest is None else "unmerge", settings))
     if not dry_run:
         if rest is not None:
             replace_file(settings.resolve(), rest)
-        for change in changes:
-            if change.action == "delete":
-                change.path.unlink()
+        _delete(changes)
         (folder / _LIST).unlink()
-        for parent in sorted({(folder / name).parent for name in ours} | {folder}, key=lambda each: -len(each.parts)):
-            if parent.is_dir() and not (parent.is_symlink() or any(parent.iterdir())):
-                parent.rmdir()
+        _remove_empty_folders(folder, ours)
     return changes
+
+
+def _plan_deletions(folder: Path, files: Mapping[str, str]) -> list[Change]:
+    """Return what the deletion of installed files, given with their digests, does; those that the user changed stay."""
+    changes = [
+        Change("delete" if _file_digest(folder / name) == digest else "leave", folder / name) for name, digest in files.items()
+    ]
+    return [change for change in changes if change.path.exists()]
+
+
+def _delete(changes: Iterable[Change]) -> None:
+    for change in changes:
+        if change.action == "delete":
+            change.path.unlink()
+
+
+def _remove_empty_folders(folder: Path, names: Iterable[str]) -> None:
+    for parent in sorted({(folder / name).parent for name in names} | {folder}, key=lambda each: -len(each.parts)):
+        if parent.is_dir() and not (parent.is_symlink() or any(parent.iterdir())):
+            parent.rmdir()
 
 
 def _holds_files(folder: Path) -> bool:

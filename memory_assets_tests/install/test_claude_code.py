@@ -1,5 +1,6 @@
 """The plugin for Claude Code: its files are written, and nothing else is changed."""
 
+import hashlib
 import json
 import os
 import re
@@ -149,6 +150,23 @@ def test_what_its_owner_changed_is_never_lost(folder: Path) -> None:
         "commands/recall.md.yours": b"my words",
         "commands/recall.md-2.yours": b"more words",
     }
+
+
+def test_a_file_that_this_release_ships_no_more_is_deleted_unless_its_owner_changed_it(folder: Path) -> None:
+    install()
+    place = folder / ".installed.json"
+    listed = json.loads(place.read_bytes())
+    for name in ("agents/old.md", "commands/changed.md"):
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text("old")
+        listed["files"][name] = hashlib.sha256(b"old").hexdigest()
+    place.write_text(json.dumps(listed))
+    (folder / "commands/changed.md").write_text("my words")
+    assert "agents/old.md: deleted" in install("--dry-run")
+    assert "commands/changed.md: left" in install()
+    assert not (folder / "agents").exists()
+    assert (folder / "commands/changed.md").read_text() == "my words"
+    assert install().count("is up to date") == 6
 
 
 def test_copies_of_the_users_versions_do_not_stop_a_later_installation(folder: Path) -> None:
