@@ -13,6 +13,7 @@ from memory_assets.graph.analyzer import ChatModel, ChatModelError
 from memory_assets.hook_settings import config_file
 from memory_assets.ingest.backfill import outdated
 from memory_assets.invariants import INVARIANTS, Invariant
+from memory_assets.keeping.encryption import Cipher
 from memory_assets.language.embedders import EmbedderError, describe_choice, spec_in_use
 from memory_assets.language.tokens import count_tokens
 from memory_assets.learn.brief import NAME as BRIEF
@@ -61,6 +62,7 @@ def examine(tenant: Tenant) -> list[Finding]:
         _permissions,
         _leftovers,
         _sources,
+        _backups,
         _language,
         _tables,
         _embedder,
@@ -148,7 +150,7 @@ def _leftovers(tenant: Tenant) -> Iterator[Finding]:
     if left := [each for each in open_states(tenant.settings).deleted() if not each.is_swept]:
         what = f"Deleting a tenant was stopped midway and left {', '.join(each.where for each in left)}."
         yield Finding("fault", what, "Run `memory doctor --mend`.", lambda: sweep_deleted(tenant.settings))
-    if any(not each.finished for each in Tombstones(tenant.state).all):
+    if Tombstones(tenant.state).unfinished:
         yield Finding("fault", "An erasure was stopped midway; some of the text may be left.", "Run `memory erase`.")
     if unlisted := unlisted_files(tenant.folder):
         what = f"{len(unlisted)} files in {tenant.folder} are not the program's, and no backup holds them: {', '.join(unlisted[:3])}."
@@ -165,6 +167,16 @@ def _sources(tenant: Tenant) -> Iterator[Finding]:
         why = f"is no {kind}" if path.exists() else "does not exist"
         missing = Finding("note", f"{what}: {path} {why}, so it is not read", f"If it is elsewhere, set {variable}.")
         yield Finding("ok", f"{what}: {path}") if (path.is_file() if kind == "file" else path.is_dir()) else missing
+
+
+def _backups(tenant: Tenant) -> Iterator[Finding]:
+    cipher = Cipher.of(tenant.settings)
+    if cipher.recipient:
+        cipher.check()
+        yield Finding("ok", "backups are encrypted")
+    if cipher.identity and not cipher.identity.exists():
+        what = f"the age identity {cipher.identity} does not exist, so no encrypted backup can be restored now"
+        yield Finding("note", what, "If it is elsewhere, set MEMORY_BACKUP_IDENTITY.")
 
 
 def _language(tenant: Tenant) -> Iterator[Finding]:

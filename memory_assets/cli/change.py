@@ -155,6 +155,7 @@ def erase(
         found = operations.erase.erase(tenant, ids, **conditions)
         if as_json:
             return found
-        print_answer(found, tenant, as_json=False)
-        click.confirm("Erase for good?", abort=True)
+        if found.memories:
+            print_answer(found, tenant, as_json=False)
+            click.confirm("Erase for good?", abort=True)
     return operations.erase.erase(tenant, ids, **conditions, trash_in_tana=trash_in_tana, of_machine=True, confirm=True)

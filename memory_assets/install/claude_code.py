@@ -142,21 +142,23 @@ def settings_file(folder: Path) -> Path:
 
 
 def install(folder: Path, tenant: str | None, *, status_line: bool, dry_run: bool) -> list[Change]:
-    """Write the plugin into `folder`; files that are up to date are not written.
+    """Write the plugin into `folder`; files that are up to date are not written, and those of an earlier release are deleted.
 
-    `tenant` defaults to the settings' tenant. `status_line` adds a status line to the user's settings, unless they have one.
+    `tenant` defaults to the settings' tenant. `status_line` adds a status line to the user's settings, unless they have one of their own.
     """
     memory, whose, settings = program(), ["--tenant", tenant] if tenant else [], settings_file(folder)
     files = _plugin_files(memory, whose)
     command = {"type": "command", "command": shlex.join([*memory, "status", "--line", *whose])}
-    merged, merging = "", []
-    if status_line:
-        merged = added_member(settings, "statusLine", command)
-        is_ours = _parse_object(settings, _read(settings)).get("statusLine") == command
-        merging = [Change("merge" if merged else "keep" if is_ours else "pass", settings)]
     if not dry_run:
         _clear_remains(folder, files)
     ours, merged_before = _read_list(folder) if _holds_files(folder) else ({}, "")
+    merged, merging, rest = "", [], None
+    if status_line:
+        held = _read(settings)
+        is_ours = _parse_object(settings, held).get("statusLine") == command
+        rest = None if is_ours else without_member(settings, merged_before)
+        merged = added_member(settings, held if rest is None else rest, "statusLine", command)
+        merging = [Change("merge" if merged else "keep" if is_ours else "pass", settings)]
     written = {name: digest_of(text.encode()) for name, text in files.items()}
     if not dry_run:  # before the files, so that after an interruption the list has them all
         _write_list(folder, written | ours, merged_before)
@@ -171,7 +173,13 @@ def install(folder: Path, tenant: str | None, *, status_line: bool, dry_run: boo
         if action == "copy":
             replace_file(free_path(path.with_name(path.name + _USER_SUFFIX)), path.read_bytes())
         replace_file(path, text)
+    retired = _plan_deletions(folder, {name: digest for name, digest in ours.items() if name not in files})
+    changes += retired
     if not dry_run:
+        _delete(retired)
+        _remove_empty_folders(folder, ours)
+        if rest is not None:  # before the list, which then names the new member
+            replace_file(settings.resolve(), rest)
         _write_list(folder, written, merged or merged_before)
         if merged:  # last: interrupted before, `remove` finds nothing to take out
             insert(settings, merged)
@@ -185,24 +193,37 @@ def remove(folder: Path, *, dry_run: bool) -> list[Change]:
     if not _holds_files(folder):
         return []
     (ours, merged), settings = _read_list(folder), settings_file(folder)
-    changes = [
-        Change("delete" if _file_digest(folder / name) == digest else "leave", folder / name) for name, digest in ours.items()
-    ]
-    changes = [change for change in changes if change.path.exists()]
+    changes = _plan_deletions(folder, ours)
     rest = without_member(settings, merged) if merged else None
     if merged:
         changes.append(Change("leave" if rest is None else "unmerge", settings))
     if not dry_run:
         if rest is not None:
             replace_file(settings.resolve(), rest)
-        for change in changes:
-            if change.action == "delete":
-                change.path.unlink()
+        _delete(changes)
         (folder / _LIST).unlink()
-        for parent in sorted({(folder / name).parent for name in ours} | {folder}, key=lambda each: -len(each.parts)):
-            if parent.is_dir() and not (parent.is_symlink() or any(parent.iterdir())):
-                parent.rmdir()
+        _remove_empty_folders(folder, ours)
     return changes
+
+
+def _plan_deletions(folder: Path, files: Mapping[str, str]) -> list[Change]:
+    """Return what the deletion of installed files, given with their digests, does; those that the user changed stay."""
+    changes = [
+        Change("delete" if _file_digest(folder / name) == digest else "leave", folder / name) for name, digest in files.items()
+    ]
+    return [change for change in changes if change.path.exists()]
+
+
+def _delete(changes: Iterable[Change]) -> None:
+    for change in changes:
+        if change.action == "delete":
+            change.path.unlink()
+
+
+def _remove_empty_folders(folder: Path, names: Iterable[str]) -> None:
+    for parent in sorted({(folder / name).parent for name in names} | {folder}, key=lambda each: -len(each.parts)):
+        if parent.is_dir() and not (parent.is_symlink() or any(parent.iterdir())):
+            parent.rmdir()
 
 
 def _holds_files(folder: Path) -> bool:
@@ -245,9 +266,8 @@ BACKUP = ".before-memory"
 _OBJECT = re.compile(rb"\A(?:\xef\xbb\xbf)?\s*\{(?P<space>\s*)")
 
 
-def added_member(path: Path, name: str, value: dict[str, Any]) -> str:
-    """Return the text to insert behind the first brace of a JSON file to add a member; empty if the member exists."""
-    data = _read(path)
+def added_member(path: Path, data: bytes, name: str, value: dict[str, Any]) -> str:
+    """Return the text to insert behind the first brace of a JSON file's `data` to add a member; empty if the member exists."""
     members, opening = _parse_object(path, data), _OBJECT.match(data)
     if name in members:
         return ""

@@ -88,6 +88,7 @@ def back_up(tenant: Tenant, repository: Repository) -> tuple[Snapshot, list[Snap
     if "://" not in place and Path(place).resolve().is_relative_to(settings.data_dir.resolve()):
         raise InvalidInputError(f"{place} is in the data folder, which is lost as a whole; name a folder elsewhere.")
     tenant.must_exist()
+    repository.cipher.check()
     with _explaining_disk_faults(tenant):
         record_place(tenant.state, place, tenant.name)
     snapshot = take_backup(tenant, repository)

@@ -29,6 +29,18 @@ class Cipher:
         """Suffix of object names, different for every recipient."""
         return f".{blake2b(self.recipient.encode(), digest_size=4).hexdigest()}.age" if self.recipient else ""
 
+    def check(self) -> None:
+        """Raise SettingsError if the recipient cannot be used, or if the identity exists but does not open what is encrypted for it."""
+        sealed = self.encrypt(b"")
+        if self.recipient and self.identity and self.identity.exists():
+            try:
+                _age().decrypt(sealed, self._identities)
+            except _age().DecryptError as error:
+                raise SettingsError(
+                    f"{self.identity} does not open backups for MEMORY_BACKUP_RECIPIENT; add the identity of that key to the file, or "
+                    "correct MEMORY_BACKUP_IDENTITY."
+                ) from error
+
     def encrypt(self, data: bytes) -> bytes:
         """Return `data` encrypted for the recipient; unchanged if there is none."""
         if not self.recipient:

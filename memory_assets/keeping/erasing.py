@@ -90,9 +90,9 @@ class Remains:
 
 
 def versions_of(tenant: Tenant, ids: Iterable[int]) -> list[Memory]:
-    """Return memories with their earlier versions, and all memories with exactly the same text."""
+    """Return memories, and those whose erasure was killed, with their earlier versions, and all memories with exactly the same text."""
     found: dict[int, Memory] = {}
-    waiting = tenant.memories.get(ids)
+    waiting = tenant.memories.get({*ids, *Tombstones(tenant.state).unfinished})
     while waiting:
         found |= {memory.id: memory for memory in waiting}
         listed = ", ".join(str(memory.id) for memory in waiting)
@@ -112,7 +112,7 @@ def erase(tenant: Tenant, memories: Sequence[Memory], *, of_machine: bool = Fals
         texts = [text for memory in memories for text in _find_searchable(memory)]
         said = {memory.id: _tombstone_texts(tenant, memory) for memory in memories}
         tombstones, _ = Tombstones.change(tenant.state, lambda stones: stones.add(said))
-        ids |= {each.id for each in tombstones.all if not each.finished}
+        ids |= tombstones.unfinished
         unique = _find_unique(tenant, ids, texts)
         removal = _build_removal(ids, [memory.content for memory in memories], unique, tombstones)
         purge_files(tenant, removal)
@@ -121,8 +121,9 @@ def erase(tenant: Tenant, memories: Sequence[Memory], *, of_machine: bool = Fals
         purge_tables(tenant, removal)
         purge_derived(tenant)  # again, because a run may have read the memory meanwhile
         renew_brief(tenant)
+        remains = find_remains(tenant, unique, of_machine=of_machine)
         Tombstones.change(tenant.state, Tombstones.finish)
-        return find_remains(tenant, unique, of_machine=of_machine)
+        return remains
 
 
 def erase_as_elsewhere(tenant: Tenant, there: Collection[tuple[str, Tombstone]]) -> int:

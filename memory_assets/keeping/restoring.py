@@ -101,8 +101,8 @@ def restore_backup(
         for path in staging.iterdir():
             shutil.rmtree(path) if path.is_dir() else path.unlink()
         restore = _Restore(repository, snapshot, tenant, staging, skip_damaged=skip_damaged)
-        restore.put_in_place()
-    return restore.finish(with_settings=with_settings)
+        restore.put_in_place(with_settings=with_settings)
+    return restore.finish()
 
 
 def _refuse_filled(tenant: Tenant) -> None:
@@ -130,8 +130,8 @@ class _Restore:
         self._has_own_tables = tenant.location.is_folder and tenant.location.path.parent == tenant.folder
         self._done = Restoration()
 
-    def put_in_place(self) -> None:
-        """Restore the tenant's folder in one step, with the tables if they are in it."""
+    def put_in_place(self, *, with_settings: bool) -> None:
+        """Restore the files outside, then the tenant's folder in one step, with the tables if they are in it."""
         tenant = self._tenant
         if self._newest.name != self._snapshot.name and (name := self._newest.files.get(TOMBSTONES)):
             self._erased.joined(Tombstones(tenant.state, self._read(name)))
@@ -147,18 +147,18 @@ class _Restore:
         with tenant.state.closed_to_writers(), tenant.location.closed_to_writers():
             _refuse_filled(Tenant(tenant.settings, tenant.name))  # again: somebody may have stored something meanwhile
             self._keep_files()
+            self._restore_outside(with_settings=with_settings)  # before the memories, with which a restore cannot be repeated
             if tenant.folder.exists():  # the folder of an empty tenant; it is removed like that of a deleted one
                 tenant.folder.rename(tenant.folder.with_name(f".deleted-{tenant.name}-{secrets.token_hex(4)}"))
             self._staging.rename(tenant.folder)
 
-    def finish(self, *, with_settings: bool) -> Restoration:
-        """Restore tables elsewhere, the memories in one step, and the files outside. The staging folder must no longer be locked."""
+    def finish(self) -> Restoration:
+        """Restore tables elsewhere, the memories in one step. The staging folder must no longer be locked."""
         if not self._has_own_tables:
             fresh = Tenant(self._tenant.settings, self._tenant.name)
             with fresh.state.closed_to_writers(), fresh.location.creating():
                 _refuse_filled(fresh)
                 self._restore_tables(fresh.location)
-        self._restore_outside(with_settings=with_settings)
         return self._done
 
     def _read(self, name: str) -> bytes | None:

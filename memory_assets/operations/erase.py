@@ -20,7 +20,7 @@ from memory_assets.operations.fields import Moment, Query, Reference
 from memory_assets.sources.dating import SESSION_NAME
 from memory_assets.stores.filters import Filters
 from memory_assets.stores.lance import quoted
-from memory_assets.stores.tombstones import Tombstones
+from memory_assets.stores.tombstones import Tombstone, Tombstones
 from memory_assets.tana.client import TanaClient
 from memory_assets.tenants import Tenant
 
@@ -36,6 +36,13 @@ class ErasedMemory(View):
     created_at: Instant
 
 
+class EarlierErasure(View):
+    """A memory that was erased before."""
+
+    id: int
+    erased_at: Instant
+
+
 class OtherTenantView(View):
     """Another tenant that still has the text."""
 
@@ -48,6 +55,9 @@ class Erased(Answer):
 
     done: bool = Field(description="Whether the memories were erased; otherwise this is a preview.")
     memories: list[ErasedMemory] = Field(description="Including earlier versions, and all memories with exactly the same text.")
+    earlier: list[EarlierErasure] = Field(
+        description="Those that were asked for and do not exist any more, and those of a killed erasure."
+    )
     files: list[str] = Field(description="Source files that still contain the text; `memory run` does not take it in again.")
     transcripts: list[str] = Field(default=[], description="Transcripts of the memories' sessions; they stay.")
     nodes: list[str] = Field(description="Nodes in Tana that mirror the memories.")
@@ -60,7 +70,9 @@ class Erased(Answer):
     others: list[OtherTenantView] = Field(description="Other tenants with the text; given only on the machine itself.")
 
     def text(self, local: LocalTime) -> str:
-        lines = [f"{counted(len(self.memories))} {'erased' if self.done else 'to erase'}"]
+        lines = [f"Memory {each.id} was erased on {local.day(each.erased_at)}" for each in self.earlier]
+        if self.memories or not lines:
+            lines.append(f"{counted(len(self.memories))} {'erased' if self.done else 'to erase'}")
         lines += [f"  {each.id}  {each.state}  {each.name}".rstrip() for each in self.memories[:_MOST_LISTED]]
         if len(self.memories) > _MOST_LISTED:
             lines.append(f"  and {len(self.memories) - _MOST_LISTED} more")
@@ -98,14 +110,14 @@ def erase(
     """Erase memories for good, so that no file contains their texts; without `confirm`, show which would go.
 
     Erases the memories of `ids` and those that meet all other conditions, with their earlier versions and all with the same text. After
-    an interruption run it again: an unfinished memory is found by its id. `trash_in_tana` moves the nodes that mirror the memories to
+    an interruption run it again: an erased memory is found by its id. `trash_in_tana` moves the nodes that mirror the memories to
     the trash. `of_machine` also names other tenants that have the text.
 
     Raises:
         StoreError: A store cannot be read or written; run it again to finish.
     """
-    memories = _find_chosen(tenant, ids, matching, source, before)
-    answer = _preview(tenant, memories, done=confirm)
+    memories, earlier = _find_chosen(tenant, ids, matching, source, before)
+    answer = _preview(tenant, memories, earlier, done=confirm)
     if not confirm:
         return answer
     trashed = trash_in_tana and _trash_nodes(tenant, answer.nodes)  # first: after an interruption the nodes may be unknown
@@ -134,40 +146,45 @@ def allow_again(tenant: Tenant, ids: Sequence[str]) -> Allowed:
 
 def _find_chosen(
     tenant: Tenant, references: Sequence[str | int], matching: str, source: Source | None, before: datetime | None
-) -> list[Memory]:
-    unfinished = {each.id for each in Tombstones(tenant.state).all if not each.finished}
+) -> tuple[list[Memory], list[Tombstone]]:
+    """Return the memories to erase, and the tombstones of those that exist no more but were asked for, or whose erasure was killed."""
+    stones = {each.id: each for each in Tombstones(tenant.state).all}
+    wanted = {each.id for each in stones.values() if not each.finished}
     has_conditions = matching or source or before
-    if (matching and is_blank(matching)) or not (references or has_conditions or unfinished):
+    if (matching and is_blank(matching)) or not (references or has_conditions or wanted):
         raise InvalidInputError("Name what to erase: ids, or a text (matching), a source or a time (before).")
     ids: list[int] = []
     for reference in references:
         try:
             ids.append(find_memory(tenant, reference).id)
         except NotFoundError:
-            if int(digits_of(str(reference))) not in unfinished:
+            erased = {number for number in stones if str(number).startswith(digits_of(str(reference)))}
+            if not erased:
                 raise
+            wanted |= erased
     if has_conditions:
         where = Filters(sources=[source] if source else (), until=before, states=()).sql()
         if matching:
-            wanted = quoted([matching])
-            where += f" AND (strpos(lower(content), lower{wanted}) > 0 OR strpos(lower(title), lower{wanted}) > 0)"
+            text = quoted([matching])
+            where += f" AND (strpos(lower(content), lower{text}) > 0 OR strpos(lower(title), lower{text}) > 0)"
         ids += tenant.memories.scan(("id",), where)["id"].to_pylist()
     memories = erasing.versions_of(tenant, ids)
-    if not memories and not unfinished:
+    if not memories and not wanted:
         raise NotFoundError("No memory fits; nothing is to be erased.")
-    return memories
+    return memories, [stones[each] for each in sorted(wanted - {memory.id for memory in memories})]
 
 
-def _preview(tenant: Tenant, memories: list[Memory], *, done: bool) -> Erased:
+def _preview(tenant: Tenant, memories: list[Memory], earlier: list[Tombstone], *, done: bool) -> Erased:
     paths = (path for path in map(path_of, memories) if path and os.path.lexists(path))
     return Erased(
         done=done,
         memories=[ErasedMemory.of(memory, name="" if done else name_of(memory)) for memory in memories],
+        earlier=[EarlierErasure.of(each) for each in earlier],
         files=list(dict.fromkeys([*paths, *map(str, erasing.reports_holding(tenant, memories))])),
         transcripts=_find_transcripts(tenant, memories),
         nodes=list(erasing.mirroring_nodes(tenant, memories).values()),
         trashed=False,
-        backups=find_backups(tenant, [memory.id for memory in memories]),
+        backups=find_backups(tenant, [each.id for each in (*memories, *earlier)]),
         remains=[],
         needed=[],
         others=[],

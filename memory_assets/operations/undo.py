@@ -67,8 +67,11 @@ def undo(tenant: Tenant, reference: str | int, *, seen: datetime | None = None, 
         if relation := before if did in ("relate", _UNDONE) else None:
             withdraw(tenant, relation)
     memories = tuple(map(MemoryView.model_validate, changed))
-    revision = next((each for each, _ in changes if each.metadata.get(REVISES) == memory.id), memory)
-    return Undone(did=did or guess_change(revision), memories=memories, count=len(changed), dry_run=dry_run)
+    newer = tenant.memories.get([memory.superseded_by]) if memory.state is State.SUPERSEDED and memory.superseded_by else []
+    is_edit = any(each.metadata.get(REVISES) == memory.id for each in newer)
+    return Undone(
+        did=did or ("edit" if is_edit else guess_change(memory)), memories=memories, count=len(changed), dry_run=dry_run
+    )
 
 
 def _plan_undo(tenant: Tenant, memory: Memory, did: str, before: Any) -> list[tuple[Memory, Memory]]:

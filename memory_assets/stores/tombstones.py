@@ -81,6 +81,11 @@ class Tombstones:
         return [each for _, each in self.keyed]
 
     @property
+    def unfinished(self) -> set[int]:
+        """The ids of memories whose erasure was killed or runs."""
+        return {each.id for each in self.all if not each.finished}
+
+    @property
     def allowed(self) -> set[int]:
         return {each.id for each in chain.from_iterable(self._by_key.values()) if each.allowed} - {each.id for each in self.all}
 

@@ -165,7 +165,10 @@ class Pages:
             if any(isinstance(each, int) and each > LARGEST_ID for each in request.path_params.values()):
                 raise HTTPException(HTTPStatus.NOT_FOUND, "Nothing has this number.")
             form = await _read_form(request) if view.method == "POST" else FormFields()
-            if view.method == "POST" and not self._sessions.may_change(token, form.get("csrf", "")):
+            may_change = view.method != "POST" or self._sessions.may_change(token, form.get("csrf", ""))
+            if may_change or request.headers.get("Sec-Fetch-Site") == "same-origin":
+                request.state.written = _typed_texts(form)
+            if not may_change:
                 raise _stale_form()
             try:
                 opened = await self._state.pool.get(session.tenant)
@@ -188,6 +191,7 @@ class Pages:
             "changed": isinstance(error, ChangedMeanwhileError),
             "message": error.detail if is_http else describe_error(error),
             "request_id": request_id(),
+            "written": getattr(request.state, "written", ()),
         }
         page: Page | None = getattr(request.state, "page", None)
         if page:

@@ -1,5 +1,6 @@
 """The plugin for Claude Code: its files are written, and nothing else is changed."""
 
+import hashlib
 import json
 import os
 import re
@@ -151,6 +152,23 @@ def test_what_its_owner_changed_is_never_lost(folder: Path) -> None:
     }
 
 
+def test_a_file_that_this_release_ships_no_more_is_deleted_unless_its_owner_changed_it(folder: Path) -> None:
+    install()
+    place = folder / ".installed.json"
+    listed = json.loads(place.read_bytes())
+    for name in ("agents/old.md", "commands/changed.md"):
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text("old")
+        listed["files"][name] = hashlib.sha256(b"old").hexdigest()
+    place.write_text(json.dumps(listed))
+    (folder / "commands/changed.md").write_text("my words")
+    assert "agents/old.md: deleted" in install("--dry-run")
+    assert "commands/changed.md: left" in install()
+    assert not (folder / "agents").exists()
+    assert (folder / "commands/changed.md").read_text() == "my words"
+    assert install().count("is up to date") == 6
+
+
 def test_copies_of_the_users_versions_do_not_stop_a_later_installation(folder: Path) -> None:
     install()
     (folder / "commands/recall.md").write_text("my words")
@@ -219,6 +237,16 @@ def test_a_status_line_is_removed_from_settings_that_another_program_wrote_anew(
     install("--remove")
     assert json.loads(settings.read_bytes()) == theirs
     assert not folder.exists()
+
+
+def test_a_status_line_of_an_earlier_installation_is_replaced(folder: Path, settings: Settings) -> None:
+    settings.tenant_dir("ada").joinpath("keys").mkdir(parents=True)
+    place = folder.parents[1] / "settings.json"
+    install("--status-line", "--tenant", "ada")
+    install("--status-line")
+    assert json.loads(place.read_bytes())["statusLine"]["command"].endswith("status --line")
+    install("--remove")
+    assert place.read_bytes() == b'{ "model":"x" }'
 
 
 def test_a_status_line_of_the_users_stays_and_broken_settings_stop_everything(folder: Path) -> None:

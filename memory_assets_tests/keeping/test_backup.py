@@ -20,6 +20,7 @@ import pytest
 from click.testing import CliRunner
 
 from memory_assets.cli.main import cli
+from memory_assets.doctor import examine
 from memory_assets.errors import ConflictError, DamagedError, InvalidInputError, SettingsError, StoreError
 from memory_assets.keeping import restoring
 from memory_assets.keeping.copying import prune, select_kept, take_backup
@@ -199,7 +200,7 @@ def _restore(data: Path, place: str, step: int) -> None:
     restore_backup(repository, snapshot, tenant)
 
 
-def _run(work: Callable[[Path, str, int], None], *given: object) -> int:
+def _run(work: Callable[..., None], *given: object) -> int:
     return zygote.shared().call(work, *given).wait().code
 
 
@@ -230,6 +231,28 @@ def test_a_killed_restore_leaves_no_tenant_and_can_be_run_again(used: Tenant, re
         assert not restored.exists
     assert _run(_restore, used.settings.data_dir, repository.target, 300) == 0
     assert rows(restored) == rows(used)
+
+
+def _restore_until_in_place(data: Path, place: str) -> None:
+    tenant = Tenant(load_settings(data_dir=data), "main")
+    repository = Repository(place)
+
+    def watch(event: str, given: tuple) -> None:
+        if event == "open" and tenant.folder.exists():
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    sys.addaudithook(watch)
+    restore_backup(repository, repository.require("main"), tenant)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_restore_that_is_killed_when_the_memories_are_in_place_has_brought_the_mapping(used: Tenant, repository: Repository):
+    take_backup(used, repository)
+    used.settings.pai_mapping.unlink()
+    data = used.settings.data_dir.with_name("other")
+    assert _run(_restore_until_in_place, data, repository.target) == -signal.SIGKILL
+    assert len(Tenant(load_settings(data_dir=data)).memories) == 30
+    assert json.loads(used.settings.pai_mapping.read_text())["mappings"] == {"seed-1": "node"}
 
 
 def _restore_elsewhere(data: Path, place: str, tables: Path) -> None:
@@ -359,6 +382,28 @@ def test_encrypted_backups_hold_no_text_and_need_the_identity(used: Tenant, tmp_
     restored = Tenant(used.settings, "restored")
     restore_backup(Repository(writing.target, Cipher(identity=secret)), snapshot, restored)
     assert rows(restored) == rows(used)
+
+
+def test_a_backup_that_the_identity_would_not_open_is_refused_and_a_changed_key_leaves_older_ones_readable(
+    tenant: Tenant, tmp_path: Path
+):
+    from pyrage import x25519  # pyright: ignore[reportAttributeAccessIssue]
+
+    add(tenant, 1)
+    old, new = x25519.Identity.generate(), x25519.Identity.generate()
+    secret, place = tmp_path / "identity.txt", str(tmp_path / "backups")
+    secret.write_text(f"{old}\n")
+    first = take_backup(tenant, Repository(place, Cipher(str(old.to_public()))))
+    changed = {"backup_recipient": str(new.to_public()), "backup_identity": secret}
+    wrong = Tenant(tenant.settings.model_copy(update=changed))
+    with pytest.raises(SettingsError, match="does not open backups for MEMORY_BACKUP_RECIPIENT"):
+        backup(wrong, place)
+    assert [each.name for each in Repository(place).snapshots()] == [first.name]
+    assert "does not open backups" in "".join(found.what for found in examine(wrong))
+    secret.write_text(f"{old}\n{new}\n")
+    reading = Repository(place, Cipher.of(wrong.settings))
+    second = take_backup(wrong, reading)
+    assert find_damage(reading, first) == find_damage(reading, second) == []
 
 
 def test_retention_keeps_days_weeks_and_months_and_all_that_they_need(tenant: Tenant, repository: Repository):

@@ -334,7 +334,8 @@ def test_over_http_an_erasure_needs_a_confirmation(tenant: Tenant):
         assert done["done"]
         assert done["remains"] == []
         assert client.post("/api/v1/main/search", json={"query": "Erin"}).json()["memories"] == []
-        assert client.post("/api/v1/main/erase", json={"ids": [number], "confirm": True}).status_code == 404
+        again = client.post("/api/v1/main/erase", json={"ids": [number], "confirm": True}).json()
+        assert (again["memories"], [each["id"] for each in again["earlier"]]) == ([], [number])
         assert client.post("/api/v1/main/store", json={"content": text}).status_code >= 400
     assert holding(tenant, text) == []
 
@@ -407,6 +408,15 @@ def test_a_killed_erasure_is_finished_by_the_next(tenant: Tenant):
         assert holding(tenant, text) == [], step
         assert all(stone.finished for stone in Tombstones(tenant.state).all)
     assert killed >= 4
+
+
+def test_an_erasure_of_another_memory_finishes_the_killed_one(tenant: Tenant):
+    text = f"Heidi said {token()} in the meeting."
+    number, other = remember(tenant, text), remember(tenant, "Ivan keeps the archive.")
+    Tombstones.change(tenant.state, lambda stones: stones.add({number: [text]}))  # then it was killed
+    note(tenant.folder, [Noted(text, "", "", "s1")])
+    assert {memory.id for memory in erase(tenant, [other], confirm=True).memories} == {number, other}
+    assert holding(tenant, text) == []
 
 
 def _erase_until_the_tables(data: Path, number: int) -> None:

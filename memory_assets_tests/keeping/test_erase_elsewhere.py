@@ -108,6 +108,15 @@ def test_backups_that_hold_it_are_named_and_restoring_them_leaves_it_out(tenant:
         remember(other, text)
 
 
+def test_a_repeated_erasure_names_the_backups_again_and_asks_nothing(tenant: Tenant, tmp_path: Path):
+    number = remember(tenant, "Frank sails.")
+    backup(tenant, str(tmp_path / "stick"))
+    (named,) = erase(tenant, [number], confirm=True).backups
+    again = CliRunner().invoke(cli, ["erase", str(number)])
+    assert again.exit_code == 0, again.output
+    assert f"Memory {number} was erased on 20" in again.output and f"Still in the backup {named}" in again.output
+
+
 def test_a_backup_that_cannot_be_found_is_named(tenant: Tenant, tmp_path: Path):
     number = remember(tenant, "Frank sails.")
     stick = tmp_path / "stick"

@@ -56,6 +56,12 @@ def test_an_edit_that_was_taken_back_is_not_restored_beside_the_text_that_holds(
     assert (state(tenant, old), state(tenant, newer)) == (State.ACTIVE, State.FORGOTTEN)
 
 
+def test_an_edit_whose_text_was_forgotten_is_taken_back_as_an_edit(tenant: Tenant, old: int) -> None:
+    forget(tenant, edit(tenant, old, "Oona owns the billing export.", source=Source.CLI).id)
+    assert undo(tenant, old).did == "edit"
+    assert state(tenant, old) is State.ACTIVE
+
+
 def test_of_two_edits_that_were_taken_back_neither_is_restored_beside_the_first_text(tenant: Tenant, old: int) -> None:
     second = edit(tenant, old, "Oona owns the billing export.", source=Source.CLI).id
     third = edit(tenant, second, "Nina owns the billing export.", source=Source.CLI).id

@@ -90,6 +90,19 @@ def test_what_was_written_when_a_session_had_ended_is_not_lost(site: Site, tenan
         assert (shown.url.path, "yellow" in shown.text) == ("/ui/login", False)
 
 
+def test_what_was_written_into_a_form_that_is_refused_is_not_lost(tenant: Tenant, visitor: Visitor) -> None:
+    number, typed = remember(tenant, "The buoy is red."), "The buoy is <b>yellow</b> since May."
+    (memory,) = tenant.memories.get([number])
+    visitor.get("/search")
+    fields = {"csrf": visitor.csrf, "seen": memory.updated_at.isoformat(), "content": typed}
+    too_long = fields | {"content": typed + " so" * 60_000}
+    for code, gone, sent in ((403, number, fields | {"csrf": "stale"}), (404, 1, fields), (400, number, too_long)):
+        answer = visitor.http.post(f"/ui/memories/{gone}/edit", data=sent, headers={"Sec-Fetch-Site": "same-origin"})
+        assert (answer.status_code, "The buoy is &lt;b&gt;yellow&lt;/b&gt; since May." in answer.text) == (code, True)
+    foreign = visitor.http.post(f"/ui/memories/{number}/edit", data=fields | {"csrf": "stale"})
+    assert (foreign.status_code, "yellow" in foreign.text) == (403, False)
+
+
 def test_a_link_opens_once_and_not_when_it_is_old(site: Site, tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
     address = one_time_address(tenant, site.url)
     assert site.visitor().http.get(address).url.path == "/ui/"
