@@ -240,6 +240,9 @@ importance_and_confidence_within_bounds (memories): Importance and confidence li
     SELECT concat('memory ', id) FROM stored_memories
     WHERE NOT coalesce(importance BETWEEN 0 AND 1 AND confidence BETWEEN 0 AND 1, false)
 
+no_memory_of_the_future (memories, warning): No memory in recall was created in the future, as a clock that was ahead makes them.
+    SELECT concat('memory ', id) FROM stored_memories WHERE state = 'active' AND created_at > now() + INTERVAL 1 DAY
+
 no_relation_dangles (graph_edges): Both memories of every stated relation exist.
     SELECT concat('relation ', id) FROM stored_relations
     WHERE source_id NOT IN (SELECT id FROM stored_memories) OR target_id NOT IN (SELECT id FROM stored_memories)
@@ -291,6 +294,9 @@ _MENDS = {
     "catalog_is_as_registered": "Run `memory doctor --mend`, then `memory run`, which derives the catalog anew.",
     "tables_are_as_registered": "Restore the tables with `memory restore`, or upgrade memory_assets if a newer release wrote them.",
     "no_memory_of_a_vanished_file": "Run `memory run`, which takes memories of missing files out of recall.",
+    "no_memory_of_the_future": (
+        "`memory edit` its text, which gives it the present time, or forget it; in a file, write its `date` into the frontmatter."
+    ),
     "every_canonical_entry_has_provenance": (
         "Write source_cwd and ingested_at into the frontmatter of those entries; entries that apply writes have them."
     ),
@@ -300,6 +306,7 @@ _MENDS = {
 _BROKEN = {
     "every_text_is_analysed": "Some texts cannot be analysed or embedded",
     "few_memories_are_archived": f"More than {_LARGE_SHARE:.0%} of the active and archived memories are archived",
+    "no_memory_of_the_future": "Memories are dated in the future, so they count as newer than all others",
     "every_canonical_entry_has_provenance": "Entries of the homes do not say where and when they were learned",
     "no_name_twice_in_a_home": "Entries of one home have the name of an earlier one",
     "no_index_line_without_a_file": "Lines of a silo's MEMORY.md point to files that do not exist",

@@ -17,6 +17,7 @@ from memory_assets.ingest.direct import store_memories
 from memory_assets.invariants import INVARIANTS
 from memory_assets.models import NewMemory, RelationType, Source, State
 from memory_assets.operations.answers import LocalTime
+from memory_assets.operations.changes import edit
 from memory_assets.operations.health import diagnose
 from memory_assets.operations.run import run
 from memory_assets.operations.take_in import take_in
@@ -104,6 +105,9 @@ class Corruptions:
 
     def importance_of_seven(self) -> str:
         return self._set("importance", 7.0)
+
+    def memory_of_the_future(self) -> str:
+        return self._set("created_at", datetime(2099, 1, 1, tzinfo=UTC), self.third)
 
     def confidence_that_is_no_number(self) -> str:
         return self._set("confidence", float("nan"))
@@ -323,6 +327,14 @@ def test_what_is_forgotten_between_the_graph_and_the_scores_of_a_run_breaks_noth
     world.memories.transition([number], [State.ACTIVE], State.FORGOTTEN)
     decay_cycle(world, datetime.now(UTC))
     assert not broken(world)
+
+
+def test_a_memory_of_the_future_is_named_until_it_is_edited(world: Tenant) -> None:
+    corruptions = Corruptions(world)
+    name = corruptions.memory_of_the_future()
+    assert broken(world) == {"no_memory_of_the_future": [name]}
+    edit(world, corruptions.third, "The boiler was replaced.", source=Source.CLI)
+    assert "no_memory_of_the_future" not in broken(world)
 
 
 @pytest.mark.long

@@ -18,6 +18,7 @@ from dagster_shared.check import CheckError
 from sqlalchemy.exc import DBAPIError
 from yaml import YAMLError
 
+from memory_assets.defs.upkeep import wipe_future_ticks
 from memory_assets.errors import MemoryAssetsError, StoreError, first_line
 from memory_assets.privacy import close_to_others, keep_private
 from memory_assets.settings import Settings, load_settings
@@ -83,6 +84,11 @@ def main() -> None:
     keep_private()
     try:
         with open_instance(load_settings()) as instance:
+            if moment := wipe_future_ticks(instance):
+                _log.warning(
+                    "memory: Sensors and schedules last ran on %s, in the future; their records are deleted, so that they run again.",
+                    f"{moment:%Y-%m-%d}",
+                )
             print(instance.root_directory)  # noqa: T201
     except MemoryAssetsError as error:
         sys.exit(f"memory: {error}")

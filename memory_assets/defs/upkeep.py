@@ -5,6 +5,7 @@ Run records hold counts, ids and kinds, and no text of a memory.
 
 import shutil
 from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
 from pathlib import Path
 
 import dagster as dg
@@ -19,6 +20,7 @@ from sqlalchemy import ColumnElement
 from memory_assets.defs.launcher import is_alive, lock_of
 from memory_assets.defs.partitions import PARTITION_SET
 from memory_assets.defs.workers import WorkerLauncher
+from memory_assets.sources.dating import is_in_future
 
 KEPT_RUNS = 200
 """Finished runs whose records are kept: 55 MB if all are of `remember`. The cursors also keep reached states."""
@@ -96,6 +98,20 @@ def forget_tenant(instance: dg.DagsterInstance, tenant: str) -> None:
         origin, selector = state.instigator_origin_id, state.selector_id
         for newest in instance.get_ticks(origin, selector, limit=1):
             instance.purge_ticks(origin, selector, newest.timestamp, _ENDED_TICKS)
+
+
+def wipe_future_ticks(instance: dg.DagsterInstance) -> datetime | None:
+    """Delete all ticks and cursors if one tick lies in the future, because no sensor or schedule starts before its last tick.
+
+    Returns the time of that tick, which a clock that was ahead has left. Only call this while no daemon runs.
+    """
+    states = instance.all_instigator_state() if instance.schedule_storage else ()
+    ticks = (tick for state in states for tick in instance.get_ticks(state.instigator_origin_id, state.selector_id, limit=1))
+    newest = max((datetime.fromtimestamp(tick.timestamp, UTC) for tick in ticks), default=None)
+    if newest is None or not is_in_future(newest):
+        return None
+    instance.wipe_all_schedules()
+    return newest
 
 
 def delete_run(instance: dg.DagsterInstance, run_id: str) -> None:

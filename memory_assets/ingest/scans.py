@@ -19,7 +19,7 @@ import pyarrow as pa
 from memory_assets.errors import NotFoundError
 from memory_assets.language.guard import guard_scan, refuse_unsafe_names
 from memory_assets.models import FileScan, FileStamp, Kind, Refusal, Scan, Source, SourceItem
-from memory_assets.sources.dating import moment_of
+from memory_assets.sources.dating import is_in_future, moment_of
 from memory_assets.sources.files import shown_path
 from memory_assets.sources.readers import scan_files
 from memory_assets.stores.catalog import Catalog
@@ -309,16 +309,17 @@ def _replace_files(
 
 
 def _item_row(item: SourceItem, file: FileScan, watched: Mapping[PurePath, datetime]) -> dict[str, Any]:
-    """Make a row of `source_items`. An item without a time gets its file's, as a guess unless its folder was watched since before.
+    """Make a row of `source_items`. An item without a time, or with one in the future, gets its file's, but at most the present one.
 
-    A file that was copied or restored may have any time. The digest excludes the file's time, so that a touched file keeps its first one.
+    It is a guess if the folder was not watched since before, or if the file's time lies in the future, because a file that was copied or
+    restored may have any time. The digest excludes the file's time, so that a touched file keeps its first one.
     """
     row: dict[str, Any] = {field.name: getattr(item, field.name) for field in fields(item)} | {"metadata": _json(item.metadata)}
     digest = md5(json.dumps(row, ensure_ascii=False, default=str).encode("utf-8", "replace"), usedforsecurity=False)
-    if item.created_at is None:
+    if item.created_at is None or is_in_future(item.created_at):
         written, since = moment_of(file.stamp.mtime_ns / 1e9), watched.get(PurePath(file.path).parent)
-        row["created_at"] = written or datetime.fromtimestamp(0, UTC)
-        if written is None or since is None or written < since:
+        row["created_at"] = min(written or datetime.fromtimestamp(0, UTC), datetime.now(UTC))
+        if written is None or since is None or written < since or is_in_future(written):
             row["metadata"] = _json(item.metadata | {"guessed": [*item.metadata.get("guessed", ()), "created_at"]})
     return row | {"path": file.path, "item_hash": digest.hexdigest()}
 

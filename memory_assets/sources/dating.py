@@ -40,18 +40,17 @@ class Dating:
         self._first_timestamp = cache(partial(_first_timestamp, root=root))
 
     def date(self, path: str, data: bytes, names: Iterable[str], session: str = "") -> Dated | None:
-        """Return the first time found: a date in a name, the commit of exactly this content, or the session's start.
+        """Return the first time found that is not in the future: a date in a name, the commit of exactly this content, the session's start.
 
         `names` are file names and headings. The transcript of `session` is `<session>.jsonl` beside the silo's memory folder.
         """
         for name in names:
             if moment := _find_date(name):
                 return moment, "name"
-        if moment := self._find_commit_time(Path(path), data):
+        if (moment := self._find_commit_time(Path(path), data)) and not is_in_future(moment):
             return moment, "git"
-        if SESSION_NAME.fullmatch(session) and (moment := self._first_timestamp(Path(path).parents[1] / f"{session}.jsonl")):
-            return moment, "transcript"
-        return None
+        begun = self._first_timestamp(Path(path).parents[1] / f"{session}.jsonl") if SESSION_NAME.fullmatch(session) else None
+        return (begun, "transcript") if begun and not is_in_future(begun) else None
 
     def _find_commit_time(self, path: Path, data: bytes) -> datetime | None:
         if (top := self._find_repository(path.parent)) is None:

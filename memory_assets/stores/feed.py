@@ -1,7 +1,7 @@
 """The change feed of a table: rows that changed since a reader's last version, at a cost proportional to the change.
 
-Every commit sets the `updated_at` of the rows it changes, and an index on that column finds them. A changed number of rows reveals
-deletions; only then are all ids compared. docs/decisions says why LanceDB's row versions are not used.
+Every commit sets the `updated_at` of the rows it changes, and an index on that column finds them. All rows are compared if that does not
+explain every commit: a deletion, upkeep, or a writer whose clock was behind. docs/decisions says why LanceDB's row versions are not used.
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 CLOCK_SLACK = timedelta(minutes=10)
-"""Most that the clocks of two writers may differ, plus the time from reading the clock to the end of a commit."""
+"""Most that clocks may differ for changes to be found by the index, plus the time from reading the clock to the end of a commit."""
 UNKNOWN = -1
 """`updated_at` of a row that a reader lacks."""
 _ATTEMPTS = 3
@@ -82,20 +82,22 @@ def read_changes(table: "DiskSearch | Snapshot", since: Position | None, known: 
         return Changes(here, rows, np.setdiff1d(known.ids(), rows["id"].to_numpy()))
     attempts = _ATTEMPTS
     while True:
-        recent = table.updated_since(since.read_at - CLOCK_SLACK)
-        ids, times = recent["id"].to_numpy(), recent["updated_at"].cast(pa.int64()).fill_null(0).to_numpy()
+        ids, times = _split(table.updated_since(since.read_at - CLOCK_SLACK))
         held = known.updated(ids)
         balanced = len(table) == len(known) + int((held == UNKNOWN).sum())
         attempts -= 1
         if balanced or not attempts or table.version == here.version:
             break
         here = Position(table.version, datetime.now(UTC))
-    wanted, gone = ids[held != times], np.array([], np.int64)
-    if not balanced:
-        present, kept = table.ids(), known.ids()
-        gone = np.setdiff1d(kept, present)
-        wanted = np.union1d(np.setdiff1d(wanted, gone), np.setdiff1d(present, kept))
-    return Changes(here, table.rows_of(wanted, columns), gone)
+    changed, gone = held != times, np.array([], np.int64)
+    if not balanced or len(np.unique(times[changed])) < here.version - since.version:
+        ids, times = _split(table.rows(("id", "updated_at")))
+        changed, gone = known.updated(ids) != times, np.setdiff1d(known.ids(), ids)
+    return Changes(here, table.rows_of(ids[changed], columns), gone)
+
+
+def _split(rows: pa.Table) -> tuple[Ids, Times]:
+    return rows["id"].to_numpy(), rows["updated_at"].cast(pa.int64()).fill_null(0).to_numpy()
 
 
 @dataclass(frozen=True, slots=True)

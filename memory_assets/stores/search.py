@@ -104,9 +104,6 @@ class DiskSearch:
     def __len__(self) -> int:
         return self._stored.reading.count_rows()
 
-    def ids(self) -> Ids:
-        return self._scan("true", ("id",))["id"].to_numpy()
-
     def rows(self, columns: Sequence[str]) -> pa.Table:
         return self._scan("true", columns)
 

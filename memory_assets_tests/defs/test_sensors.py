@@ -134,8 +134,9 @@ def test_an_erasure_asks_for_the_runs_that_fill_the_catalog_again(
     assert [len(each.tick()) for each in (silos, stored)] == [1, 1]
 
 
+@pytest.mark.parametrize("later", [1, -1_000], ids=["later", "by a clock set back"])
 def test_a_failed_run_is_asked_for_again_after_a_while_and_not_before(
-    silos: Daemon, write_silo: WriteSilo, monkeypatch: pytest.MonkeyPatch, hours: list[float]
+    silos: Daemon, write_silo: WriteSilo, monkeypatch: pytest.MonkeyPatch, hours: list[float], later: float
 ) -> None:
     write_silo("owner", "Priya owns the billing export.")
     monkeypatch.setenv("MEMORY_SPACY_MODEL", "no_such_model")
@@ -143,7 +144,7 @@ def test_a_failed_run_is_asked_for_again_after_a_while_and_not_before(
     until_it_fails = (*READING, "memory_entries", "extracted_features")
     assert not silos.obey(request, only=until_it_fails).success
     assert silos.tick() == []
-    hours[0] = 1
+    hours[0] = later
     (again,) = silos.tick()
     assert again.run_key != request.run_key
     monkeypatch.delenv("MEMORY_SPACY_MODEL")

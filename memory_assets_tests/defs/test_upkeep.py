@@ -4,7 +4,7 @@ import os
 import sqlite3
 import sys
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from uuid import uuid4
 
@@ -24,6 +24,7 @@ from dagster._core.types.loadable_target_origin import LoadableTargetOrigin
 
 from memory_assets.cli.main import cli, main
 from memory_assets.defs.build import build_defs
+from memory_assets.defs.instance import main as set_up_instance
 from memory_assets.defs.instance import open_instance
 from memory_assets.defs.partitions import PARTITION_SET
 from memory_assets.defs.resources import MemoryResource
@@ -103,6 +104,21 @@ def test_deleting_a_tenant_leaves_the_others_runs_and_its_name_nowhere(home: dg.
     dumps = [line for each in Path(home.root_directory).rglob("*.db") for line in sqlite3.connect(each).iterdump()]
     assert any("bob" in line for line in dumps)
     assert [line for line in dumps if "eve_x" in line] == []
+
+
+@pytest.mark.parametrize(("ahead", "kept"), [(timedelta(days=1_000), 0), (-timedelta(hours=1), 1)])
+def test_sensors_run_again_after_the_clock_was_ahead(
+    home: dg.DagsterInstance, capsys: pytest.CaptureFixture[str], ahead: timedelta, kept: int
+) -> None:
+    state = InstigatorState(_ORIGIN, InstigatorType.SENSOR, InstigatorStatus.RUNNING, SensorInstigatorData())
+    home.add_instigator_state(state)
+    where = (state.instigator_origin_id, "stored_memories_sensor", InstigatorType.SENSOR)
+    moment = (datetime.now(UTC) + ahead).timestamp()
+    home.create_tick(TickData(*where, TickStatus.SUCCESS, moment, run_ids=[], run_keys=[], selector_id=state.selector_id))
+    set_up_instance()
+    assert len(home.get_ticks(state.instigator_origin_id, state.selector_id)) == kept
+    assert len(home.all_instigator_state()) == kept
+    assert capsys.readouterr().out == f"{home.root_directory}\n"
 
 
 def test_a_tenant_that_is_gone_from_the_disk_is_forgotten_within_the_hour(home: dg.DagsterInstance, settings: Settings) -> None:

@@ -5,7 +5,7 @@ import os
 import shutil
 import socket
 from collections.abc import Sequence
-from datetime import UTC, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path, PurePath
 
 import pytest
@@ -101,6 +101,16 @@ def test_a_file_whose_time_is_beyond_the_calendar_is_taken_in_with_a_guess(tenan
     os.utime(write_silo("owner", "Priya owns the billing export."), (3e11, 3e11))
     assert ingest(tenant).added == 1
     assert "created_at" in by_title(tenant)["owner"].metadata["guessed"]
+
+
+def test_a_file_whose_time_lies_in_the_future_is_a_memory_of_today_as_a_guess(tenant: Tenant, write_silo: WriteSilo) -> None:
+    ahead = datetime.now(UTC).timestamp() + 1e8
+    for text in ("Priya owns the billing export.", "Tomasz owns it now."):
+        os.utime(write_silo("owner", text), (ahead, ahead))
+        ingest(tenant)
+        owner = by_title(tenant)["owner"]
+        assert owner.created_at <= datetime.now(UTC)
+        assert owner.metadata["guessed"] == ["created_at"]
 
 
 def test_a_vanished_source_rests_and_its_return_wakes_it(tenant: Tenant, write_silo: WriteSilo) -> None:

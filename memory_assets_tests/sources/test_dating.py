@@ -86,6 +86,14 @@ def test_a_commit_that_brought_a_folder_dates_none_of_its_files(write: Write, tm
     assert {item.created_at for item in scanned(tmp_path).values()} == {None}
 
 
+def test_a_commit_of_the_future_dates_nothing(write: Write, tmp_path: Path) -> None:
+    write("-a/memory/ahead.md", "as committed")
+    git(tmp_path / "root", "init", "-q")
+    git(tmp_path / "root", "add", "-A")
+    git(tmp_path / "root", "commit", "-qm", "memories", at="2099-01-01T00:00:00+00:00")
+    assert scanned(tmp_path)["ahead"].created_at is None
+
+
 def test_a_commit_whose_date_is_in_milliseconds_dates_nothing_and_stops_nothing(write: Write, tmp_path: Path) -> None:
     write("-a/memory/early.md", "as committed")
     committed(tmp_path / "root")

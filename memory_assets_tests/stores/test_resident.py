@@ -229,6 +229,15 @@ def test_what_changes_after_the_clock_was_set_back_is_seen(store: MemoryStore, m
     assert_same_answers(store)
 
 
+def test_what_a_process_changes_whose_clock_is_behind_is_seen_beside_another_change(store: MemoryStore) -> None:
+    other, behind = on_disk(store), datetime.now(UTC) - timedelta(hours=2)
+    rows = other.scan(("id", "updated_at"), limit=1)
+    forgotten = pa.table({"id": rows["id"], "state": ["forgotten"], "updated_at": pa.array([behind], pa.timestamp("us", "UTC"))})
+    assert other.update(forgotten, rows["updated_at"].to_pylist())
+    _replaces(other)
+    assert_same_answers(store)
+
+
 def test_changes_of_several_processes_in_turn_leave_nothing_behind(store: MemoryStore) -> None:
     for change in (_adds, _forgets, _adds, _replaces, _adds, _deletes, _adds):
         change(on_disk(store))

@@ -273,7 +273,8 @@ class ResidentMemories:
 
     def _apply_changes(self, known: Snapshot) -> Snapshot | None:
         """Return the snapshot with all commits until now; None if so much has changed that reloading is cheaper."""
-        changes = read_changes(DiskSearch(self._stored), known.position, known, ("id",))
+        since = replace(known.position, version=known.version)
+        changes = read_changes(DiskSearch(self._stored), since, known, ("id",))
         missing = changes.rows["id"].to_numpy()
         if len(missing) > _MAX_CHANGED_ROWS:
             return None
