@@ -43,7 +43,7 @@ from memory_assets.settings import Settings, load_settings
 from memory_assets.stores import locks
 from memory_assets.stores.keys import KeyStore, create_link, use_link
 from memory_assets.stores.postgres import Database, PostgresState, PostgresStates
-from memory_assets.stores.schema import CATALOG_TABLES, duplicate_keys
+from memory_assets.stores.schema import CATALOG_TABLES, catalog_differences, duplicate_keys
 from memory_assets.stores.state import FileStates, TenantStates
 from memory_assets.tenants import Tenant, open_states, sweep_deleted, tenant_names
 from memory_assets_tests.conftest import WriteSilo
@@ -619,6 +619,18 @@ def test_the_doctor_names_a_database_that_does_not_answer_beside_its_other_findi
         "check MEMORY_STATE_URI and PGPASSWORD, and run the command again."
     ]
     assert any(found.level == "ok" for found in findings)
+
+
+def test_a_catalog_that_another_machine_removed_hinders_no_other_one(elsewhere: Settings) -> None:
+    removed, kept = Tenant(elsewhere, "ann").catalog, Tenant(elsewhere, "ben").catalog
+    for each in (removed, kept):
+        with each.write():
+            pass
+    Database(elsewhere.state_uri or "", 5.0).execute(f'DROP SCHEMA "{removed._schema}" CASCADE')  # pyright: ignore[reportAttributeAccessIssue]
+    kept.recreate()
+    with Tenant(elsewhere, "cem").catalog.write() as connection:
+        assert catalog_differences(connection) == []
+    assert kept.find_damage() == ""
 
 
 def test_many_catalogs_are_open_at_once(elsewhere: Settings) -> None:
