@@ -12,6 +12,7 @@ from memory_assets.defs import sensors
 from memory_assets.defs.build import build_defs
 from memory_assets.defs.partitions import PARTITION_SET
 from memory_assets.defs.resources import MemoryResource
+from memory_assets.tenants import Tenant
 
 
 @pytest.fixture(autouse=True)
@@ -37,8 +38,9 @@ def disk_instance(tmp_path: Path) -> Iterator[dg.DagsterInstance]:
 
 
 def run(instance: dg.DagsterInstance, job: str = "remember", tenant: str = "main", **given: Any) -> dg.ExecuteInProcessResult:
-    """Run a job for a tenant, in this process."""
+    """Run a job for a tenant, in this process; makes the tenant, as `memory run` does."""
     models = MemoryResource().settings()
+    Tenant(models, tenant).state.claim()
     resolved = _resolved(job, models.spacy_model, models.embedder)
     return resolved.execute_in_process(instance=instance, partition_key=tenant, raise_on_error=False, **given)
 
