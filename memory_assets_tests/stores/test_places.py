@@ -29,7 +29,7 @@ from memory_assets.graph.relevance import decay_cycle
 from memory_assets.ingest import direct
 from memory_assets.ingest.stamps import RunFingerprint, table_stamps
 from memory_assets.invariants import INVARIANTS
-from memory_assets.keeping import erasing
+from memory_assets.keeping import erasing, restoring
 from memory_assets.keeping.copying import take_backup
 from memory_assets.keeping.repository import Repository
 from memory_assets.keeping.restoring import restore_backup
@@ -323,6 +323,26 @@ def test_a_backup_moves_a_tenant_from_a_folder_to_elsewhere(elsewhere: Settings,
     assert [memory.content for memory in moved.memories.get([2**52 + 1])] == ["Mira owns the export."]
     assert KeyStore(moved.state).find(key)
     take_backup(moved, repository)
+
+
+def test_a_memory_stored_while_its_tenant_is_restored_is_kept(
+    elsewhere: Settings, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here, refuse = Tenant(settings), restoring._refuse_filled
+    store(here, NewMemory("Mira owns the export.", Source.CLI))
+    take_backup(here, repository := Repository.of(settings, str(tmp_path / "backups")))
+    tenants.create(Tenant(elsewhere))
+    texts = iter(("", "", "Tomasz owns the boiler."))
+
+    def refuse_and_store(tenant: Tenant) -> None:
+        refuse(tenant)
+        if text := next(texts):
+            store(Tenant(elsewhere), NewMemory(text, Source.CLI))
+
+    monkeypatch.setattr(restoring, "_refuse_filled", refuse_and_store)
+    restore_backup(repository, repository.require("main"), Tenant(elsewhere))
+    found = search(Tenant(elsewhere), "who owns the boiler or the export").memories
+    assert {memory.content for memory in found} == {"Mira owns the export.", "Tomasz owns the boiler."}
 
 
 def test_of_several_who_compare_and_put_one_does(states: TenantStates) -> None:
