@@ -266,6 +266,13 @@ def test_tenants_elsewhere_are_made_listed_and_deleted(elsewhere: Settings) -> N
     assert (len(fresh.memories), KeyStore(fresh.state).find(key), fresh.state.list()) == (0, None, [])
 
 
+def test_a_tenant_whose_tables_cannot_be_made_can_be_created_again(elsewhere: Settings) -> None:
+    with pytest.raises(StoreError, match="MEMORY_STORAGE_"):
+        tenants.create(Tenant(elsewhere.model_copy(update={"storage_secret_key": SecretStr("wrong")}), "ann"))
+    assert tenant_names(elsewhere) == []
+    assert tenants.create(Tenant(elsewhere, "ann"), with_key=True).key
+
+
 def test_a_tenant_deleted_while_others_write_stays_deleted(elsewhere: Settings) -> None:
     tenants.create(Tenant(elsewhere, "ann"))
     store(Tenant(elsewhere, "ann"), NewMemory("The first.", Source.CLI))
