@@ -9,7 +9,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from memory_assets.errors import ConflictError, DamagedError, InvalidInputError, NotFoundError, StoreError
+from memory_assets.errors import DamagedError, InvalidInputError, NotFoundError, StoreError
 from memory_assets.models import TENANT_PATTERN
 from memory_assets.privacy import refuse_link
 from memory_assets.stores.layout import FOLDERS, read_known_names
@@ -232,7 +232,7 @@ def create_tenant(tenant: Tenant) -> None:
     """
     with tenant.state.creating():
         if tenant.name in _stored_elsewhere(tenant.settings):
-            raise ConflictError(f"The tenant {tenant.name!r} exists already; `memory tenant list` shows all.")
+            raise tenant.state.already_exists()
         tenant.memories.prepare()
         tenant.relations.prepare()
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from memory_assets import operations
-from memory_assets.cli.command import command, creating_option, open_tenant, say, time_option
+from memory_assets.cli.command import TENANT, chosen_tenant, command, creating_option, open_tenant, say, time_option
 from memory_assets.cli.progress import progress_bar
 
 if TYPE_CHECKING:
@@ -59,12 +59,27 @@ def list_backups(tenant: "Tenant", place: str | None) -> "Answer":
     return operations.backup.list_backups(tenant.settings, place)
 
 
-@command("memory backup verify /media/stick", group=backup)
+def _note_tenant(context: click.Context, parameter: click.Parameter, name: str | None) -> "Tenant":
+    """Note the name for `chosen_tenant`; the tenant need not exist."""
+    context.meta[TENANT] = chosen_tenant(name)
+    return open_tenant(context, parameter, name)
+
+
+@command(
+    "memory backup verify /media/stick",
+    group=backup,
+    tenant=click.Option(
+        ["--tenant"],
+        callback=_note_tenant,
+        metavar="NAME",
+        help="Tenant whose backup is compared; default: every tenant in the place.",
+    ),
+)
 @_place
 @_as_of
 def verify(tenant: "Tenant", place: str | None, as_of: datetime | None) -> "Answer":
-    """Compare every byte and row of the newest backup with its digests. Exits with 1 if something is damaged."""
-    return operations.backup.verify(tenant, place, as_of)
+    """Compare every byte and row of each tenant's newest backup with its digests. Exits with 1 if something is damaged."""
+    return operations.backup.verify(tenant.settings, place, chosen_tenant(None), as_of)
 
 
 @command("memory restore /media/stick", tenant=_new_tenant)

@@ -43,15 +43,12 @@ class MemoryResource(dg.ConfigurableResource):
     def open_for(self, context: dg.AssetExecutionContext | dg.AssetCheckExecutionContext) -> Tenant:
         """Return the tenant of a step's partition, or the one of the settings if the run has no partition; all steps of a run share it.
 
-        DeletedError: the tenant was deleted before a step opened it.
+        NotFoundError: the tenant does not exist. A run makes none: the tenant may have been deleted since the run was requested.
         """
         name = context.partition_key if context.has_partition_key else self.settings().tenant
         if name not in self._opened:
             tenant = Tenant(self.settings(), name)
-            if not tenant.exists:
-                run = context.instance.get_run_by_id(context.run.run_id)
-                if run is None or run.is_finished:  # a deletion cancels the tenant's runs
-                    raise tenant.state.deleted()
+            tenant.must_exist()
             self._opened[name] = tenant
         return self._opened[name]
 

@@ -85,7 +85,12 @@ class WorkerLauncher(ResumingLauncher, ConfigurableClass):
             self._instance.report_run_canceled(run)
 
     def check_run_worker_health(self, run: dg.DagsterRun) -> CheckRunHealthResult:
-        """Return whether a worker works on a started run."""
+        """Return whether a worker works on a started run. One of `memory run` counts as running: only its own host knows whether it is.
+
+        There the next `memory run` ends it if its process died; elsewhere `max_runtime_seconds` does.
+        """
+        if run.job_code_origin is None and not run.is_finished:
+            return CheckRunHealthResult(WorkerStatus.RUNNING)
         task_id = run.tags.get(TASK_TAG)
         if task_id is None:
             return CheckRunHealthResult(WorkerStatus.FAILED, "The run was never handed to a worker.")

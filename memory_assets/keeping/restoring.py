@@ -4,7 +4,7 @@ import secrets
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -20,6 +20,7 @@ from memory_assets.keeping.repository import Repository, Snapshot, TableCopy
 from memory_assets.settings import config_file
 from memory_assets.stores.catalog import Catalog, put_kept
 from memory_assets.stores.files import replace_file
+from memory_assets.stores.lance import aligned, commit
 from memory_assets.stores.layout import Care, files_of, write_entry
 from memory_assets.stores.location import Location
 from memory_assets.stores.locks import locked
@@ -201,8 +202,9 @@ class _Restore:
         """Write each table in one commit and compare every row with the backup; the memories come last."""
         done = self._done
         stores: tuple[StoredTable, ...] = (RelationStore(place).stored, MemoryStore(place).stored)
-        for name, copy in ((each.definition.name, self._snapshot.tables.get(each.definition.name)) for each in stores):
-            if copy is None:
+        for stored in stores:
+            name = stored.definition.name
+            if (copy := self._snapshot.tables.get(name)) is None:
                 continue
             indices: list[pa.Table] = []
             faults: list[Exception] = []
@@ -211,13 +213,15 @@ class _Restore:
             stream = pa.RecordBatchReader.from_batches(copy.table_schema, self._read_batches(copy, indices, faults))
             options = {"schema": copy.table_schema, "mode": "overwrite", "on_bad_vectors": "null"}
             try:
-                table = place.connect(timedelta(0), session(name)).create_table(name, data=stream, **options)
+                table = place.connect(None, session(name)).create_table(name, data=stream, **options)
             except (RuntimeError, OSError, ValueError) as error:
                 if faults:
                     raise faults[0] from error
                 raise StoreError(
                     f"The table {name!r} cannot be written to {place.uri} ({first_line(error)}); restore again."
                 ) from error
+            if name == "memories":  # relations may be there that a killed restore left
+                _keep_stored(table, stored)
             done.rows[name] = _verify_table(table, pa.concat_tables([*indices, INDEX.empty_table()]))
             if not done.damaged and done.rows[name] + done.erased * (name == "memories") != copy.rows:
                 raise DamagedError(
@@ -268,6 +272,21 @@ def _verify_table(table: Any, written: pa.Table) -> int:
     if count != written.num_rows:
         raise DamagedError(f"The restored table {table.name!r} holds {count} of {written.num_rows} rows; restore again.")
     return count
+
+
+def _keep_stored(restored: Any, stored: StoredTable) -> None:
+    """Insert the rows that other processes stored in the empty table before `restored` replaced it."""
+    if (version := restored.version) == 1:
+        return
+    restored.checkout(version - 1)
+    rows = restored.search().to_arrow()
+    restored.checkout(version)
+    if rows.num_rows:
+        table = stored.writing
+        rows = rows.select([name for name in rows.column_names if name in table.schema.names])
+        builder = table.merge_insert("id").when_not_matched_insert_all()
+        write = partial(builder.execute, aligned(rows, table.schema), on_bad_vectors="null")  # of another embedder
+        commit(stored, write, f"{rows.num_rows} row(s) of {stored.name!r}, stored during the restore, could not be kept")
 
 
 def try_restore(repository: Repository, tenant: Tenant) -> Restoration:

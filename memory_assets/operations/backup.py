@@ -65,21 +65,30 @@ class Backups(Answer):
         return "\n".join(each.line(local) for each in self.backups)
 
 
-class VerifiedBackup(Answer):
+class VerifiedBackup(View):
     """Whether a backup can be restored."""
 
-    place: str
     backup: BackupView
     damage: list[str]
     opened: bool = Field(description="Whether rows were compared; without the identity of an encrypted backup only bytes are.")
 
+    def lines(self, local: LocalTime) -> list[str]:
+        compared = "every row" if self.opened else "every stored byte; MEMORY_BACKUP_IDENTITY lets rows be read too"
+        return self.damage or [f"Whole: {self.backup.line(local)} (compared {compared})"]
+
+
+class VerifiedBackups(Answer):
+    """Whether the newest backups in a place can be restored."""
+
+    place: str
+    backups: list[VerifiedBackup]
+
     @property
     def is_failure(self) -> bool:
-        return bool(self.damage)
+        return any(each.damage for each in self.backups)
 
     def text(self, local: LocalTime) -> str:
-        compared = "every row" if self.opened else "every stored byte; MEMORY_BACKUP_IDENTITY lets rows be read too"
-        return "\n".join(self.damage) if self.damage else f"Whole: {self.backup.line(local)} (compared {compared})"
+        return "\n".join(line for each in self.backups for line in each.lines(local))
 
 
 def backup(tenant: Tenant, place: str | None = None) -> BackedUp:
@@ -97,13 +106,16 @@ def list_backups(settings: Settings, place: str | None = None) -> Backups:
     return Backups(place=repository.target, backups=[view_backup(each) for each in repository.snapshots()])
 
 
-def verify(tenant: Tenant, place: str | None = None, as_of: datetime | None = None) -> VerifiedBackup:
-    """Compare every byte and row of a tenant's newest backup, or of the newest at `as_of`, with its digests."""
-    repository = open_repository(tenant.settings, place)
-    snapshot = repository.require(tenant.name, as_of)
-    opened = not any(name.endswith(".age") for name in snapshot.objects) or repository.cipher.identity is not None
-    damage = find_damage(repository, snapshot, decrypting=opened)
-    return VerifiedBackup(place=repository.target, backup=view_backup(snapshot), damage=damage, opened=opened)
+def verify(settings: Settings, place: str | None, tenant: str | None, as_of: datetime | None = None) -> VerifiedBackups:
+    """Compare every byte and row of the newest backup, at `as_of` or now, of a tenant, else of every tenant in the place."""
+    repository = open_repository(settings, place)
+    found: list[VerifiedBackup] = []
+    for name in [tenant] if tenant else repository.tenants() or [settings.tenant]:
+        snapshot = repository.require(name, as_of)
+        opened = not any(name.endswith(".age") for name in snapshot.objects) or repository.cipher.identity is not None
+        damage = find_damage(repository, snapshot, decrypting=opened)
+        found.append(VerifiedBackup(backup=view_backup(snapshot), damage=damage, opened=opened))
+    return VerifiedBackups(place=repository.target, backups=found)
 
 
 def open_repository(settings: Settings, place: str | None) -> Repository:

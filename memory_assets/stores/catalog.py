@@ -19,7 +19,7 @@ from memory_assets.errors import DamagedError, StoreBusyError, StoreError, first
 from memory_assets.stores.engine import Engine, InUseError, engine, name_of
 from memory_assets.stores.files import stamp_files
 from memory_assets.stores.migrations import create_tables, migrate_catalog, waiting_migrations
-from memory_assets.stores.schema import UNDERIVED, catalog_differences
+from memory_assets.stores.schema import UNDERIVED, catalog_differences, list_tables
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -197,8 +197,7 @@ class Catalog:
             return ""
         try:
             with self._cursor() as connection:
-                names = "SELECT table_name FROM duckdb_tables() WHERE database_name = current_database()"
-                for (name,) in connection.execute(names).fetchall():
+                for name in list_tables(connection):
                     connection.execute(f'SELECT max(hash(t)) FROM "{name}" t').fetchall()
         except (_DamageError, DamagedError, duckdb.Error) as error:
             return first_line(error.__cause__ or error)

@@ -22,7 +22,7 @@ from memory_assets.errors import DamagedError, SettingsError, StoreError, first_
 from memory_assets.stores.catalog import Catalog, Stamp, put_kept, read_kept
 from memory_assets.stores.engine import CONFIG, NOT_FOR_ARROW
 from memory_assets.stores.location import Location
-from memory_assets.stores.migrations import create_tables, migrate_catalog, waiting_migrations
+from memory_assets.stores.migrations import create_catalog, create_tables, migrate_catalog, waiting_migrations
 from memory_assets.stores.postgres import Database
 from memory_assets.stores.schema import UNDERIVED
 
@@ -257,18 +257,20 @@ class LakeCatalog(Catalog):
         draft = f"{schema}{_DRAFT}"
         if draft in found:
             self._remove_schema(found.pop(found.index(draft)))
-        # With inlining on, DuckLake would add a PostgreSQL table of inlined rows for each table.
-        with self._transaction(draft, "DATA_INLINING_ROW_LIMIT 0") as (_, connection):
-            create_tables(connection)
-            connection.commit()
-        self._lakes.detach(draft)
-        with self._transaction(draft) as (_, connection):
-            connection.commit()
-            migrate_catalog(connection, self.where)
-            connection.begin()
-            put_kept(connection, kept)
-            connection.commit()
-        self._lakes.detach(draft)
+        try:
+            # With inlining on, DuckLake would add a PostgreSQL table of inlined rows for each table.
+            with self._transaction(draft, "DATA_INLINING_ROW_LIMIT 0") as (_, connection):
+                create_tables(connection)
+                connection.commit()
+            self._lakes.detach(draft)
+            with self._transaction(draft) as (_, connection):
+                connection.commit()
+                create_catalog(connection)  # looks no missing name up, for which DuckDB would search catalogs that are removed
+                connection.begin()
+                put_kept(connection, kept)
+                connection.commit()
+        finally:
+            self._lakes.detach(draft)
         self._database.execute(f'ALTER SCHEMA "{draft}" RENAME TO "{schema}"')
         for name in found:
             self._remove_schema(name)

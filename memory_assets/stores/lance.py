@@ -32,6 +32,7 @@ _ADVICE = {
     "No space left on device": "the disk is full, so make room on it",
     "Disk quota exceeded": "the disk quota is used up, so make room",
     "Permission denied": "give yourself write access to it",
+    "RequestTimeTooSkewed": "this machine's clock is wrong, so set it",
     "/_indices/": "an index is lost, so run `memory doctor --mend` first",
 }
 """Part of an error message -> what a person can do."""
@@ -100,7 +101,7 @@ def commit(stored: "StoredTable", work: Callable[[], Result], failure: str) -> R
             stored.raise_if_deleted()
             if not is_conflict(error) or monotonic() > deadline:
                 advice = advice_for(error) or "run the command again"
-                raise StoreError(f"{failure} ({first_line(error)}); nothing was written: {advice}.") from error
+                raise StoreError(f"{failure} ({reason_of(error)}); nothing was written: {advice}.") from error
         renew = table.checkout_latest
         sleep(random.uniform(0.0, _LONGEST_PAUSE_SECONDS))  # noqa: S311
 
@@ -108,6 +109,11 @@ def commit(stored: "StoredTable", work: Callable[[], Result], failure: str) -> R
 def advice_for(error: BaseException) -> str | None:
     """Return what a person can do about a failure whose cause is not in the table's rows; None for all others."""
     return next((advice for said, advice in _ADVICE.items() if said in str(error)), None)
+
+
+def reason_of(error: BaseException) -> str:
+    """Return an error's first line, or a sentence in place of the chain that LanceDB makes of an outage of the object storage."""
+    return "the object storage fails at the moment" if "(temporary)" in str(error) else first_line(error)
 
 
 def is_lancedb_error(error: BaseException) -> bool:

@@ -88,11 +88,16 @@ def migrate_catalog(connection: "DuckDBPyConnection", catalog: object) -> None:
     """Bring a catalog to the registered schema, one transaction a step. After a kill, the next write continues with the pending step."""
     waiting = waiting_migrations(connection, catalog)
     if waiting is None:
-        with _transaction(connection, _VERSION):
-            create_tables(connection)
+        create_catalog(connection)
     for version, step in enumerate(waiting or (), 1 + _VERSION - len(waiting or ())):
         with _transaction(connection, version):
             step.run(connection)
+
+
+def create_catalog(connection: "DuckDBPyConnection") -> None:
+    """Create the tables that are missing in a new catalog, and set the newest schema version."""
+    with _transaction(connection, _VERSION):
+        create_tables(connection)
 
 
 def create_tables(connection: "DuckDBPyConnection") -> None:

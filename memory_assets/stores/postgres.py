@@ -13,7 +13,7 @@ from time import monotonic
 from types import EllipsisType
 from typing import TYPE_CHECKING, Any
 
-from memory_assets.errors import ConflictError, SettingsError, StoreBusyError, StoreError, first_line
+from memory_assets.errors import SettingsError, StoreBusyError, StoreError, first_line
 from memory_assets.stores.state import DeletedTenant, Entry, TenantState, TenantStates
 
 if TYPE_CHECKING:
@@ -244,9 +244,12 @@ class PostgresState(TenantState):
     def creating(self) -> Iterator[None]:
         number = secrets.token_hex(8)
         if not self._execute(_NEW, number=number):
-            raise ConflictError(f"The tenant {self.tenant!r} exists already; `memory tenant list` shows all.")
+            raise self.already_exists()
         self.store_id = number
-        yield
+        with ExitStack() as failed:
+            failed.callback(self.delete)
+            yield
+            failed.pop_all()
 
     def delete(self) -> None:
         self._execute(

@@ -538,13 +538,24 @@ def differences(expected: Table, columns: "Mapping[str, str]") -> list[str]:
     return missing + other + unknown
 
 
+def list_tables(connection: "DuckDBPyConnection") -> list[str]:
+    """Return the names of a catalog's tables. In DuckLake, `duckdb_tables()` fails if another attached catalog was removed."""
+    own = (
+        "ducklake_table_info(current_database())"
+        if is_lake(connection)
+        else "duckdb_tables() WHERE database_name = current_database()"
+    )
+    return [name for (name,) in connection.execute(f"SELECT table_name FROM {own}").fetchall()]
+
+
 def catalog_differences(connection: "DuckDBPyConnection") -> list[str]:
     """Return how the tables of a catalog differ from the registry, a sentence each; in DuckLake also keys that occur twice."""
-    rows = connection.execute(
-        "SELECT table_name, column_name, data_type FROM duckdb_columns() WHERE NOT internal AND database_name = current_database()"
-    ).fetchall()
-    found: dict[str, dict[str, str]] = {}
-    for name, column, kind in rows:
-        found.setdefault(name, {})[column] = kind.replace("TIMESTAMP WITH TIME ZONE", "TIMESTAMPTZ")
+    found = {
+        name: {
+            column: kind.replace("TIMESTAMP WITH TIME ZONE", "TIMESTAMPTZ")
+            for column, kind, *_ in connection.execute(f'DESCRIBE "{name}"').fetchall()
+        }
+        for name in list_tables(connection)
+    }
     differing = [each for expected in CATALOG_TABLES for each in differences(expected, found.get(expected.name, {}))]
     return differing or (duplicate_keys(connection) if is_lake(connection) else [])

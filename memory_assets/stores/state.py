@@ -143,6 +143,10 @@ class TenantState(ABC):
         """Whether the store that this object first saw, if any, still belongs to the tenant."""
         return self.store_id is None or self.read_id() == self.store_id
 
+    def already_exists(self) -> ConflictError:
+        mend = f"`memory tenant list` shows all, `memory key create NAME --tenant {self.tenant}` makes a key for it"
+        return ConflictError(f"The tenant {self.tenant!r} exists already; {mend}.")
+
     def deleted(self) -> DeletedError:
         return DeletedError(f"The tenant {self.tenant!r} was deleted meanwhile; nothing was written.")
 
@@ -245,7 +249,7 @@ class FileState(TenantState):
             if not there:
                 raise StoreError(f"The tenant {self.tenant!r} is just being deleted; try again.")
             if self.exists:
-                raise ConflictError(f"The tenant {self.tenant!r} exists already; `memory tenant list` shows all.")
+                raise self.already_exists()
             self._was_seen = True
             yield
 

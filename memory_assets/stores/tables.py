@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast
 
 import pyarrow as pa
 
-from memory_assets.errors import DamagedError, StoreError, first_line
+from memory_assets.errors import DamagedError, StoreError
 from memory_assets.privacy import make_temporary_folder, name_temporary_folder
 from memory_assets.stores import lance
 from memory_assets.stores.deferred import import_lancedb
@@ -361,7 +361,7 @@ class StoredTable:
                 f"run the command again; if that does not help, {_RESTORE.format(self.uri)}, "
                 "or `memory doctor --mend` and `memory run` to rebuild what comes from files"
             )
-            raise StoreError(f"{where} cannot be {what} ({first_line(error)}); {advice}.") from error
+            raise StoreError(f"{where} cannot be {what} ({lance.reason_of(error)}); {advice}.") from error
 
 
 def _is_readable(table: "Table", index: str) -> bool:

@@ -12,6 +12,7 @@ from memory_assets.defs import sensors
 from memory_assets.defs.build import build_defs
 from memory_assets.defs.partitions import PARTITION_SET
 from memory_assets.defs.resources import MemoryResource
+from memory_assets.tenants import Tenant
 
 
 @pytest.fixture(autouse=True)
@@ -39,8 +40,12 @@ def disk_instance(tmp_path: Path) -> Iterator[dg.DagsterInstance]:
 def run(
     instance: dg.DagsterInstance, job: str = "remember", tenant: str = "main", *, only: Sequence[str] = (), **given: Any
 ) -> dg.ExecuteInProcessResult:
-    """Run a job for a tenant, in this process; or only some of its assets, without their checks, which take longer than they do."""
+    """Run a job for a tenant, in this process; or only some of its assets, without their checks, which take longer than they do.
+
+    Makes the tenant, as `memory run` does.
+    """
     models = MemoryResource().settings()
+    Tenant(models, tenant).state.claim()
     resolved = _resolved(job, tuple(only), models.spacy_model, models.embedder)
     return resolved.execute_in_process(instance=instance, partition_key=tenant, raise_on_error=False, **given)
 

@@ -13,6 +13,7 @@ from dagster._core.workspace.context import WorkspaceRequestContext
 
 from memory_assets.defs.instance import open_instance
 from memory_assets.defs.launcher import end_dead_runs, shown_alive
+from memory_assets.defs.workers import WorkerLauncher
 from memory_assets.settings import Settings, load_settings
 from memory_assets_tests.torture import zygote
 
@@ -83,3 +84,12 @@ def test_a_person_ends_a_run_through_its_process(home: dg.DagsterInstance, setti
     ended = home.get_run_by_id(begun.run_id)
     assert ended and ended.status is dg.DagsterRunStatus.CANCELED
     assert not home.run_launcher.terminate(begun.run_id)
+
+
+def test_monitoring_of_a_cluster_lets_a_memory_run_on_some_host_work() -> None:
+    pytest.importorskip("dagster_celery", reason="the extra [cluster] is not installed")
+    launcher = WorkerLauncher("redis://127.0.0.1:9/0")
+    begun = dg.DagsterRun("remember", run_id=str(uuid4()), status=dg.DagsterRunStatus.STARTED)
+    assert launcher.check_run_worker_health(begun).status is WorkerStatus.RUNNING
+    ended = begun.with_status(dg.DagsterRunStatus.CANCELED)
+    assert launcher.check_run_worker_health(ended).status is WorkerStatus.FAILED

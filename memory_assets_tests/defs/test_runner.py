@@ -18,8 +18,10 @@ from dagster._utils.interrupts import raise_interrupts_as
 
 from memory_assets.cli.main import cli
 from memory_assets.defs import failures, runner
+from memory_assets.defs.build import build_defs
 from memory_assets.defs.instance import open_instance
 from memory_assets.defs.partitions import PARTITION_SET
+from memory_assets.defs.resources import MemoryResource
 from memory_assets.errors import MemoryAssetsError
 from memory_assets.operations.run import run as remember
 from memory_assets.settings import load_settings
@@ -127,6 +129,15 @@ def test_a_tenant_that_is_deleted_before_its_run_opens_it_is_not_made_again(tena
     with pytest.raises(MemoryAssetsError, match="tenant 'main' was deleted during"):
         remember(tenant, on_message, lambda _: None)
     assert deleting[0].wait() == 0
+    assert not tenant.folder.exists()
+
+
+def test_a_run_that_begins_after_its_tenant_was_deleted_fails_and_leaves_nothing(
+    instance: dg.DagsterInstance, tenant: Tenant
+) -> None:
+    job = build_defs(MemoryResource()).resolve_job_def("remember")
+    ended = job.execute_in_process(instance=instance, partition_key="main", raise_on_error=False)
+    assert "There is no tenant 'main'" in str(ended.failure_data_for_node("seed_entries"))
     assert not tenant.folder.exists()
 
 

@@ -424,6 +424,20 @@ def test_retention_keeps_days_weeks_and_months_and_all_that_they_need(tenant: Te
     assert repository.sizes().keys() == left.objects.keys()
 
 
+def test_a_place_is_verified_with_the_backups_of_every_tenant_in_it(used: Tenant, repository: Repository):
+    take_backup(used, repository)
+    work = Tenant(used.settings, "work")
+    create_tenant(work)
+    take_backup(work, repository)
+
+    def verified(*options: str) -> tuple[int, list[str]]:
+        done = CliRunner().invoke(cli, ["backup", "verify", str(repository.target), "--json", *options])
+        return done.exit_code, [each["backup"]["tenant"] for each in json.loads(done.output)["backups"]]
+
+    assert verified() == (0, ["main", "work"])
+    assert verified("--tenant", "work") == (0, ["work"])
+
+
 def test_the_commands_move_a_memory_to_another_machine(used: Tenant, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     config = Path(os.environ["XDG_CONFIG_HOME"], "memory_assets", "memory.toml")
     config.parent.mkdir(parents=True)

@@ -29,7 +29,7 @@ from memory_assets.graph.relevance import decay_cycle
 from memory_assets.ingest import direct
 from memory_assets.ingest.stamps import RunFingerprint, table_stamps
 from memory_assets.invariants import INVARIANTS
-from memory_assets.keeping import erasing
+from memory_assets.keeping import erasing, restoring
 from memory_assets.keeping.copying import take_backup
 from memory_assets.keeping.repository import Repository
 from memory_assets.keeping.restoring import restore_backup
@@ -43,7 +43,7 @@ from memory_assets.settings import Settings, load_settings
 from memory_assets.stores import locks
 from memory_assets.stores.keys import KeyStore, create_link, use_link
 from memory_assets.stores.postgres import Database, PostgresState, PostgresStates
-from memory_assets.stores.schema import CATALOG_TABLES, duplicate_keys
+from memory_assets.stores.schema import CATALOG_TABLES, catalog_differences, duplicate_keys
 from memory_assets.stores.state import FileStates, TenantStates
 from memory_assets.tenants import Tenant, open_states, sweep_deleted, tenant_names
 from memory_assets_tests.conftest import WriteSilo
@@ -266,6 +266,13 @@ def test_tenants_elsewhere_are_made_listed_and_deleted(elsewhere: Settings) -> N
     assert (len(fresh.memories), KeyStore(fresh.state).find(key), fresh.state.list()) == (0, None, [])
 
 
+def test_a_tenant_whose_tables_cannot_be_made_can_be_created_again(elsewhere: Settings) -> None:
+    with pytest.raises(StoreError, match="MEMORY_STORAGE_"):
+        tenants.create(Tenant(elsewhere.model_copy(update={"storage_secret_key": SecretStr("wrong")}), "ann"))
+    assert tenant_names(elsewhere) == []
+    assert tenants.create(Tenant(elsewhere, "ann"), with_key=True).key
+
+
 def test_a_tenant_deleted_while_others_write_stays_deleted(elsewhere: Settings) -> None:
     tenants.create(Tenant(elsewhere, "ann"))
     store(Tenant(elsewhere, "ann"), NewMemory("The first.", Source.CLI))
@@ -323,6 +330,26 @@ def test_a_backup_moves_a_tenant_from_a_folder_to_elsewhere(elsewhere: Settings,
     assert [memory.content for memory in moved.memories.get([2**52 + 1])] == ["Mira owns the export."]
     assert KeyStore(moved.state).find(key)
     take_backup(moved, repository)
+
+
+def test_a_memory_stored_while_its_tenant_is_restored_is_kept(
+    elsewhere: Settings, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here, refuse = Tenant(settings), restoring._refuse_filled
+    store(here, NewMemory("Mira owns the export.", Source.CLI))
+    take_backup(here, repository := Repository.of(settings, str(tmp_path / "backups")))
+    tenants.create(Tenant(elsewhere))
+    texts = iter(("", "", "Tomasz owns the boiler."))
+
+    def refuse_and_store(tenant: Tenant) -> None:
+        refuse(tenant)
+        if text := next(texts):
+            store(Tenant(elsewhere), NewMemory(text, Source.CLI))
+
+    monkeypatch.setattr(restoring, "_refuse_filled", refuse_and_store)
+    restore_backup(repository, repository.require("main"), Tenant(elsewhere))
+    found = search(Tenant(elsewhere), "who owns the boiler or the export").memories
+    assert {memory.content for memory in found} == {"Mira owns the export.", "Tomasz owns the boiler."}
 
 
 def test_of_several_who_compare_and_put_one_does(states: TenantStates) -> None:
@@ -459,7 +486,7 @@ def test_object_storage_that_does_not_answer_is_said_and_asked_again(
     tenant = Tenant(elsewhere, freshness=0.5)
     store(tenant, NewMemory("Mira owns the export.", Source.CLI))
     storage.kill()
-    with pytest.raises(StoreError, match="cannot be read"):
+    with pytest.raises(StoreError, match=r"cannot be read \(the object storage fails at the moment\); check MEMORY_VECTORS_URI"):
         search(tenant, "who owns the export")
     storage.start()
     assert [hit.content for hit in search(tenant, "who owns the export").memories] == ["Mira owns the export."]
@@ -619,6 +646,18 @@ def test_the_doctor_names_a_database_that_does_not_answer_beside_its_other_findi
         "check MEMORY_STATE_URI and PGPASSWORD, and run the command again."
     ]
     assert any(found.level == "ok" for found in findings)
+
+
+def test_a_catalog_that_another_machine_removed_hinders_no_other_one(elsewhere: Settings) -> None:
+    removed, kept = Tenant(elsewhere, "ann").catalog, Tenant(elsewhere, "ben").catalog
+    for each in (removed, kept):
+        with each.write():
+            pass
+    Database(elsewhere.state_uri or "", 5.0).execute(f'DROP SCHEMA "{removed._schema}" CASCADE')  # pyright: ignore[reportAttributeAccessIssue]
+    kept.recreate()
+    with Tenant(elsewhere, "cem").catalog.write() as connection:
+        assert catalog_differences(connection) == []
+    assert kept.find_damage() == ""
 
 
 def test_many_catalogs_are_open_at_once(elsewhere: Settings) -> None:
