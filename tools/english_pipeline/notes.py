@@ -31,12 +31,12 @@ from memory_assets.language.languages import ENGLISH
 from memory_assets.language.reading import read
 
 NOTES = Path(__file__).parent / "notes"
-TRAINED = ("pets", "people", "work", "technical")
+TRAINED = {"pets": 20, "people": 8, "work": 8, "technical": 2}
+"""Files of written sentences, and the number of copies of each sentence with names, each copy with other names. Few of technical notes,
+lest a word with a capital is rarely a name."""
 LABELS = {"": "PERSON", "o:": "ORG", "l:": "LOC", "m:": "MISC", "p:": "PROJECT"}
 VERSION = "1.2.0"
 SEED = 5
-COPIES = 6
-"""Copies of each written sentence with names, each copy with other names."""
 LOWER_CASED = 0.12
 REHEARSED = 1_600
 """Number of rehearsed text parts."""
@@ -56,9 +56,10 @@ def main() -> None:
     fix_random_seed(SEED)
     nlp = spacy.load(arguments.base)
     draws = NoteNames(SEED)
-    written = [doc for name in TRAINED for doc in read_notes(NOTES / f"{name}.txt", nlp)]
-    varied = [substitute(doc, draws, nlp) for _ in range(COPIES) for doc in written if doc.ents]
-    plain = [doc for doc in written if not doc.ents]
+    by_file = {name: list(read_notes(NOTES / f"{name}.txt", nlp)) for name in TRAINED}
+    written = [doc for docs in by_file.values() for doc in docs]
+    varied = [substitute(doc, draws, nlp) for name, docs in by_file.items() for _ in range(TRAINED[name]) for doc in docs if doc.ents]
+    plain = [doc for name, docs in by_file.items() if name != "technical" for doc in docs if not doc.ents]
     notes = [*written, *varied, *plain]
     notes += [lower_case(doc) for doc in notes if draws.random.random() < LOWER_CASED]
     draws.random.shuffle(notes)
