@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 
     from memory_assets.tenants import Tenant
 
-_MARKS = re.compile(r"^(?:[-*+>•]\s+|\d{1,3}[.)]\s+|\[[ xX]\]\s+)+|\*\*|__|`")
+_MARKS = re.compile(r"^(?:[-*+>•]\s+|\d{1,3}[.)]\s+|\[[ xX]\]\s+)+|\*\*|`")
+_UNDERLINED = re.compile(r"(?<!\w)__(?!\w+__)(\S.*?\S)__(?!\w)")
+"""Emphasis by underscores, which are no marks in `__init__` and `__dirname`."""
 _SHOWN_CHARS = 120
 _LIKELY = 0.65
 """Probability from which a sentence is shown as perhaps replaced. In short memories half of those shown are replaced."""
@@ -79,7 +81,7 @@ def on_day(moment: datetime | None, zone: tzinfo) -> str:
 
 def strip_marks(text: str) -> str:
     """Return a sentence or text on one line, without list markers and emphasis."""
-    return " ".join(_MARKS.sub("", text.strip()).split())
+    return " ".join(_UNDERLINED.sub(r"\1", _MARKS.sub("", text.strip())).split())
 
 
 def contains_sentence(text: str, sentence: str) -> bool:

@@ -71,9 +71,14 @@ def _preferences() -> list[tuple[re.Pattern[str], frozenset[EntityType], float]]
     ]
 
 
+def without_code(text: str) -> str:
+    """Return a Markdown text without its code blocks."""
+    return _CODE.sub("\n\n", text)
+
+
 def prose_sentences(text: str) -> list[str]:
     """Return the sentences of a Markdown text without its code blocks, in order, with their markup."""
-    return sentences(_CODE.sub("\n\n", text))
+    return sentences(without_code(text))
 
 
 def retracts(text: str) -> bool:

@@ -35,7 +35,7 @@ _WITH_ACCENTS = re.compile("[\u00c0-\u052f\u1e00-\u1fff\ufb00-\ufb06\uff01-\uff5
 _CONTRACTION = re.compile(r"(?:n['’]t|['’](?:d|ll|m|re|s|ve))$")
 _SENTENCE_END = re.compile(r"(?<=[.!?…。！？])\s+")
 _ABBREVIATION = re.compile(
-    r"\b(?:[a-z]|e\.g|i\.e|d\.h|z\. ?B|approx|bzw|ca|Dr|evtl|ggf|inkl|max|min|Mr|Mrs|Ms|Nr|No|Prof|St|usw|vs)\.$"
+    r"\b(?:[a-z]|e\.g|i\.e|d\.h|u\. ?a|z\. ?B|Abs|approx|Art|bzw|ca|Dr|evtl|ex|ggf|inkl|max|min|Mr|Mrs|Ms|Nr|No|Prof|resp|St|usw|vgl|vs)\.$"
 )
 _CODE = re.compile(r"`[^`\n]+`")
 _INITIAL = re.compile(rf"[{CAPITALS}][\w'’-]+\s[{CAPITALS}]\.$")
@@ -166,8 +166,8 @@ def ends_sentence(line: str, following: str) -> bool:
 def unwrapped(text: str) -> str:
     """Join the lines of a text, but keep the line breaks that alone end a sentence. Other white space becomes single spaces.
 
-    A line is wrapped if it is as wide as its paragraph. The first of several paragraphs, often a description of one line, has the width
-    of the others.
+    A line is wrapped if it is as wide as its paragraph, or long and followed by a small letter. The first of several paragraphs, often a
+    description of one line, has the width of the others.
     """
     lines = (" ".join(line.split()) for line in text.splitlines())
     paragraphs = [[*together] for has_text, together in groupby(lines, bool) if has_text]
@@ -176,7 +176,10 @@ def unwrapped(text: str) -> str:
     for place, paragraph in enumerate(paragraphs):
         width = max(_SHORT_LINE, *map(len, paragraph if place else rest or paragraph))
         for number, line in enumerate(paragraph):
-            is_wrapped = number and len(before) <= min(width, _WRAPPED_LINE) and width < len(before) + 1 + len(line.split()[0])
+            is_full = width < len(before) + 1 + len(line.split()[0]) or (
+                place and len(before) >= _SHORT_LINE and line[0].islower()
+            )
+            is_wrapped = number and len(before) <= min(width, _WRAPPED_LINE) and is_full
             needs_no_break = (
                 is_wrapped or _ENDS_SENTENCE.search(before) or before.endswith((",", "|")) or _BEGINS_ITEM.match(line)
             )

@@ -11,6 +11,7 @@ from itertools import islice
 
 from memory_assets.graph.outdated import StatementChange, strip_marks
 from memory_assets.graph.statements import introduces, list_statements
+from memory_assets.graph.wording import without_code
 from memory_assets.language.changes import announces
 from memory_assets.language.english import pattern
 from memory_assets.language.words import topic_words, unwrapped
@@ -26,6 +27,11 @@ _PRONOUN_WORDS = 3
 
 
 _LEAST_TOPIC_WORDS = 2
+_LIST_LENGTH = 240
+"""Characters up to which items of a list, or a sentence and the one that it refers to, are joined."""
+_NEW_WORDS = 0.3
+"""Share of a sentence's topic words up to which it says nothing new."""
+_ITEM = re.compile(r"(?:[-*+•]|\d{1,3}[.)])\s")
 
 
 class Need(IntEnum):
@@ -58,6 +64,8 @@ class Fact:
     """Probability that it replaces another statement."""
     contrary: int = 0
     """Id of a memory that contradicts it while nobody has decided; 0 for none."""
+    lead: str = ""
+    """What introduces it in its memory, if it is the item of a list: the sentence before the list, or its heading."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +102,13 @@ def list_facts(memory: Memory, doubts: Doubts) -> list[Fact]:
     if memory.kind is Kind.SESSION:
         text = "\n".join(each for each in memory.content.splitlines() if not each.startswith(FILES))
         return [Fact(unwrapped(text).replace("\n", ". "), Need.OPENING)]
+    return _join_items(_choose_facts(replace(memory, content=without_code(memory.content).strip() or memory.content), doubts))
+
+
+def _choose_facts(memory: Memory, doubts: Doubts) -> list[Fact]:
     found = {each.text: each for each in _parse_facts(memory, doubts)}
     facts = [each for each in found.values() if not any(text != each.text and text.startswith(each.text) for text in found)]
+    facts = [each for place, each in enumerate(facts) if each.need < Need.OPENING or not _repeats(each.text, facts[:place])]
     opening = _extract_opening(memory)
     holds = not doubts.outdated.get(memory.id) and not any(each.contrary for each in facts)
     if holds and len(opening) <= _OPENING_LENGTH:
@@ -110,6 +123,31 @@ def list_facts(memory: Memory, doubts: Doubts) -> list[Fact]:
             lead = f"{lead} {each.text}".strip()
         return _lead_with(memory, lead, facts) if lead else facts
     return facts
+
+
+def _repeats(text: str, earlier: Sequence[Fact]) -> bool:
+    """Whether an earlier fact has most topic words of a text, and no number or name is among the others."""
+    said = set(topic_words(text))
+    for each in earlier:
+        other = said.difference(topic_words(each.text))
+        if len(other) <= _NEW_WORDS * len(said) and not any(
+            word[0].isdigit() or not re.search(rf"\b{re.escape(word)}\b", text) for word in other
+        ):
+            return True
+    return False
+
+
+def _join_items(facts: Sequence[Fact]) -> list[Fact]:
+    """Join items of one list to a fact with what introduces them, unless one of them is needed more than the others."""
+    joined: list[Fact] = []
+    for each in facts:
+        last = joined[-1] if joined else each
+        may_join = joined and each.lead and each.lead == last.lead and min(each.need, last.need) >= Need.OPENING
+        if may_join and len(last.text) + len(each.text) <= _LIST_LENGTH:
+            joined[-1] = replace(last, text=f"{last.text.rstrip('.;,')}; {each.text}", need=min(last.need, each.need))
+        else:
+            joined.append(replace(each, text=f"{each.lead} {each.text}") if each.lead else each)
+    return joined
 
 
 def is_curated(memory: Memory) -> bool:
@@ -146,25 +184,33 @@ def _join_lines(part: str, whole: str) -> str:
 
 def _is_title(paragraph: str) -> bool:
     """Whether a leading paragraph is a title, not a sentence."""
-    return not paragraph.rstrip().endswith((".", "!", "…"))
+    return not (paragraph.rstrip().endswith((".", "!", "…")) or pattern("replacements.asserting").match(strip_marks(paragraph)))
 
 
 def _parse_facts(memory: Memory, doubts: Doubts) -> Iterator[Fact]:
     outdated, (first, _, rest) = doubts.outdated.get(memory.id, ()), memory.content.partition("\n\n")
     title = strip_marks(first) if rest and _is_title(first) and not is_curated(memory) else ""
     is_first, before, is_dropped, whole = True, "", False, unwrapped(memory.content)
-    for _, statement, sentence in list_statements(memory.content):
+    introduction, section, end = "", "", 0
+    for heading, statement, sentence in list_statements(memory.content):
+        begin = memory.content.find(sentence, end)
+        follows = memory.content[end:begin] in {" ", "\n"}
+        end = begin + len(sentence)
+        if heading != section:
+            introduction, section = "", heading
         is_dropped = statement in outdated or (is_dropped and _depends_on_previous(statement))
         is_row = sentence.startswith("|")
         is_explaining = bool(pattern("replacements.explaining").match(statement))
-        if is_dropped or statement == title or (is_explaining and outdated):
+        is_applying = bool(pattern("replacements.applying").match(statement))
+        if is_dropped or statement == title or (outdated and (is_explaining or is_applying)):
             continue
-        if not is_explaining and pattern("replacements.advice").match(statement):
+        if not (is_explaining or is_applying) and pattern("replacements.advice").match(statement):
             continue
         line = _join_lines(sentence, whole)
         if introduces(statement):
-            before = line
+            introduction = before = line
             continue
+        is_item = bool(_ITEM.match(sentence))
         key = memory.id, statement
         change = doubts.newer.get(key)
         likelihood = change.probability if change else 0.0
@@ -176,19 +222,24 @@ def _parse_facts(memory: Memory, doubts: Doubts) -> Iterator[Fact]:
             need = Need.EXPLAINING
         else:
             need = _rate_need(statement, likelihood, is_first=is_first)
-            if need is Need.FURTHER and _says_little(statement):
+            if need is Need.FURTHER and len(topic_words(statement)) < _LEAST_TOPIC_WORDS:
                 need = Need.EXPLAINING
             is_first = False
-        text = _ALSO.sub("", line)
-        if introduces(before) or (before and need < Need.OPENING and pattern("replacements.pronoun").match(text)):
-            text = f"{before} {text}"
-        yield Fact(text, need, likelihood, doubts.contrary.get(key, 0))
-        before = line
+        text = pattern("replacements.applying").sub("", _ALSO.sub("", line), 1)
+        lead = (introduction or _as_lead(heading, title or memory.title)) if is_item else ""
+        refers = follows and _depends_on_previous(statement)
+        previous, before = before, line
+        if not is_item and (refers or introduces(previous)):
+            if refers and need > Need.OPENING:
+                continue
+            text = f"{previous} {text}"
+        yield Fact(text, need, likelihood, doubts.contrary.get(key, 0), lead)
 
 
-def _says_little(statement: str) -> bool:
-    """Whether a sentence needs the previous one to be understood: "The router does not.", "This is what we ship"."""
-    return len(topic_words(statement)) < _LEAST_TOPIC_WORDS or bool(pattern("replacements.pronoun").match(statement))
+def _as_lead(heading: str, title: str) -> str:
+    """Return a heading as an introduction; empty without one, and for one that repeats the title."""
+    named = strip_marks(heading).rstrip(":")
+    return f"{named}:" if named and named.casefold() not in title.casefold() else ""
 
 
 def _depends_on_previous(statement: str) -> bool:

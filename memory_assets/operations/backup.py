@@ -112,7 +112,7 @@ def verify(settings: Settings, place: str | None, tenant: str | None, as_of: dat
     found: list[VerifiedBackup] = []
     for name in [tenant] if tenant else repository.tenants() or [settings.tenant]:
         snapshot = repository.require(name, as_of)
-        opened = not any(name.endswith(".age") for name in snapshot.objects) or repository.cipher.identity is not None
+        opened = not any(each.endswith(".age") for each in snapshot.objects) or repository.cipher.identity is not None
         damage = find_damage(repository, snapshot, decrypting=opened)
         found.append(VerifiedBackup(backup=view_backup(snapshot), damage=damage, opened=opened))
     return VerifiedBackups(place=repository.target, backups=found)

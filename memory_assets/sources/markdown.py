@@ -25,7 +25,12 @@ def link_targets(text: str) -> tuple[str, ...]:
 
 
 _KIND_BY_NAME = {
-    Kind.USER: re.compile(r"\b(?:about|bio|contacts?|identity|me|myself|people|profile|role|team|user|who)\b"),
+    Kind.USER: re.compile(
+        r"\b(?:about (?:me|the user)|myself|who (?:am i|i am|the user is)"
+        r"|user(?: (?:background|bio|context|details|expertise|facts|identity|info|information|persona|pref\w*|profile|role|skills"
+        r"|style))?)$",
+        re.MULTILINE,
+    ),
     Kind.FEEDBACK: re.compile(
         r"\b(?:avoid|conventions?|corrections?|feedback|gotchas?|guidelines?|lessons?|pitfalls?|practices?|preferences?|principles?"
         r"|rules?|style)\b"
@@ -35,7 +40,8 @@ _KIND_BY_NAME = {
         r"|paths?|references?|resources?|tools?|urls?|where)\b"
     ),
 }
-"""Words in a file name or heading that indicate a kind; the first match wins."""
+"""Words in a file name or heading that indicate a kind; the first match wins. All projects are told what is about the user, so that kind
+takes a whole name: `user_profile.md`, not `user-login.md` or `contact-form.md`."""
 _KIND_BY_LINE = {
     Kind.FEEDBACK: re.compile(r"\b(?:always|avoid|do not|don['’]t|must|never|prefer|should)\b", re.IGNORECASE),
     Kind.REFERENCE: re.compile(r"https?://|(?:^|[\s`(])[~/][\w.-]+/"),
@@ -43,7 +49,7 @@ _KIND_BY_LINE = {
 
 
 def guess_kind(place: str, text: str) -> Kind:
-    """Guess a note's kind from `place` (file name and headings), else from the wording of most lines; else return `project`."""
+    """Guess a note's kind from `place` (file name and headings, each on a line), else from the wording of most lines."""
     named = re.sub(r"[_-]", " ", place.lower())
     for kind, words in _KIND_BY_NAME.items():
         if words.search(named):
@@ -153,7 +159,7 @@ def memory_item(
     return SourceItem(
         source=source,
         key=key,
-        kind=kind or guess_kind(f"{stem} {name} {heading}", f"{description}\n{body}"),
+        kind=kind or guess_kind(f"{stem}\n{name}\n{heading}", f"{description}\n{body}"),
         body=body,
         title=" ".join(name.split()) or stem,
         description=description,

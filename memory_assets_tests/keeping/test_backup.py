@@ -291,7 +291,8 @@ def test_damage_is_named_and_the_rest_comes_back(tenant: Tenant, repository: Rep
     hurt = snapshot.tables["memories"].packs[0].rows
     file = Path(repository.target, "objects", hurt[:2], hurt)
     file.write_bytes(file.read_bytes()[:-100] + bytes(100))
-    assert hurt in " ".join(verify(tenant, repository.target).damage)
+    (verified,) = verify(tenant.settings, repository.target, tenant.name).backups
+    assert hurt in " ".join(verified.damage)
     with pytest.raises(DamagedError, match=hurt):
         restore_backup(repository, snapshot, Tenant(tenant.settings, "restored"))
     assert not Tenant(tenant.settings, "restored").exists

@@ -38,6 +38,7 @@ def test_ordinals_list_marks_abbreviations_initials_and_code_end_no_sentence(tex
         (f"A description {'on one line ' * 12}\n\nBoats that come in {'after dark ' * 4}wait\nfor the harbour master", 1),
         (f"A description {'on one line ' * 6}\na hook\n\nThe crew {'of the boat ' * 5}waits\nfor the bell", 2),
         (f"The crew of the boat {'waits ' * 15}for\nthe bell", 0),
+        (f"Ports\n\nThe model is {'compiled ' * 7}when\nit is called.\n{'A longer line ' * 8}", 1),
         ("Ports:\n- 80 for the web\n- 90 for metrics", 0),
         ("", 0),
     ],

@@ -156,7 +156,9 @@ def test_a_hidden_or_temporary_file_is_passed_over_and_said(write: Write, tmp_pa
         ("notes.md", "- Never force-push\n- Always run `make check`\n- Tea is fine", Kind.FEEDBACK),
         ("notes.md", "- logs: /var/log/app\n- https://grafana.example/d/1", Kind.REFERENCE),
         ("notes.md", "---\nname: n\nmetadata:\n  node_type: memory\n---\nbody", Kind.PROJECT),
-        ("team.md", "---\ndescription: who is who\n---\nMira, Jonas", Kind.USER),
+        ("who.md", "# About the user\n\nMira sails.", Kind.USER),
+        ("contact-form.md", "---\ndescription: which file handles it\n---\nIt is contact.ts.", Kind.PROJECT),
+        ("user_login.md", "# User login\n\nSessions last a day.", Kind.PROJECT),
     ],
 )
 def test_a_file_that_names_no_type_is_taken_in_with_a_guessed_kind(

@@ -134,7 +134,8 @@ def test_a_note_for_two_proposals_is_refused_before_anything_is_saved(sample: Te
     first, second = list(statuses(sample))[:2]
     sent = fields(reviewer.get("/review").text) | {f"description {first}": "Mine"}
     refused = reviewer.post("/review/decide", decision="defer", id=[first, second], note="later", **sent)
-    assert (refused.status_code, "A note belongs to one decision" in refused.text, "--" in refused.text) == (400, True, False)
+    said = refused.text.partition('role="alert">')[2].partition("</p>")[0]
+    assert (refused.status_code, "A note belongs to one decision" in said, "--" in said) == (400, True, False)
     page = reviewer.post("/review/decide", decision="defer", id=[first, second], **sent).text
     assert f"{first}: saved what you wrote." in page
 
