@@ -37,7 +37,7 @@ class Cue:
 
 
 _LINK = re.compile(r"\[\[([^\[\]|#\n]+)(?:#[^\[\]|\n]*)?(?:\|[^\[\]\n]*)?\]\]")
-_CODE = re.compile(r"^[ \t]*(?P<fence>```+|~~~+)(?s:.*?)(?:^[ \t]*(?P=fence)|\Z)", re.MULTILINE)
+_CODE = re.compile(r"^[ \t]*(?P<fence>```+(?![^\n]*`)|~~~+)(?s:.*?)(?:^[ \t]*(?P=fence)|\Z)", re.MULTILINE)
 _HEADING = re.compile(r"\s*(?:[-*>]\s*)?(?:\*\*|#)")
 _MARKUP = re.compile(r"\*\*|__|^[\s>#-]+", re.MULTILINE)
 _MAX_SHOWN_CHARS = 300

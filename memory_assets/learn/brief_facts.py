@@ -24,11 +24,10 @@ _ALSO = re.compile(r"^also,?\s+", re.IGNORECASE)
 _FIRST_WORDS = re.compile(r"(?:(?<=\s)|^)\b")
 _PRONOUN_WORDS = 3
 """A pronoun among so many first words refers to the previous sentence: "Before that it was Ivo"."""
-
-
 _LEAST_TOPIC_WORDS = 2
+"""Topic words of a sentence below which it says little alone: "The router does not."."""
 _LIST_LENGTH = 240
-"""Characters up to which items of a list, or a sentence and the one that it refers to, are joined."""
+"""Characters up to which items of a list are joined."""
 _NEW_WORDS = 0.3
 """Share of a sentence's topic words up to which it says nothing new."""
 _ITEM = re.compile(r"(?:[-*+•]|\d{1,3}[.)])\s")

@@ -221,7 +221,10 @@ def error_response(number: str | int | None, code: int, message: str) -> Message
 
 
 def _shorten_error(error: str) -> str:
-    return error if len(error) <= _LONGEST_ERROR else f"{error[: _LONGEST_ERROR - _ERROR_END]} … {error[-_ERROR_END:]}"
+    cut = " … "
+    return (
+        error if len(error) <= _LONGEST_ERROR else f"{error[: _LONGEST_ERROR - _ERROR_END - len(cut)]}{cut}{error[-_ERROR_END:]}"
+    )
 
 
 def _tool_result(text: str, *, failed: bool) -> Message:

@@ -11,7 +11,7 @@ from memory_assets.sources.files import RefusedFileError, decode
 from memory_assets.sources.frontmatter import parse
 from memory_assets.sources.scanning import Parsed, ScanBuilder
 
-_CODE = re.compile(r"^[ \t]*(?P<fence>```+|~~~+)(?s:.*?)(?:^[ \t]*(?P=fence)|\Z)|`[^`\n]*`", re.MULTILINE)
+_CODE = re.compile(r"^[ \t]*(?P<fence>```+(?![^\n]*`)|~~~+)(?s:.*?)(?:^[ \t]*(?P=fence)|\Z)|`[^`\n]*`", re.MULTILINE)
 _LINK = re.compile(r"\[\[([^\[\]|#\n]+)(?:#[^\[\]|\n]*)?(?:\|[^\[\]\n]*)?\]\]")
 
 

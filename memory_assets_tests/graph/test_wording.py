@@ -46,6 +46,13 @@ def test_denial_plain_mention_and_code_state_nothing(text):
     assert stated(text) == set()
 
 
+def test_code_in_a_line_that_begins_with_three_backticks_ends_there() -> None:
+    assert prose_sentences("```make test``` runs all tests.\n\n```\nmake\n```\nMira owns it.") == [
+        "```make test``` runs all tests.",
+        "Mira owns it.",
+    ]
+
+
 def test_a_link_under_why_is_a_cause_with_less_confidence_than_plain_words():
     why, *_ = find_cues("Rule.\n\n**Why:** the outage, see [[outage]].\n**How to apply:** read [[handbook]].")
     assert (why.relation, why.target, why.outgoing) == ("LEADS_TO", "outage", False)

@@ -56,7 +56,7 @@ def test_the_daily_tools_cost_an_assistant_less_than_1500_tokens() -> None:
 
 
 def test_a_long_error_is_shortened(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    said = f"{'a' * 900} {'b' * 150}"
+    said = f"{'a' * 900} {'b' * 100}"
     monkeypatch.setattr(Session, "describe_error", lambda *_: said)
     failed, text = call(server, "show", reference="1")
     assert failed
