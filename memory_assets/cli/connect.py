@@ -7,7 +7,6 @@ from click.shell_completion import get_completion_class
 
 from memory_assets import operations
 from memory_assets.cli.command import chosen_tenant, existing_tenant, print_answer, say
-from memory_assets.settings import load_settings
 from memory_assets.tenants import Tenant
 
 
@@ -19,6 +18,7 @@ def serve(host: str | None, port: int | None, workers: int | None) -> None:
     """Serve the memory over HTTP to every tenant that has a key, until interrupted."""
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # requests run in parallel; more threads for one would only spin
     from memory_assets.api.app import serve
+    from memory_assets.settings import load_settings
     from memory_assets.ui.app import mount_pages
 
     def announce(address: str, keyed: bool) -> None:
@@ -52,6 +52,7 @@ def ui(*, no_browser: bool, tenant: Tenant) -> None:
         show(served[0])
         return
     from memory_assets.api.app import serve
+    from memory_assets.settings import load_settings
 
     serve(load_settings(host="127.0.0.1", port=0, workers=1, log_level="WARNING"), show, mount_pages)
 
@@ -79,6 +80,8 @@ def install() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def claude_code(take_out: bool, dry_run: bool, status_line: bool, name: str | None, as_json: bool) -> None:
     """Install a plugin for Claude Code: MCP server, hooks for prompts and a session's start and end, and commands."""
+    from memory_assets.settings import load_settings
+
     name = chosen_tenant(name)
     tenant = Tenant(load_settings(), name)
     if name and not take_out:

@@ -14,9 +14,7 @@ from memory_assets.errors import DamagedError, format_trace
 from memory_assets.hook_settings import read_hook_settings
 from memory_assets.learn import session_start as starts
 from memory_assets.learn.noted import find_sentences, note
-from memory_assets.learn.session_queue import Ended, queue_session
 from memory_assets.sources.projects import current_project, project_of
-from memory_assets.stores.locks import HOOK_PATIENCE_SECONDS
 
 _MOST_INPUT = 1 << 20
 _MOST_LOG = 1 << 16
@@ -54,6 +52,9 @@ def session_end(tenant: str | None) -> None:
     Notes wait for a decision (`memory noted`); the summary is stored in the background. It prints nothing, even if it fails;
     hooks.log in the data folder records the failure. If another process locks the folder, the next run makes the notes.
     """
+    from memory_assets.learn.session_queue import Ended, queue_session
+    from memory_assets.stores.locks import HOOK_PATIENCE_SECONDS
+
     settings = read_hook_settings(chosen_tenant(tenant))
     with hide_errors(settings.data_dir):
         hook = starts.Hook.parse(_hook_input())

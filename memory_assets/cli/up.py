@@ -3,13 +3,15 @@
 import subprocess
 import sys
 import time
+from typing import TYPE_CHECKING
 
 import click
 
 from memory_assets.cli.command import say
 from memory_assets.errors import StoreError
-from memory_assets.settings import Settings, load_settings
-from memory_assets.supervisor import LOG, RUNS_ALREADY, find_running, stop_running, supervise
+
+if TYPE_CHECKING:
+    from memory_assets.settings import Settings
 
 _START_SECONDS = 150
 
@@ -22,6 +24,9 @@ _START_SECONDS = 150
 @click.option("--detach", is_flag=True, help="Run in the background; messages go to supervisor.log in the data folder.")
 def up(ui_port: int, port: int | None, *, no_ui: bool, no_service: bool, detach: bool) -> None:
     """Keep the memory current: run Dagster's daemon, its UI and the HTTP service, and restart them when they end."""
+    from memory_assets.settings import load_settings
+    from memory_assets.supervisor import supervise
+
     settings = load_settings(port=port)
     if detach:
         _detach(settings, [each for each in sys.argv[1:] if each != "--detach"])
@@ -32,7 +37,9 @@ def up(ui_port: int, port: int | None, *, no_ui: bool, no_service: bool, detach:
     say("memory: Everything has ended.", err=True)
 
 
-def _detach(settings: Settings, arguments: list[str]) -> None:
+def _detach(settings: "Settings", arguments: list[str]) -> None:
+    from memory_assets.supervisor import LOG, RUNS_ALREADY, find_running
+
     settings.data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
     if find_running(settings):
         raise StoreError(RUNS_ALREADY)
@@ -59,4 +66,7 @@ def _detach(settings: Settings, arguments: list[str]) -> None:
 @click.command(epilog="Example: memory down")
 def down() -> None:
     """End the processes that `memory up` keeps running, and wait for them."""
+    from memory_assets.settings import load_settings
+    from memory_assets.supervisor import stop_running
+
     say("Everything has ended." if stop_running(load_settings()) else "Nothing runs.")

@@ -133,7 +133,8 @@ def is_unsaid(catalog: Catalog, memory: Memory) -> bool:
 def _find_own(connection: "DuckDBPyConnection", store: MemoryStore, existing: pa.Table, moves: Mapping[str, str]) -> None:
     """Create the tables `existing`, `moves` and `own`: the memories that were read from files of this machine.
 
-    A rebuilt catalog does not know which files it had read; then the recorded machine and the file's folder, or the curation, decide.
+    Two machines may have different files with the same key. A rebuilt catalog does not know which files it had read; then the recorded
+    machine and the file's folder, or the curation, decide.
     """
     connection.register("existing", existing)
     connection.register("moves", moves_table(moves))
@@ -161,8 +162,10 @@ def _find_own(connection: "DuckDBPyConnection", store: MemoryStore, existing: pa
 def _find_moved(connection: "DuckDBPyConnection") -> tuple[dict[int, str], list[str], list[int]]:
     """Return new source keys by memory whose source moved, the keys of entries that another memory already covers, and displaced memories.
 
-    A curated memory gets its canonical file's key, and its first key, of which its id is derived, back if the curation is undone. A
-    renamed file keeps its memory. A memory whose file it overwrote gets its former key: it vanished, and nothing replaced it.
+    A curated silo memory gets the key of its canonical file. It gets its first key back if the curation is undone, or if the file returns
+    after the canonical one is gone; its id, derived from the first key and text, identifies it. A renamed or moved file keeps its memory,
+    and with it the user's decisions about it. A memory that it displaces, whose file it overwrote, gets its former key: it vanished, and
+    nothing replaced it.
     """
     adopted = connection.execute("""
         SELECT x.id, m.canonical FROM existing x SEMI JOIN own o ON o.id = x.id
@@ -225,7 +228,8 @@ def _plan(
 ) -> tuple[pa.Table, dict[State, list[int]], dict[tuple[State, ...], dict[int, int]], list[int]]:
     """Return entries to write, memories that return (by new state), new versions (by the old ones' states), and memories that vanished.
 
-    A new version that says the same as a forgotten memory apart from index lines is forgotten, too, and supersedes it.
+    A new version that says the same as a forgotten memory apart from index lines is forgotten, too, and supersedes it. A renamed file
+    whose index line is lost supersedes the memory that it left behind.
     """
     connection.execute(f"""
         CREATE TEMP TABLE wanted AS

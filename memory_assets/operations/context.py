@@ -153,7 +153,7 @@ def _open_reader(tenant: Tenant, topics: Sequence[str], *, offline: bool) -> Sto
     if not offline and tenant.is_sources_tenant and (tenant.settings.tana_token or _knows_tana(StoreReader(tenant))):
         try:
             client = TanaClient.open(tenant.settings)
-            if not tenant.exists:
+            if not tenant.exists:  # reading must not make it
                 warnings.append("Tana was not asked, because nothing is remembered yet; run `memory run`.")
             elif is_live := client.health(timeout=_PATIENCE):
                 read_about(tenant, client, topics)

@@ -175,7 +175,7 @@ def _find_chosen(
 
 
 def _preview(tenant: Tenant, memories: list[Memory], earlier: list[Tombstone], *, done: bool) -> Erased:
-    paths = (path for path in map(path_of, memories) if path and os.path.lexists(path))
+    paths = (path for path in map(path_of, memories) if os.path.isabs(path) and os.path.exists(path))  # noqa: PTH110, PTH117 - of any length
     return Erased(
         done=done,
         memories=[ErasedMemory.of(memory, name="" if done else name_of(memory)) for memory in memories],

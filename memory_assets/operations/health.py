@@ -50,7 +50,7 @@ def health(tenant: Tenant) -> Health:
         count, embedded = tenant.memories.count(Filters()), tenant.memories.count_embedded()
         oldest = tenant.memories.oldest()
         newest = next((each.created_at for each in tenant.memories.recent(1, Filters())), None)
-        store_fault = disk_fault(tenant.settings.data_dir) if tenant.settings.data_dir.is_dir() else None
+        store_fault = disk_fault(tenant.settings.data_dir) if tenant.exists else None
     except StoreError as error:
         store_fault = str(error)
     try:

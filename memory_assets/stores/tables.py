@@ -150,7 +150,8 @@ class StoredTable:
     def _follow(self, table: "Table") -> None:
         """Check out the newest commit. Checking two files takes microseconds; asking LanceDB takes half a millisecond.
 
-        Old versions are dropped first: if the next manifest was dropped, so was the current one.
+        Old versions are dropped first: if the next manifest was dropped, so was the current one. A file system's clock is too coarse to
+        tell two commits apart.
         """
         if self._manifests is None or not self._manifests[0].exists() or self._manifests[1].exists():
             with suppress(OSError, RuntimeError):  # if files are lost, the read reports it

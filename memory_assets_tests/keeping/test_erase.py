@@ -264,6 +264,15 @@ def test_an_erased_file_whose_text_changes_is_taken_in(tenant: Tenant, write_sil
     assert len(tenant.memories) == 1
 
 
+def test_only_a_file_that_is_there_is_named(tenant: Tenant, write_silo: WriteSilo):
+    path = write_silo("billing", f"It was {token()}.")
+    ingest(tenant)
+    assert erase(tenant, source=Source.CLAUDE_SILO).files == [str(path)]
+    path.unlink()
+    path.symlink_to("/nowhere/billing.md")
+    assert erase(tenant, source=Source.CLAUDE_SILO).files == []
+
+
 def test_storing_and_importing_an_erased_text_is_refused_until_it_is_allowed(tenant: Tenant, tmp_path: Path):
     text = f"Carol said {token()}."
     number = remember(tenant, text)

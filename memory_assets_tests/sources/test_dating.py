@@ -15,12 +15,13 @@ MARCH = datetime(2026, 3, 17, tzinfo=UTC)
 COMMITTED = "2026-02-03T04:05:06+00:00"
 
 
-def git(folder: Path, *arguments: str, at: str = COMMITTED) -> None:
+def git(folder: Path, *arguments: str, at: str = COMMITTED, given: str = "") -> str:
     author = {
         f"GIT_{role}_{name}": value for role in ("AUTHOR", "COMMITTER") for name, value in (("NAME", "a"), ("EMAIL", "a@b"))
     }
     environment = os.environ | author | {"GIT_AUTHOR_DATE": at, "GIT_COMMITTER_DATE": COMMITTED}
-    subprocess.run(["git", *arguments], cwd=folder, env=environment, check=True, capture_output=True)
+    command = ["git", *arguments]
+    return subprocess.run(command, cwd=folder, env=environment, check=True, capture_output=True, text=True, input=given).stdout
 
 
 def committed(folder: Path) -> None:
@@ -129,6 +130,14 @@ def test_git_is_asked_once_a_repository_and_only_for_files_that_need_it(
     assert len(calls) == 1
 
 
+def _sign_head(folder: Path) -> None:
+    """Give the newest commit a signature, which Git shows with a program that the repository names."""
+    headers, _, message = git(folder, "cat-file", "commit", "HEAD").partition("\n\n")
+    signature = "gpgsig -----BEGIN PGP SIGNATURE-----\n \n iQ\n -----END PGP SIGNATURE-----"
+    signed = git(folder, "hash-object", "-t", "commit", "-w", "--stdin", given=f"{headers}\n{signature}\n\n{message}")
+    git(folder, "update-ref", "HEAD", signed.strip())
+
+
 def test_a_hostile_repository_runs_nothing(write: Write, tmp_path: Path) -> None:
     write("-a/memory/a.md", "x")
     committed(tmp_path / "root")
@@ -140,6 +149,7 @@ def test_a_hostile_repository_runs_nothing(write: Write, tmp_path: Path) -> None
         git(tmp_path / "root", "config", name, str(program))
     git(tmp_path / "root", "config", "log.showSignature", "true")
     (tmp_path / "root" / ".gitattributes").write_text("*.md diff=x\n")
+    _sign_head(tmp_path / "root")
     for hook in ("post-checkout", "post-index-change", "reference-transaction"):
         (tmp_path / "root" / ".git" / "hooks" / hook).symlink_to(program)
     assert scanned(tmp_path)["a"].created_at == datetime.fromisoformat(COMMITTED)
