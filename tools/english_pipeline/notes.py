@@ -58,7 +58,9 @@ def main() -> None:
     draws = NoteNames(SEED)
     by_file = {name: list(read_notes(NOTES / f"{name}.txt", nlp)) for name in TRAINED}
     written = [doc for docs in by_file.values() for doc in docs]
-    varied = [substitute(doc, draws, nlp) for name, docs in by_file.items() for _ in range(TRAINED[name]) for doc in docs if doc.ents]
+    varied = [
+        substitute(doc, draws, nlp) for name, docs in by_file.items() for _ in range(TRAINED[name]) for doc in docs if doc.ents
+    ]
     plain = [doc for name, docs in by_file.items() if name != "technical" for doc in docs if not doc.ents]
     notes = [*written, *varied, *plain]
     notes += [lower_case(doc) for doc in notes if draws.random.random() < LOWER_CASED]
