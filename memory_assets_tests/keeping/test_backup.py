@@ -407,6 +407,19 @@ def test_a_backup_that_the_identity_would_not_open_is_refused_and_a_changed_key_
     assert find_damage(reading, first) == find_damage(reading, second) == []
 
 
+def test_a_backup_is_taken_if_the_keys_of_the_identity_are_out_of_reach(tenant: Tenant, tmp_path: Path):
+    from pyrage import x25519  # pyright: ignore[reportAttributeAccessIssue]
+
+    add(tenant, 1)
+    recipient, (locked, binary, pipe) = str(x25519.Identity.generate().to_public()), map(tmp_path.joinpath, ("a", "b", "c"))
+    locked.write_text("-----BEGIN AGE ENCRYPTED FILE-----\nYWdl\n-----END AGE ENCRYPTED FILE-----\n")
+    binary.write_bytes(b"age-encryption.org/v1\n\xff")
+    os.mkfifo(pipe)
+    for identity in (locked, binary, pipe):
+        there = Tenant(tenant.settings.model_copy(update={"backup_recipient": recipient, "backup_identity": identity}))
+        assert backup(there, str(tmp_path / "backups")).backup.memories == 1
+
+
 def test_retention_keeps_days_weeks_and_months_and_all_that_they_need(tenant: Tenant, repository: Repository):
     start = datetime(2026, 1, 1, 12, tzinfo=UTC)
     days = [Snapshot(tenant="main", taken_at=start + timedelta(hours=12 * half), program="") for half in range(2 * 400)]
