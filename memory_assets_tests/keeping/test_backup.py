@@ -21,7 +21,7 @@ from click.testing import CliRunner
 
 from memory_assets.cli.main import cli
 from memory_assets.doctor import examine
-from memory_assets.errors import ConflictError, DamagedError, InvalidInputError, SettingsError, StoreError
+from memory_assets.errors import ConflictError, DamagedError, InvalidInputError, NotFoundError, SettingsError, StoreError
 from memory_assets.keeping import restoring
 from memory_assets.keeping.copying import prune, select_kept, take_backup
 from memory_assets.keeping.encryption import Cipher
@@ -450,6 +450,26 @@ def test_a_place_is_verified_with_the_backups_of_every_tenant_in_it(used: Tenant
 
     assert verified() == (0, ["main", "work"])
     assert verified("--tenant", "work") == (0, ["work"])
+
+
+def test_a_tenant_whose_backup_cannot_be_checked_hides_no_other(tenant: Tenant, repository: Repository, tmp_path: Path):
+    from pyrage import x25519  # pyright: ignore[reportAttributeAccessIssue]
+
+    recipient, (secret, place) = str(x25519.Identity.generate().to_public()), map(tmp_path.joinpath, ("identity", "backups"))
+    secret.write_text(f"{x25519.Identity.generate()}\n")
+    tenants = [Tenant(tenant.settings, name) for name in ("broken", "foreign", "main", "young")]
+    for each in tenants:
+        create_tenant(each)
+        add(each, 1)
+    foreign = Repository(str(place), Cipher(recipient))
+    broken, _, main = (take_backup(each, foreign if each.name == "foreign" else repository) for each in tenants[:3])
+    Path(repository.target, "snapshots", f"{broken.name}.json").write_text("x")
+    take_backup(tenants[3], repository)
+    settings = tenant.settings.model_copy(update={"backup_identity": secret})
+    found = verify(settings, repository.target, None, main.taken_at).backups
+    assert [(each.tenant, bool(each.damage)) for each in found] == [("broken", True), ("foreign", True), ("main", False)]
+    with pytest.raises(NotFoundError, match="no backup"):
+        verify(settings, repository.target, None, datetime(2020, 1, 1, tzinfo=UTC))
 
 
 def test_the_commands_move_a_memory_to_another_machine(used: Tenant, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
