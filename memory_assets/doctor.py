@@ -1,5 +1,6 @@
 """Find configuration errors and damage, and say how to mend each. Changes nothing."""
 
+import os
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -174,8 +175,8 @@ def _backups(tenant: Tenant) -> Iterator[Finding]:
     if cipher.recipient:
         cipher.check()
         yield Finding("ok", "backups are encrypted")
-    if cipher.identity and not cipher.identity.exists():
-        what = f"the age identity {cipher.identity} does not exist, so no encrypted backup can be restored now"
+    if cipher.identity and not os.access(cipher.identity, os.R_OK):
+        what = f"the age identity {cipher.identity} is missing or cannot be read, so no encrypted backup can be restored now"
         yield Finding("note", what, "If it is elsewhere, set MEMORY_BACKUP_IDENTITY.")
 
 

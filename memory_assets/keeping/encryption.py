@@ -30,9 +30,16 @@ class Cipher:
         return f".{blake2b(self.recipient.encode(), digest_size=4).hexdigest()}.age" if self.recipient else ""
 
     def check(self) -> None:
-        """Raise SettingsError if the recipient cannot be used, or if the identity exists but does not open what is encrypted for it."""
+        """Raise SettingsError if the recipient cannot be used, or if the identity's keys can be read and do not open its backups.
+
+        Keys may be out of reach: on another machine, of another user, behind a passphrase, or in a pipe, which can be read once.
+        """
         sealed = self.encrypt(b"")
-        if self.recipient and self.identity and self.identity.exists():
+        try:
+            has_keys = self.identity is not None and self.identity.is_file() and bool(_key_lines(self.identity))
+        except (OSError, ValueError):
+            has_keys = False
+        if self.recipient and has_keys:
             try:
                 _age().decrypt(sealed, self._identities)
             except _age().DecryptError as error:
@@ -68,12 +75,15 @@ class Cipher:
         if self.identity is None:
             raise SettingsError("The backup is encrypted; set MEMORY_BACKUP_IDENTITY to the file with its age identity.")
         try:
-            lines = self.identity.read_text(encoding="utf-8").splitlines()
-            return [age.x25519.Identity.from_str(line.strip()) for line in lines if line.startswith("AGE-SECRET-KEY-")]
+            return [age.x25519.Identity.from_str(line.strip()) for line in _key_lines(self.identity)]
         except (OSError, ValueError, age.IdentityError) as error:
             raise SettingsError(
                 f"The age identity {self.identity} cannot be read ({error}); give the file of age-keygen."
             ) from error
+
+
+def _key_lines(identity: Path) -> list[str]:
+    return [line for line in identity.read_text(encoding="utf-8").splitlines() if line.startswith("AGE-SECRET-KEY-")]
 
 
 def _age() -> Any:

@@ -220,8 +220,7 @@ class _Restore:
                 raise StoreError(
                     f"The table {name!r} cannot be written to {place.uri} ({first_line(error)}); restore again."
                 ) from error
-            if name == "memories":  # relations may be there that a killed restore left
-                _keep_stored(table, stored)
+            _keep_stored(table, stored)
             done.rows[name] = _verify_table(table, pa.concat_tables([*indices, INDEX.empty_table()]))
             if not done.damaged and done.rows[name] + done.erased * (name == "memories") != copy.rows:
                 raise DamagedError(

@@ -8,7 +8,7 @@ from shlex import quote
 from pydantic import Field
 
 from memory_assets.display import counted
-from memory_assets.errors import InvalidInputError, MemoryAssetsError, NotFoundError
+from memory_assets.errors import DamagedError, InvalidInputError, MemoryAssetsError, NotFoundError, SettingsError
 from memory_assets.keeping import restoring
 from memory_assets.keeping.copying import PLACES, back_up, parse_places
 from memory_assets.keeping.erasing import backups_holding
@@ -68,13 +68,16 @@ class Backups(Answer):
 class VerifiedBackup(View):
     """Whether a backup can be restored."""
 
-    backup: BackupView
+    tenant: str
+    backup: BackupView | None = Field(description="None if its manifest is damaged or needs another identity.")
     damage: list[str]
     opened: bool = Field(description="Whether rows were compared; without the identity of an encrypted backup only bytes are.")
 
     def lines(self, local: LocalTime) -> list[str]:
         compared = "every row" if self.opened else "every stored byte; MEMORY_BACKUP_IDENTITY lets rows be read too"
-        return self.damage or [f"Whole: {self.backup.line(local)} (compared {compared})"]
+        if self.backup and not self.damage:
+            return [f"Whole: {self.backup.line(local)} (compared {compared})"]
+        return [f"{self.tenant}: {each}" for each in self.damage]
 
 
 class VerifiedBackups(Answer):
@@ -107,15 +110,26 @@ def list_backups(settings: Settings, place: str | None = None) -> Backups:
 
 
 def verify(settings: Settings, place: str | None, tenant: str | None, as_of: datetime | None = None) -> VerifiedBackups:
-    """Compare every byte and row of the newest backup, at `as_of` or now, of a tenant, else of every tenant in the place."""
+    """Compare every byte and row of the newest backup, at `as_of` or now, of a tenant, else of every tenant that has one in the place."""
     repository = open_repository(settings, place)
     found: list[VerifiedBackup] = []
-    for name in [tenant] if tenant else repository.tenants() or [settings.tenant]:
-        snapshot = repository.require(name, as_of)
-        opened = not any(each.endswith(".age") for each in snapshot.objects) or repository.cipher.identity is not None
-        damage = find_damage(repository, snapshot, decrypting=opened)
-        found.append(VerifiedBackup(backup=view_backup(snapshot), damage=damage, opened=opened))
+    names = [tenant] if tenant else repository.tenants() or [settings.tenant]
+    for name in names:
+        try:
+            found.append(_verify_newest(repository, name, as_of))
+        except NotFoundError:
+            if not found and name == names[-1]:
+                raise
+        except (DamagedError, SettingsError) as error:
+            found.append(VerifiedBackup(tenant=name, backup=None, damage=[str(error)], opened=False))
     return VerifiedBackups(place=repository.target, backups=found)
+
+
+def _verify_newest(repository: Repository, tenant: str, as_of: datetime | None) -> VerifiedBackup:
+    snapshot = repository.require(tenant, as_of)
+    opened = not any(each.endswith(".age") for each in snapshot.objects) or repository.cipher.identity is not None
+    damage = find_damage(repository, snapshot, decrypting=opened)
+    return VerifiedBackup(tenant=tenant, backup=view_backup(snapshot), damage=damage, opened=opened)
 
 
 def open_repository(settings: Settings, place: str | None) -> Repository:

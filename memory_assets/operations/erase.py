@@ -82,7 +82,7 @@ class Erased(Answer):
         lines += [f"{verb}: node {node}" for node in self.nodes]
         commands = {other.name: f"memory erase {' '.join(map(str, other.ids))} --tenant {other.name}" for other in self.others}
         lines += describe_remains(self.backups, self.remains, self.needed, commands)
-        if self.done:
+        if self.done and self.memories:
             lines.append(f"{local.command('run')} builds the graph again.")
         return "\n".join(lines)
 
@@ -118,7 +118,7 @@ def erase(
     """
     memories, earlier = _find_chosen(tenant, ids, matching, source, before)
     answer = _preview(tenant, memories, earlier, done=confirm)
-    if not confirm:
+    if not confirm or not (memories or Tombstones(tenant.state).unfinished):
         return answer
     trashed = trash_in_tana and _trash_nodes(tenant, answer.nodes)  # first: after an interruption the nodes may be unknown
     left = erasing.erase(tenant, memories, of_machine=of_machine)

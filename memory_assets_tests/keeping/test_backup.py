@@ -21,7 +21,7 @@ from click.testing import CliRunner
 
 from memory_assets.cli.main import cli
 from memory_assets.doctor import examine
-from memory_assets.errors import ConflictError, DamagedError, InvalidInputError, SettingsError, StoreError
+from memory_assets.errors import ConflictError, DamagedError, InvalidInputError, NotFoundError, SettingsError, StoreError
 from memory_assets.keeping import restoring
 from memory_assets.keeping.copying import prune, select_kept, take_backup
 from memory_assets.keeping.encryption import Cipher
@@ -407,6 +407,19 @@ def test_a_backup_that_the_identity_would_not_open_is_refused_and_a_changed_key_
     assert find_damage(reading, first) == find_damage(reading, second) == []
 
 
+def test_a_backup_is_taken_if_the_keys_of_the_identity_are_out_of_reach(tenant: Tenant, tmp_path: Path):
+    from pyrage import x25519  # pyright: ignore[reportAttributeAccessIssue]
+
+    add(tenant, 1)
+    recipient, (locked, binary, pipe) = str(x25519.Identity.generate().to_public()), map(tmp_path.joinpath, ("a", "b", "c"))
+    locked.write_text("-----BEGIN AGE ENCRYPTED FILE-----\nYWdl\n-----END AGE ENCRYPTED FILE-----\n")
+    binary.write_bytes(b"age-encryption.org/v1\n\xff")
+    os.mkfifo(pipe)
+    for identity in (locked, binary, pipe):
+        there = Tenant(tenant.settings.model_copy(update={"backup_recipient": recipient, "backup_identity": identity}))
+        assert backup(there, str(tmp_path / "backups")).backup.memories == 1
+
+
 def test_retention_keeps_days_weeks_and_months_and_all_that_they_need(tenant: Tenant, repository: Repository):
     start = datetime(2026, 1, 1, 12, tzinfo=UTC)
     days = [Snapshot(tenant="main", taken_at=start + timedelta(hours=12 * half), program="") for half in range(2 * 400)]
@@ -437,6 +450,26 @@ def test_a_place_is_verified_with_the_backups_of_every_tenant_in_it(used: Tenant
 
     assert verified() == (0, ["main", "work"])
     assert verified("--tenant", "work") == (0, ["work"])
+
+
+def test_a_tenant_whose_backup_cannot_be_checked_hides_no_other(tenant: Tenant, repository: Repository, tmp_path: Path):
+    from pyrage import x25519  # pyright: ignore[reportAttributeAccessIssue]
+
+    recipient, (secret, place) = str(x25519.Identity.generate().to_public()), map(tmp_path.joinpath, ("identity", "backups"))
+    secret.write_text(f"{x25519.Identity.generate()}\n")
+    tenants = [Tenant(tenant.settings, name) for name in ("broken", "foreign", "main", "young")]
+    for each in tenants:
+        create_tenant(each)
+        add(each, 1)
+    foreign = Repository(str(place), Cipher(recipient))
+    broken, _, main = (take_backup(each, foreign if each.name == "foreign" else repository) for each in tenants[:3])
+    Path(repository.target, "snapshots", f"{broken.name}.json").write_text("x")
+    take_backup(tenants[3], repository)
+    settings = tenant.settings.model_copy(update={"backup_identity": secret})
+    found = verify(settings, repository.target, None, main.taken_at).backups
+    assert [(each.tenant, bool(each.damage)) for each in found] == [("broken", True), ("foreign", True), ("main", False)]
+    with pytest.raises(NotFoundError, match="no backup"):
+        verify(settings, repository.target, None, datetime(2020, 1, 1, tzinfo=UTC))
 
 
 def test_the_commands_move_a_memory_to_another_machine(used: Tenant, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

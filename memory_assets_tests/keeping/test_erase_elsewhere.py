@@ -8,6 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from memory_assets.cli.main import cli
+from memory_assets.graph.edges import refresh_graph
 from memory_assets.ingest.scans import refusals
 from memory_assets.keeping.copying import take_backup
 from memory_assets.keeping.erasing import files_holding
@@ -115,6 +116,19 @@ def test_a_repeated_erasure_names_the_backups_again_and_asks_nothing(tenant: Ten
     again = CliRunner().invoke(cli, ["erase", str(number)])
     assert again.exit_code == 0, again.output
     assert f"Memory {number} was erased on 20" in again.output and f"Still in the backup {named}" in again.output
+
+
+def test_a_repeated_erasure_leaves_the_graph_and_the_tables_as_they_are(tenant: Tenant):
+    number = remember(tenant, "Frank sails.")
+    remember(tenant, "Grace sails.")
+    erase(tenant, [number], confirm=True)
+    refresh_graph(tenant.catalog, tenant.memories, tenant.relations)
+    version = Tenant(tenant.settings).memories.stored.reading.version
+    again = CliRunner().invoke(cli, ["erase", str(number)])
+    with tenant.catalog.read() as connection:
+        assert connection.execute("SELECT count(*) FROM graph_memories").fetchall() == [(1,)]
+    assert Tenant(tenant.settings).memories.stored.reading.version == version
+    assert "builds the graph again" not in again.output
 
 
 def test_a_backup_that_cannot_be_found_is_named(tenant: Tenant, tmp_path: Path):

@@ -43,6 +43,7 @@ from memory_assets.settings import Settings, load_settings
 from memory_assets.stores import locks
 from memory_assets.stores.keys import KeyStore, create_link, use_link
 from memory_assets.stores.postgres import Database, PostgresState, PostgresStates
+from memory_assets.stores.relations import StatedRelation
 from memory_assets.stores.schema import CATALOG_TABLES, catalog_differences, duplicate_keys
 from memory_assets.stores.state import FileStates, TenantStates
 from memory_assets.tenants import Tenant, open_states, sweep_deleted, tenant_names
@@ -332,11 +333,12 @@ def test_a_backup_moves_a_tenant_from_a_folder_to_elsewhere(elsewhere: Settings,
     take_backup(moved, repository)
 
 
-def test_a_memory_stored_while_its_tenant_is_restored_is_kept(
+def test_what_is_stored_while_its_tenant_is_restored_is_kept(
     elsewhere: Settings, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     here, refuse = Tenant(settings), restoring._refuse_filled
-    store(here, NewMemory("Mira owns the export.", Source.CLI))
+    store(here, NewMemory("Mira owns the export.", Source.CLI, id=2**52 + 1))
+    here.relations.state(StatedRelation(2**52 + 1, 2**52 + 2, RelationType.LEADS_TO))
     take_backup(here, repository := Repository.of(settings, str(tmp_path / "backups")))
     tenants.create(Tenant(elsewhere))
     texts = iter(("", "", "Tomasz owns the boiler."))
@@ -344,12 +346,14 @@ def test_a_memory_stored_while_its_tenant_is_restored_is_kept(
     def refuse_and_store(tenant: Tenant) -> None:
         refuse(tenant)
         if text := next(texts):
-            store(Tenant(elsewhere), NewMemory(text, Source.CLI))
+            number = store(Tenant(elsewhere), NewMemory(text, Source.CLI)).id
+            Tenant(elsewhere).relations.state(StatedRelation(number, 2**52 + 1, RelationType.LEADS_TO))
 
     monkeypatch.setattr(restoring, "_refuse_filled", refuse_and_store)
     restore_backup(repository, repository.require("main"), Tenant(elsewhere))
     found = search(Tenant(elsewhere), "who owns the boiler or the export").memories
     assert {memory.content for memory in found} == {"Mira owns the export.", "Tomasz owns the boiler."}
+    assert set(Tenant(elsewhere).relations.scan()["target_id"].to_pylist()) == {2**52 + 1, 2**52 + 2}
 
 
 def test_of_several_who_compare_and_put_one_does(states: TenantStates) -> None:
