@@ -5,7 +5,7 @@ Run records hold counts, ids and kinds, and no text of a memory.
 
 import shutil
 from collections.abc import Callable, Iterable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import dagster as dg
@@ -20,11 +20,12 @@ from sqlalchemy import ColumnElement
 from memory_assets.defs.launcher import is_alive, lock_of
 from memory_assets.defs.partitions import PARTITION_SET
 from memory_assets.defs.workers import WorkerLauncher
-from memory_assets.sources.dating import is_in_future
 
 KEPT_RUNS = 200
 """Finished runs whose records are kept: 55 MB if all are of `remember`. The cursors also keep reached states."""
 PARTITION_TAG = "dagster/partition"
+_TICK_SLACK = timedelta(minutes=5)
+"""Most that a tick may lie ahead of the clock: sensors and schedules wait that long without harm."""
 _ENDED_TICKS = [TickStatus.SKIPPED, TickStatus.SUCCESS, TickStatus.FAILURE]
 FINISHED = [dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED]
 
@@ -108,7 +109,7 @@ def wipe_future_ticks(instance: dg.DagsterInstance) -> datetime | None:
     states = instance.all_instigator_state() if instance.schedule_storage else ()
     ticks = (tick for state in states for tick in instance.get_ticks(state.instigator_origin_id, state.selector_id, limit=1))
     newest = max((datetime.fromtimestamp(tick.timestamp, UTC) for tick in ticks), default=None)
-    if newest is None or not is_in_future(newest):
+    if newest is None or newest <= datetime.now(UTC) + _TICK_SLACK:
         return None
     instance.wipe_all_schedules()
     return newest

@@ -81,7 +81,7 @@ class WorkerLauncher(ResumingLauncher, ConfigurableClass):
     def _cancel(self, run: dg.DagsterRun) -> None:
         if TASK_TAG in run.tags:
             self._tasks.terminate(run.run_id)
-        if self.check_run_worker_health(run).status != WorkerStatus.RUNNING:
+        if run.job_code_origin is None or self.check_run_worker_health(run).status != WorkerStatus.RUNNING:
             self._instance.report_run_canceled(run)
 
     def check_run_worker_health(self, run: dg.DagsterRun) -> CheckRunHealthResult:

@@ -1,7 +1,9 @@
 """The change feed of a table: rows that changed since a reader's last version, at a cost proportional to the change.
 
 Every commit sets the `updated_at` of the rows it changes, and an index on that column finds them. All rows are compared if that does not
-explain every commit: a deletion, upkeep, or a writer whose clock was behind. docs/decisions says why LanceDB's row versions are not used.
+explain every commit: a deletion, upkeep, or a writer whose clock was behind. The rows of one commit have the same time, except appends of
+several processes that are committed together: these can hide a commit of such a writer. docs/decisions says why LanceDB's row versions are
+not used.
 """
 
 from collections.abc import Sequence

@@ -147,13 +147,13 @@ class MemoryStore(TableStore):
     ) -> None:
         """Insert or replace memories with their embeddings, as `columns.fill` takes them.
 
-        A replaced row gets the current time as its `updated_at`; readers of the change feed would miss an older one.
+        If one is replaced, all get the current time as their `updated_at`: readers of the change feed would miss an older one.
         """
         if not memories:
             return
         now = datetime.now(UTC)
         there = set(self.scan(("id",), lance.ids_in(memory.id for memory in memories))["id"].to_pylist())
-        memories = [replace(memory, updated_at=now) if memory.id in there else memory for memory in memories]
+        memories = [replace(memory, updated_at=now) for memory in memories] if there else memories
         rows = self.columns.fill(to_arrow(memories), embeddings, embedder)
         lance.upsert(self.stored, rows, None if read_at is None else lance.unchanged(read_at))
         self._invalidate()
@@ -161,8 +161,9 @@ class MemoryStore(TableStore):
     def insert_superseding(self, rows: pa.Table, replaced: Mapping[int, int], read_at: Sequence[datetime] | None = None) -> int:
         """Insert `rows` from `columns.fill` and mark the memories that they replace as superseded, in one commit; return how many.
 
-        `replaced` maps the id of an older memory to the id of the new one. Memories that are forgotten, or that another writer changes
-        meanwhile, are kept. `read_at` is the `updated_at` of the older memories, if the new ones are derived from them.
+        `replaced` maps the id of an older memory to the id of the new one. The older ones get the `updated_at` of `rows`: the change feed
+        counts times. Memories that are forgotten, or that another writer changes meanwhile, are kept. `read_at` is the `updated_at` of the
+        older memories, if the new ones are derived from them.
         """
         table = self.stored.writing
         with self.stored.explaining_errors():
@@ -172,7 +173,9 @@ class MemoryStore(TableStore):
         guard = lance.unchanged(old["updated_at"].to_pylist())
         ids = old["id"].to_pylist()
         new_ids = [replaced[number] for number in ids]
-        old = lance.with_columns(old, rows_of(id=ids, state=[State.SUPERSEDED] * len(ids), superseded_by=new_ids))
+        written_at = [rows["updated_at"][0].as_py()] * len(ids)
+        marked = rows_of(id=ids, state=[State.SUPERSEDED] * len(ids), superseded_by=new_ids, updated_at=written_at)
+        old = lance.with_columns(old, marked)
         written = lance.upsert(self.stored, pa.concat_tables([rows, lance.aligned(old, rows.schema)]), guard)
         self._invalidate()
         return written.num_updated_rows

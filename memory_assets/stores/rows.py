@@ -113,8 +113,8 @@ def to_arrow(memories: Sequence[Memory]) -> pa.Table:
 
 
 def rows_of(**columns: Sequence[Any]) -> pa.Table:
-    """Return the columns that a commit sets, `id` among them, with the current time as `updated_at`."""
-    columns["updated_at"] = [datetime.now(UTC)] * len(columns["id"])
+    """Return the columns that a commit sets, `id` among them, by default with the current time as `updated_at`."""
+    columns.setdefault("updated_at", [datetime.now(UTC)] * len(columns["id"]))
     return pa.table(columns, schema=MEMORIES.arrow(*columns))
 
 

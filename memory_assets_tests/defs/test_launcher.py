@@ -93,3 +93,13 @@ def test_monitoring_of_a_cluster_lets_a_memory_run_on_some_host_work() -> None:
     assert launcher.check_run_worker_health(begun).status is WorkerStatus.RUNNING
     ended = begun.with_status(dg.DagsterRunStatus.CANCELED)
     assert launcher.check_run_worker_health(ended).status is WorkerStatus.FAILED
+
+
+def test_a_person_ends_a_memory_run_of_a_cluster_host(home: dg.DagsterInstance) -> None:
+    pytest.importorskip("dagster_celery", reason="the extra [cluster] is not installed")
+    launcher = WorkerLauncher("redis://127.0.0.1:9/0")
+    launcher.register_instance(home)
+    begun = home.add_run(dg.DagsterRun("remember", run_id=str(uuid4()), status=dg.DagsterRunStatus.STARTED))
+    assert launcher.terminate(begun.run_id)
+    ended = home.get_run_by_id(begun.run_id)
+    assert ended and ended.status is dg.DagsterRunStatus.CANCELED

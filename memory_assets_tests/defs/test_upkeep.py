@@ -106,7 +106,7 @@ def test_deleting_a_tenant_leaves_the_others_runs_and_its_name_nowhere(home: dg.
     assert [line for line in dumps if "eve_x" in line] == []
 
 
-@pytest.mark.parametrize(("ahead", "kept"), [(timedelta(days=1_000), 0), (-timedelta(hours=1), 1)])
+@pytest.mark.parametrize(("ahead", "kept"), [(timedelta(days=1_000), 0), (timedelta(hours=6), 0), (-timedelta(hours=1), 1)])
 def test_sensors_run_again_after_the_clock_was_ahead(
     home: dg.DagsterInstance, capsys: pytest.CaptureFixture[str], ahead: timedelta, kept: int
 ) -> None:

@@ -179,6 +179,12 @@ def _replaces(store: MemoryStore) -> None:
     store.put([changed], vectors(1, seed=6), "test")
 
 
+def _edits(store: MemoryStore) -> None:
+    new = memory("edited café", 50, updated_at=datetime.now(UTC))
+    rows = store.columns.fill(to_arrow([new]), vectors(1, seed=6), "test")
+    assert store.insert_superseding(rows, {store.recent(1, Filters())[0].id: new.id})
+
+
 def _forgets(store: MemoryStore) -> None:
     store.transition([each.id for each in store.recent(3, Filters())], State, State.FORGOTTEN)
 
@@ -197,7 +203,7 @@ def _compacts(store: MemoryStore) -> None:
     assert store.upkeep.optimize()
 
 
-CHANGES = [_adds, _replaces, _forgets, _deletes, _deletes_all, _compacts]
+CHANGES = [_adds, _replaces, _edits, _forgets, _deletes, _deletes_all, _compacts]
 
 
 @pytest.mark.parametrize("change", CHANGES)
@@ -229,12 +235,15 @@ def test_what_changes_after_the_clock_was_set_back_is_seen(store: MemoryStore, m
     assert_same_answers(store)
 
 
-def test_what_a_process_changes_whose_clock_is_behind_is_seen_beside_another_change(store: MemoryStore) -> None:
+@pytest.mark.parametrize("another_change", [_replaces, _edits])
+def test_what_a_process_changes_whose_clock_is_behind_is_seen_beside_another_change(
+    store: MemoryStore, another_change: Callable[[MemoryStore], None]
+) -> None:
     other, behind = on_disk(store), datetime.now(UTC) - timedelta(hours=2)
     rows = other.scan(("id", "updated_at"), limit=1)
     forgotten = pa.table({"id": rows["id"], "state": ["forgotten"], "updated_at": pa.array([behind], pa.timestamp("us", "UTC"))})
     assert other.update(forgotten, rows["updated_at"].to_pylist())
-    _replaces(other)
+    another_change(other)
     assert_same_answers(store)
 
 
