@@ -188,7 +188,7 @@ def _is_title(paragraph: str) -> bool:
 
 def _parse_facts(memory: Memory, doubts: Doubts) -> Iterator[Fact]:
     outdated, (first, _, rest) = doubts.outdated.get(memory.id, ()), memory.content.partition("\n\n")
-    title = strip_marks(first) if rest and _is_title(first) and not is_curated(memory) else ""
+    described = memory.content.find("\n\n") if rest and not is_curated(memory) else -1
     is_first, before, is_dropped, whole = True, "", False, unwrapped(memory.content)
     introduction, section, end = "", "", 0
     for heading, statement, sentence in list_statements(memory.content):
@@ -201,7 +201,8 @@ def _parse_facts(memory: Memory, doubts: Doubts) -> Iterator[Fact]:
         is_row = sentence.startswith("|")
         is_explaining = bool(pattern("replacements.explaining").match(statement))
         is_applying = bool(pattern("replacements.applying").match(statement))
-        if is_dropped or statement == title or (outdated and (is_explaining or is_applying)):
+        is_description = begin < described
+        if is_dropped or (is_description and _is_title(statement)) or (outdated and (is_explaining or is_applying)):
             continue
         if not (is_explaining or is_applying) and pattern("replacements.advice").match(statement):
             continue
@@ -217,7 +218,7 @@ def _parse_facts(memory: Memory, doubts: Doubts) -> Iterator[Fact]:
             need = Need.REPLACES
         elif key in doubts.older:
             need = Need.LEAST
-        elif is_explaining or is_row:
+        elif is_explaining or is_row or (is_description and not is_first):  # the index says the same as the file
             need = Need.EXPLAINING
         else:
             need = _rate_need(statement, likelihood, is_first=is_first)
@@ -225,7 +226,7 @@ def _parse_facts(memory: Memory, doubts: Doubts) -> Iterator[Fact]:
                 need = Need.EXPLAINING
             is_first = False
         text = pattern("replacements.applying").sub("", _ALSO.sub("", line), 1)
-        lead = (introduction or _as_lead(heading, title or memory.title)) if is_item else ""
+        lead = (introduction or _as_lead(heading, f"{first if described > 0 else ''} {memory.title}")) if is_item else ""
         refers = follows and _depends_on_previous(statement)
         previous, before = before, line
         if not is_item and (refers or introduces(previous)):

@@ -15,7 +15,7 @@ from pathlib import Path
 from memory_assets.display import counted
 from memory_assets.errors import DamagedError, InvalidInputError
 from memory_assets.hook_settings import HookSettings
-from memory_assets.learn.brief import ENDS, Brief, BriefLine, read_brief, render_frame, render_line
+from memory_assets.learn.brief import ENDS, MOST_OF_SESSION, Brief, BriefLine, read_brief, render_frame, render_line
 from memory_assets.learn.checkouts import note_checkout, project_names, remote_of
 from memory_assets.learn.noted import Noted, read_noted
 from memory_assets.sources.projects import Project, project_of
@@ -159,14 +159,21 @@ def _choose_lines(lines: tuple[BriefLine, ...], names: frozenset[str], room: int
 
 
 def _join_facts(lines: Iterable[BriefLine]) -> list[BriefLine]:
+    """Join the facts of each memory, as many as a line may have, and items of one list under one lead."""
     joined: dict[int | str, BriefLine] = {}
+    leads: dict[int | str, str] = {}
     for each in lines:
         key = each.id if each.begin else each.text
+        lead, colon, item = each.fact.partition(": ")
         if first := joined.get(key):
             mark = "" if first.text.endswith(ENDS) else ";"
-            joined[key] = replace(first, text=f"{first.text}{mark} {each.fact}", tokens=first.tokens + each.more)
+            text = f"{first.text}{mark} {item if colon and lead == leads[key] else each.fact}"
+            if len(text) > MOST_OF_SESSION:
+                continue
+            joined[key] = replace(first, text=text, tokens=first.tokens + each.more)
         else:
             joined[key] = each
+        leads[key] = lead if colon else ""
     return list(joined.values())
 
 
