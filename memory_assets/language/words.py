@@ -166,20 +166,19 @@ def ends_sentence(line: str, following: str) -> bool:
 def unwrapped(text: str) -> str:
     """Join the lines of a text, but keep the line breaks that alone end a sentence. Other white space becomes single spaces.
 
-    A line is wrapped if it is as wide as its paragraph, or long and followed by a small letter. The first of several paragraphs, often a
-    description of one line, has the width of the others.
+    A line is wrapped if it is as wide as its paragraph, or long and followed by a small letter, or if the next one is indented. The first
+    of several paragraphs, often a description of one line, has the width of the others.
     """
-    lines = (" ".join(line.split()) for line in text.splitlines())
-    paragraphs = [[*together] for has_text, together in groupby(lines, bool) if has_text]
+    lines = [(" ".join(line.split()), line[:1].isspace()) for line in text.splitlines()]
+    paragraphs = [[*together] for has_text, together in groupby(lines, lambda each: bool(each[0])) if has_text]
     rest = [*chain.from_iterable(paragraphs[1:])]
     joined = before = ""
     for place, paragraph in enumerate(paragraphs):
-        width = max(_SHORT_LINE, *map(len, paragraph if place else rest or paragraph))
-        for number, line in enumerate(paragraph):
-            is_full = width < len(before) + 1 + len(line.split()[0]) or (
-                place and len(before) >= _SHORT_LINE and line[0].islower()
-            )
-            is_wrapped = number and len(before) <= min(width, _WRAPPED_LINE) and is_full
+        width = max(_SHORT_LINE, *(len(line) for line, _ in (paragraph if place else rest or paragraph)))
+        for number, (line, is_indented) in enumerate(paragraph):
+            is_long = place and len(before) >= _SHORT_LINE and line[0].islower()
+            is_full = is_long or width < len(before) + 1 + len(line.split()[0])
+            is_wrapped = number and (is_indented or (is_full and len(before) <= min(width, _WRAPPED_LINE)))
             needs_no_break = (
                 is_wrapped or _ENDS_SENTENCE.search(before) or before.endswith((",", "|")) or _BEGINS_ITEM.match(line)
             )

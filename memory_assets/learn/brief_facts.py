@@ -107,7 +107,7 @@ def list_facts(memory: Memory, doubts: Doubts) -> list[Fact]:
 def _choose_facts(memory: Memory, doubts: Doubts) -> list[Fact]:
     found = {each.text: each for each in _parse_facts(memory, doubts)}
     facts = [each for each in found.values() if not any(text != each.text and text.startswith(each.text) for text in found)]
-    facts = [each for place, each in enumerate(facts) if each.need < Need.OPENING or not _repeats(each.text, facts[:place])]
+    facts = list(_drop_repeated(facts))
     opening = _extract_opening(memory)
     holds = not doubts.outdated.get(memory.id) and not any(each.contrary for each in facts)
     if holds and len(opening) <= _OPENING_LENGTH:
@@ -124,16 +124,17 @@ def _choose_facts(memory: Memory, doubts: Doubts) -> list[Fact]:
     return facts
 
 
-def _repeats(text: str, earlier: Sequence[Fact]) -> bool:
-    """Whether an earlier fact has most topic words of a text, and no number or name is among the others."""
-    said = set(topic_words(text))
-    for each in earlier:
-        other = said.difference(topic_words(each.text))
-        if len(other) <= _NEW_WORDS * len(said) and not any(
-            word[0].isdigit() or not re.search(rf"\b{re.escape(word)}\b", text) for word in other
+def _drop_repeated(facts: Sequence[Fact]) -> Iterator[Fact]:
+    """Yield the facts, except those of which an earlier one has most topic words and all numbers and names."""
+    said: list[set[str]] = []
+    for each in facts:
+        topics = set(topic_words(each.text))
+        unsaid = (topics - other for other in said)
+        if each.need < Need.OPENING or not any(
+            len(new) <= _NEW_WORDS * len(topics) and all(word in each.text and word.isalpha() for word in new) for new in unsaid
         ):
-            return True
-    return False
+            yield each
+        said.append(topics)
 
 
 def _join_items(facts: Sequence[Fact]) -> list[Fact]:
@@ -192,7 +193,7 @@ def _parse_facts(memory: Memory, doubts: Doubts) -> Iterator[Fact]:
     is_first, before, is_dropped, whole = True, "", False, unwrapped(memory.content)
     introduction, section, end = "", "", 0
     for heading, statement, sentence in list_statements(memory.content):
-        begin = memory.content.find(sentence, end)
+        begin = max(memory.content.find(sentence, end), end)  # it is not found if its lines are indented
         follows = memory.content[end:begin] in {" ", "\n"}
         end = begin + len(sentence)
         if heading != section:

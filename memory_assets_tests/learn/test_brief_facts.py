@@ -119,6 +119,11 @@ def test_code_is_no_fact_and_rows_of_a_table_are_told_last() -> None:
     assert found["| North | Ines | 3 m |"] is Need.EXPLAINING
 
 
+def test_an_indented_line_is_a_fact_like_others() -> None:
+    listed = "- Bring warm clothes for\n  the night watch.\n- Two lamps hang at the gate"
+    assert "Rest: Bring warm clothes for the night watch; Two lamps hang at the gate" in needs(f"{_LONG}\n\n## Rest\n\n{listed}")
+
+
 def test_what_says_little_without_its_context_is_told_last() -> None:
     found = needs(f"{_LONG} The pilot boat tows the barges. The tug does NOT.")
     assert [each for each, need in found.items() if need is Need.EXPLAINING] == ["The tug does NOT."]
