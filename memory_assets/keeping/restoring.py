@@ -201,7 +201,8 @@ class _Restore:
     def _restore_tables(self, place: Location) -> None:
         """Write each table in one commit and compare every row with the backup; the memories come last."""
         done = self._done
-        stores: tuple[StoredTable, ...] = (RelationStore(place).stored, MemoryStore(place).stored)
+        data = self._tenant.settings.data_dir
+        stores: tuple[StoredTable, ...] = (RelationStore(place, data_dir=data).stored, MemoryStore(place, data_dir=data).stored)
         for stored in stores:
             name = stored.definition.name
             if (copy := self._snapshot.tables.get(name)) is None:
