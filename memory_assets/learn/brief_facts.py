@@ -14,6 +14,7 @@ from memory_assets.graph.statements import introduces, list_statements
 from memory_assets.graph.wording import without_code
 from memory_assets.language.changes import announces
 from memory_assets.language.english import pattern
+from memory_assets.language.secrets import marks
 from memory_assets.language.words import topic_words, unwrapped
 from memory_assets.learn.brief import FILES
 from memory_assets.models import STANDING_KINDS, Kind, Memory, Source
@@ -97,10 +98,13 @@ class Doubts:
 
 
 def list_facts(memory: Memory, doubts: Doubts) -> list[Fact]:
-    """Return the facts of a memory that still hold as far as is known. A session memory is one fact, without its files."""
+    """Return the facts of a memory that still hold as far as is known, without those of which a part is masked.
+
+    A session memory is one fact, without its files.
+    """
     if memory.kind is Kind.SESSION:
         text = "\n".join(each for each in memory.content.splitlines() if not each.startswith(FILES))
-        return [Fact(unwrapped(text).replace("\n", ". "), Need.OPENING)]
+        return [] if marks(text) else [Fact(unwrapped(text).replace("\n", ". "), Need.OPENING)]
     return _join_items(_choose_facts(replace(memory, content=without_code(memory.content).strip() or memory.content), doubts))
 
 
@@ -109,7 +113,7 @@ def _choose_facts(memory: Memory, doubts: Doubts) -> list[Fact]:
     facts = [each for each in found.values() if not any(text != each.text and text.startswith(each.text) for text in found)]
     facts = list(_drop_repeated(facts))
     opening = _extract_opening(memory)
-    holds = not doubts.outdated.get(memory.id) and not any(each.contrary for each in facts)
+    holds = not (doubts.outdated.get(memory.id) or any(each.contrary for each in facts) or marks(opening))
     if holds and len(opening) <= _OPENING_LENGTH:
         return _lead_with(memory, opening, facts)
     if memory.kind in STANDING_KINDS:
@@ -198,7 +202,7 @@ def _parse_facts(memory: Memory, doubts: Doubts) -> Iterator[Fact]:
         end = begin + len(sentence)
         if heading != section:
             introduction, section = "", heading
-        is_dropped = statement in outdated or (is_dropped and _depends_on_previous(statement))
+        is_dropped = statement in outdated or bool(marks(statement)) or (is_dropped and _depends_on_previous(statement))
         is_row = sentence.startswith("|")
         is_explaining = bool(pattern("replacements.explaining").match(statement))
         is_applying = bool(pattern("replacements.applying").match(statement))

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 
 from memory_assets.errors import StoreBusyError, safe_message
 from memory_assets.graph.outdated import find_outdated, find_undecided, list_replaced, read_changes, read_contradictions
-from memory_assets.language.secrets import marks
 from memory_assets.language.times import day_in, display_zone
 from memory_assets.learn.brief import FORMAT, MOST, MOST_OF_SESSION, NAME, Backlog, Brief, BriefLine, parse_brief, render_line
 from memory_assets.learn.brief_facts import Doubts, Fact, Need, is_curated, list_facts
@@ -98,7 +97,7 @@ def update_brief(tenant: "Tenant", changed: "Iterable[tuple[Memory | None, Memor
     def change(brief: Brief | None) -> Brief:
         if brief is None:
             return _build(tenant, brief)
-        new = [each for each in now.values() if each.state is State.ACTIVE and each.kind in _KINDS and not marks(each.content)]
+        new = [each for each in now.values() if each.state is State.ACTIVE and each.kind in _KINDS]
         new, kept = _displace_sessions(tenant, new, [each for each in brief.lines if each.id not in now])
         return replace(brief, memories=tenant.memories.count(Filters()), lines=_redraw(tenant, brief, new, kept, known))
 
@@ -222,11 +221,7 @@ def _build(tenant: "Tenant", old: Brief | None) -> Brief:
     for each in sorted(ordered, key=lambda each: (each.created_at, is_curated(each))):
         newest[_topic_key(each)] = each
     curated = {_topic_key(each) for each in ordered if is_curated(each)}
-    shown = [
-        each
-        for each in ordered
-        if not marks(each.content) and (_topic_key(each) not in curated or newest[_topic_key(each)] is each)
-    ]
+    shown = [each for each in ordered if _topic_key(each) not in curated or newest[_topic_key(each)] is each]
     facts = [(memory, fact) for memory in shown for fact in _list_facts(memory, doubts)]
     facts.sort(key=lambda each: (each[1].need, -each[1].likelihood))
     count = tenant.memories.count(Filters())

@@ -119,6 +119,13 @@ def test_code_is_no_fact_and_rows_of_a_table_are_told_last() -> None:
     assert found["| North | Ines | 3 m |"] is Need.EXPLAINING
 
 
+def test_what_is_masked_is_not_told_and_the_rest_of_its_memory_is() -> None:
+    found = needs(f"{_LONG} The boat house opens with the code [secret: password]. It is written on the door. The slip is steep.")
+    assert not any("boat house" in each or "written" in each for each in found)
+    assert {"The office has four rooms.", "The slip is steep."} <= set(found)
+    assert needs("The boat house opens with the code [secret: password].") == {}
+
+
 def test_an_indented_line_is_a_fact_like_others() -> None:
     listed = "- Bring warm clothes for\n  the night watch.\n- Two lamps hang at the gate"
     assert "Rest: Bring warm clothes for the night watch; Two lamps hang at the gate" in needs(f"{_LONG}\n\n## Rest\n\n{listed}")
