@@ -49,7 +49,7 @@ class Need(IntEnum):
     """Is the first fact of its memory."""
     FURTHER = 5
     EXPLAINING = 6
-    """Says how to apply its memory, gives the reason for it, or says little without its context, as the row of a table does."""
+    """Gives the reason for its memory, or says little without its context, as the row of a table does."""
     LEAST = 7
     """Is perhaps replaced by another fact."""
 

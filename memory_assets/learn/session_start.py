@@ -32,6 +32,7 @@ _SECTIONS = (
 )
 """Heading, and the cumulative share of the tokens that this and the earlier sections may use."""
 _MAX_GENERAL_LINES = 5
+_JOINT = len("; ")
 _KEEPING_SOURCES = frozenset({"resume", "fork"})
 """Kinds of start after which the session still has the text."""
 _COMPACTED = "compact"
@@ -138,28 +139,34 @@ def _names(folder: Path, project: Project | None) -> frozenset[str]:
 
 
 def _choose_lines(lines: tuple[BriefLine, ...], names: frozenset[str], room: int) -> list[list[BriefLine]]:
-    """Choose the lines of each section that fit into `room` tokens, each fact once; spare lines get what others leave."""
+    """Choose the lines of each section that fit into `room` tokens, each fact once; spare lines get what others leave.
+
+    Of a memory, whose facts share a line, only those are chosen that the line has room for.
+    """
     by_section = list(_split_by_section(lines, names))
     chosen: list[dict[str, BriefLine]] = [{} for _ in _SECTIONS]
+    lengths: list[dict[int, int]] = [{} for _ in _SECTIONS]
     shown: set[str] = set()
     left = room
     everything = [1.0] * len(_SECTIONS)
     for is_spare, shares in ((False, [share for _, share in _SECTIONS]), (False, everything), (True, everything)):
-        for section, share, candidates in zip(chosen, shares, by_section, strict=True):
-            begun = {each.id for each in section.values() if each.begin}
+        for section, length, share, candidates in zip(chosen, lengths, shares, by_section, strict=True):
             floor = room * (1 - share)
             for each in candidates:
-                cost = each.more if each.begin and each.id in begun else each.tokens
-                if each.spare is is_spare and each.fact not in shown and left - cost >= floor:
+                begun = length.get(each.id, 0) if each.begin else 0
+                cost, added = (each.more, _JOINT + len(each.fact)) if begun else (each.tokens, len(each.text))
+                fits = left - cost >= floor and (not begun or begun + added <= MOST_OF_SESSION)
+                if each.spare is is_spare and each.fact not in shown and fits:
                     section[each.text] = each
                     shown.add(each.fact)
-                    begun |= {each.id} if each.begin else set()
                     left -= cost
+                    if each.begin:
+                        length[each.id] = begun + added
     return [[each for each in candidates if each.text in section] for section, candidates in zip(chosen, by_section, strict=True)]
 
 
 def _join_facts(lines: Iterable[BriefLine]) -> list[BriefLine]:
-    """Join the facts of each memory, as many as a line may have, and items of one list under one lead."""
+    """Join the facts of each memory, and items of one list under one lead."""
     joined: dict[int | str, BriefLine] = {}
     leads: dict[int | str, str] = {}
     for each in lines:
@@ -168,8 +175,6 @@ def _join_facts(lines: Iterable[BriefLine]) -> list[BriefLine]:
         if first := joined.get(key):
             mark = "" if first.text.endswith(ENDS) else ";"
             text = f"{first.text}{mark} {item if colon and lead == leads[key] else each.fact}"
-            if len(text) > MOST_OF_SESSION:
-                continue
             joined[key] = replace(first, text=text, tokens=first.tokens + each.more)
         else:
             joined[key] = each

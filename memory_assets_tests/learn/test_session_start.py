@@ -403,6 +403,14 @@ def test_facts_of_one_memory_share_a_line_and_cost_no_more_than_it_has() -> None
     assert [each.text for each in module._join_facts(short[2])] == [first.text, other.text]
 
 
+def test_a_memory_gives_its_room_to_others_when_its_line_is_full() -> None:
+    long = [of_memory(1, "", f"Berth {number} {'is for boats that come in after dark ' * 7}") for number in range(5)]
+    other = of_memory(2, "", "Tests run on oak.")
+    chosen = module._choose_lines((*long, other), frozenset({"/atlas"}), 10_000)[2]
+    assert [each.text for each in module._join_facts(chosen)][1:] == [other.text]
+    assert chosen == [*long[:3], other]
+
+
 def test_how_to_apply_a_wish_is_told_where_every_other_line_has_room() -> None:
     wish, aim = told("feedback", "Test with Postgres."), told("project", "Twelve rooms have a panel.", "/atlas", 2)
     how = replace(told("feedback", "How to apply: start it."), spare=True)
