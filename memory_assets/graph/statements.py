@@ -15,11 +15,10 @@ import pyarrow as pa
 
 from memory_assets.graph.known_names import project_name
 from memory_assets.graph.outdated import strip_marks
-from memory_assets.graph.wording import prose_sentences
 from memory_assets.language.changes import Change, announces, find_changes, is_hearsay, topic_keys, with_subject
 from memory_assets.language.english import pattern, word_set
 from memory_assets.language.statements import dated, difference, exchange_values, find_replaced, read_statement
-from memory_assets.language.words import words
+from memory_assets.language.words import prose_sentences, words
 from memory_assets.models import Kind, Memory, RelationType, is_time_guessed
 from memory_assets.sources.projects import slug_of
 from memory_assets.stores.schema import table

@@ -7,8 +7,8 @@ from datetime import datetime
 
 import numpy as np
 
-from memory_assets.graph.wording import prose_sentences
 from memory_assets.language.tags import normalise_tag
+from memory_assets.language.words import prose_sentences
 
 _SENTENCES = 3
 _REDUNDANT = 0.5

@@ -13,7 +13,7 @@ from typing import Literal
 
 from memory_assets.language.english import pattern, table
 from memory_assets.language.entity_types import WRITTEN, EntityType
-from memory_assets.language.words import sentences
+from memory_assets.language.words import prose_sentences
 from memory_assets.models import Entity, RelationType
 
 TargetKind = Literal["link", "previous", "entity"]
@@ -37,7 +37,6 @@ class Cue:
 
 
 _LINK = re.compile(r"\[\[([^\[\]|#\n]+)(?:#[^\[\]|\n]*)?(?:\|[^\[\]\n]*)?\]\]")
-_CODE = re.compile(r"^[ \t]*(?P<fence>```+(?![^\n]*`)|~~~+)(?s:.*?)(?:^[ \t]*(?P=fence)|\Z)", re.MULTILINE)
 _HEADING = re.compile(r"\s*(?:[-*>]\s*)?(?:\*\*|#)")
 _MARKUP = re.compile(r"\*\*|__|^[\s>#-]+", re.MULTILINE)
 _MAX_SHOWN_CHARS = 300
@@ -69,16 +68,6 @@ def _preferences() -> list[tuple[re.Pattern[str], frozenset[EntityType], float]]
         (re.compile(each["words"], re.IGNORECASE), _NOT_CHOSEN if each["chosen_only"] else WRITTEN, each["confidence"])
         for each in table("relations.preferences")
     ]
-
-
-def without_code(text: str) -> str:
-    """Return a Markdown text without its code blocks."""
-    return _CODE.sub("\n\n", text)
-
-
-def prose_sentences(text: str) -> list[str]:
-    """Return the sentences of a Markdown text without its code blocks, in order, with their markup."""
-    return sentences(without_code(text))
 
 
 def retracts(text: str) -> bool:

@@ -38,6 +38,7 @@ _ABBREVIATION = re.compile(
     r"\b(?:[a-z]|e\.g|i\.e|d\.h|u\. ?a|z\. ?B|Abs|approx|Art|bzw|ca|Dr|evtl|ex|ggf|inkl|max|min|Mr|Mrs|Ms|Nr|No|Prof|resp|St|usw|vgl|vs)\.$"
 )
 _CODE = re.compile(r"`[^`\n]+`")
+_CODE_BLOCK = re.compile(r"^[ \t]*(?P<fence>```+(?![^\n]*`)|~~~+)(?s:.*?)(?:^[ \t]*(?P=fence)|\Z)", re.MULTILINE)
 _INITIAL = re.compile(rf"[{CAPITALS}][\w'’-]+\s[{CAPITALS}]\.$")
 _NAME = re.compile(rf"[{CAPITALS}][\w'’-]+")
 _ORDINAL = re.compile(r"(?:^|\s)\d{1,2}\.$")
@@ -131,6 +132,11 @@ def _without_possessive(word: str) -> str:
     return word[:-2] if word.endswith(("'s", "’s")) else word
 
 
+def without_code(text: str) -> str:
+    """Return a Markdown text without its code blocks."""
+    return _CODE_BLOCK.sub("\n\n", text)
+
+
 def sentences(text: str) -> list[str]:
     """Return the sentences of a text in order, with markup. A line break ends a sentence unless it only wraps the text."""
     lines: list[str] = []
@@ -142,6 +148,11 @@ def sentences(text: str) -> list[str]:
             lines.append(line)
         wrapped = bool(line)
     return [sentence for line in lines for sentence in _split(line)]
+
+
+def prose_sentences(text: str) -> list[str]:
+    """Return the sentences of a Markdown text without its code blocks, in order, with their markup."""
+    return sentences(without_code(text))
 
 
 def _split(line: str) -> Iterator[str]:

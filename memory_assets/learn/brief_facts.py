@@ -11,11 +11,10 @@ from itertools import islice
 
 from memory_assets.graph.outdated import StatementChange, strip_marks
 from memory_assets.graph.statements import introduces, list_statements
-from memory_assets.graph.wording import without_code
 from memory_assets.language.changes import announces
 from memory_assets.language.english import pattern
 from memory_assets.language.secrets import marks
-from memory_assets.language.words import topic_words, unwrapped
+from memory_assets.language.words import topic_words, unwrapped, without_code
 from memory_assets.learn.brief import FILES
 from memory_assets.models import STANDING_KINDS, Kind, Memory, Source
 

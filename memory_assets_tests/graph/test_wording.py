@@ -2,7 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_assets.graph.wording import find_cues, prose_sentences, retracts
+from memory_assets.graph.wording import find_cues, retracts
+from memory_assets.language.words import prose_sentences
 from memory_assets.models import Entity
 
 POSTGRES, MONGO = Entity("PostgreSQL", "DATABASE"), Entity("MongoDB", "DATABASE")
@@ -44,13 +45,6 @@ def test_words_beside_a_link_name_its_relation(text, expected):
 )
 def test_denial_plain_mention_and_code_state_nothing(text):
     assert stated(text) == set()
-
-
-def test_code_in_a_line_that_begins_with_three_backticks_ends_there() -> None:
-    assert prose_sentences("```make test``` runs all tests.\n\n```\nmake\n```\nMira owns it.") == [
-        "```make test``` runs all tests.",
-        "Mira owns it.",
-    ]
 
 
 def test_a_link_under_why_is_a_cause_with_less_confidence_than_plain_words():

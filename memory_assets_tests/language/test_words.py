@@ -1,6 +1,6 @@
 import pytest
 
-from memory_assets.language.words import sentences, unwrapped
+from memory_assets.language.words import prose_sentences, sentences, unwrapped
 
 
 @pytest.mark.parametrize(
@@ -47,3 +47,10 @@ def test_a_line_break_stays_where_nothing_else_ends_a_sentence(text: str, breaks
     found = unwrapped(text)
     assert found.count("\n") == breaks
     assert found.split() == text.split()
+
+
+def test_code_in_a_line_that_begins_with_three_backticks_ends_there() -> None:
+    assert prose_sentences("```make test``` runs all tests.\n\n```\nmake\n```\nMira owns it.") == [
+        "```make test``` runs all tests.",
+        "Mira owns it.",
+    ]
