@@ -67,8 +67,8 @@ def undo(tenant: "Tenant") -> "Answer":
 
 
 def _decide_one_by_one(tenant: "Tenant", proposals: "list[ProposalView]") -> None:
-    skipped, status = 0, operations.learn.Status
-    waiting = [each for each in proposals if each.status in (status.PENDING, status.DEFERRED)]
+    skipped, undecided = 0, {operations.learn.Status.PENDING, operations.learn.Status.DEFERRED}
+    waiting = [each for each in proposals if each.status in undecided]
     for number, proposal in enumerate(waiting, start=1):
         say(f"\n{number} of {len(waiting)}", bold=True)
         say(proposal.text(body=True))

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from memory_assets.arrays import Ids, Rows, Values
+from memory_assets.arrays import Ids, Rows, Values, places_of
 from memory_assets.context.model import CONTRADICTING, Link, Neighbours
 from memory_assets.models import REPLACING
 from memory_assets.recall.view import View
@@ -84,12 +84,13 @@ def _take(column: npt.NDArray, rows: Rows) -> npt.NDArray:
 
 
 def _scores_of(nodes: Ids, scores: Mapping[str, float]) -> Values:
-    known = {int(node): score for node, score in scores.items() if node.isdigit()}
-    return np.array([known.get(node, 0.0) for node in nodes.tolist()])
+    known = sorted((int(node), score) for node, score in scores.items() if node.isdigit())
+    values = np.array([*(score for _, score in known), 0.0])  # the last is that of unknown nodes
+    return values[places_of(nodes, np.array([node for node, _ in known], np.int64))]
 
 
 def choose_links(
-    origins: "Column", targets: "Column", telling: Sequence[Column], relevant: Sequence[Column], most: int
+    origins: Column, targets: Column, telling: Sequence[Column], relevant: Sequence[Column], most: int
 ) -> tuple[Rows, Rows]:
     """Choose the best link between each pair of nodes, then the `most` most relevant links of each origin.
 

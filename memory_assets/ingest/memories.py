@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from memory_assets.compute import pc
 from memory_assets.ingest.features import moves_table
 from memory_assets.language.embedders.context import embed_in_context
 from memory_assets.language.embedders.protocol import Embedder, EmbedderAwayError, EmbedderError

@@ -47,7 +47,7 @@ _RECENT = f"{_SCHEME}recent"
 _RESOURCES = [{"uri": _RECENT, "name": "recent", "title": "Newest memories", "mimeType": "text/plain"}]
 _TEMPLATES = [{"uriTemplate": f"{_SCHEME}{{id}}", "name": "memory", "title": "A memory by its id", "mimeType": "text/plain"}]
 _UNCACHED = {"ttlMs": 0, "cacheScope": "private"}
-_LONGEST_ERROR, _ERROR_END = 1_000, 200
+_LONGEST_ERROR, _ERROR_END, _CUT = 1_000, 200, " … "
 """Characters of an error after which its middle is left out, and of the end that is kept. An error may quote a long argument."""
 
 
@@ -221,10 +221,9 @@ def error_response(number: str | int | None, code: int, message: str) -> Message
 
 
 def _shorten_error(error: str) -> str:
-    cut = " … "
-    return (
-        error if len(error) <= _LONGEST_ERROR else f"{error[: _LONGEST_ERROR - _ERROR_END - len(cut)]}{cut}{error[-_ERROR_END:]}"
-    )
+    if len(error) <= _LONGEST_ERROR:
+        return error
+    return f"{error[: _LONGEST_ERROR - _ERROR_END - len(_CUT)]}{_CUT}{error[-_ERROR_END:]}"
 
 
 def _tool_result(text: str, *, failed: bool) -> Message:

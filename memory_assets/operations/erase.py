@@ -118,7 +118,7 @@ def erase(
     """
     memories, earlier = _find_chosen(tenant, ids, matching, source, before)
     answer = _preview(tenant, memories, earlier, done=confirm)
-    if not confirm or not (memories or Tombstones(tenant.state).unfinished):
+    if not confirm or not (memories or any(not each.finished for each in earlier)):
         return answer
     trashed = trash_in_tana and _trash_nodes(tenant, answer.nodes)  # first: after an interruption the nodes may be unknown
     left = erasing.erase(tenant, memories, of_machine=of_machine)

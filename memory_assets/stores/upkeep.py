@@ -13,8 +13,8 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from memory_assets.compute import pc
 from memory_assets.errors import StoreError
 from memory_assets.stores import lance
 from memory_assets.stores.deferred import import_lancedb
