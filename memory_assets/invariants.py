@@ -24,7 +24,8 @@ from memory_assets.models import Source, State
 from memory_assets.stores import lance
 from memory_assets.stores.embedding_columns import meaning_column
 from memory_assets.stores.memories import SUPERSEDABLE
-from memory_assets.stores.schema import LANCE_TABLES, MEMORIES, catalog_differences, differences
+from memory_assets.stores.schema import LANCE_TABLES, MEMORIES
+from memory_assets.stores.schema_differences import catalog_differences, differences
 from memory_assets.tenants import Tenant
 
 _SAMPLE = 20_000

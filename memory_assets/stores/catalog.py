@@ -19,7 +19,8 @@ from memory_assets.errors import DamagedError, StoreBusyError, StoreError, first
 from memory_assets.stores.engine import Engine, InUseError, engine, name_of
 from memory_assets.stores.files import stamp_files
 from memory_assets.stores.migrations import create_tables, migrate_catalog, waiting_migrations
-from memory_assets.stores.schema import UNDERIVED, catalog_differences, list_tables
+from memory_assets.stores.schema import UNDERIVED
+from memory_assets.stores.schema_differences import catalog_differences, list_tables
 
 if TYPE_CHECKING:
     import pyarrow as pa

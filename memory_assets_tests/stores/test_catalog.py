@@ -13,7 +13,7 @@ import pytest
 from memory_assets.errors import DamagedError, StoreBusyError, StoreError
 from memory_assets.settings import Settings
 from memory_assets.stores.catalog import Catalog
-from memory_assets.stores.schema import catalog_differences
+from memory_assets.stores.schema_differences import catalog_differences
 from memory_assets.tenants import Tenant
 
 HOLD = """

@@ -15,7 +15,8 @@ from memory_assets.ingest.backfill import catch_up
 from memory_assets.models import State
 from memory_assets.stores.filters import Filters
 from memory_assets.stores.migrations import CATALOG_MIGRATIONS
-from memory_assets.stores.schema import LANCE_TABLES, catalog_differences, differences
+from memory_assets.stores.schema import LANCE_TABLES
+from memory_assets.stores.schema_differences import catalog_differences, differences
 from memory_assets.tenants import Tenant
 
 STORES = Path(__file__).parent.parent / "data" / "stores"

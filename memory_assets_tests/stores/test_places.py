@@ -6,21 +6,18 @@ import json
 import random
 import re
 import threading
-import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pyarrow import fs
 from pydantic import SecretStr
 
 from memory_assets.api.middleware import Metrics
 from memory_assets.api.pool import _DELETION_CHECK_SECONDS, TenantPool
-from memory_assets.doctor import _catalog, _run_check, _tables, examine
-from memory_assets.errors import ConflictError, DamagedError, MemoryAssetsError, StoreError
+from memory_assets.doctor import _run_check, _tables, examine
+from memory_assets.errors import ConflictError, MemoryAssetsError, StoreError
 from memory_assets.graph.clusters import find_clusters
 from memory_assets.graph.decided_names import read_spellings
 from memory_assets.graph.edges import refresh_graph
@@ -39,16 +36,17 @@ from memory_assets.operations.search import search
 from memory_assets.operations.status import status
 from memory_assets.operations.store import store
 from memory_assets.operations.take_in import take_in
-from memory_assets.settings import Settings, load_settings
+from memory_assets.settings import Settings
 from memory_assets.stores import locks
-from memory_assets.stores.keys import KeyStore, create_link, use_link
-from memory_assets.stores.postgres import Database, PostgresState, PostgresStates
+from memory_assets.stores.keys import KeyStore
+from memory_assets.stores.postgres import PostgresState
 from memory_assets.stores.relations import StatedRelation
-from memory_assets.stores.schema import CATALOG_TABLES, catalog_differences, duplicate_keys
-from memory_assets.stores.state import FileStates, TenantStates
+from memory_assets.stores.schema import CATALOG_TABLES
+from memory_assets.stores.schema_differences import duplicate_keys
 from memory_assets.tenants import Tenant, open_states, sweep_deleted, tenant_names
 from memory_assets_tests.conftest import WriteSilo
-from memory_assets_tests.services import NoServerError, ObjectStorage, PostgreSQL
+from memory_assets_tests.services import ObjectStorage, PostgreSQL
+from memory_assets_tests.stores.objects import objects
 
 pytestmark = pytest.mark.timeout(600)
 _SEED, _STEPS = 35_043, 17
@@ -70,59 +68,6 @@ _UNLIKE = {
     "backups",
 }
 """Fields that contain a time or a path."""
-
-
-@pytest.fixture(scope="module")
-def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ObjectStorage, PostgreSQL]]:
-    pytest.importorskip("psycopg_pool", reason="the extra [cluster] is not installed")
-    pytest.importorskip("duckdb_extension_ducklake", reason="the extra [cluster] is not installed")
-    folder = tmp_path_factory.mktemp("servers")
-    try:
-        with ObjectStorage(folder / "s3") as storage, PostgreSQL(folder / "postgres") as database:
-            yield storage, database
-    except NoServerError as reason:
-        pytest.skip(str(reason))
-
-
-@pytest.fixture
-def elsewhere(servers: tuple[ObjectStorage, PostgreSQL], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Settings:
-    """Return settings that keep nothing of a tenant on this machine."""
-    storage, database = servers
-    name = f"t{abs(hash(tmp_path)) % 10**8}"
-    database.create_database(name)
-    monkeypatch.setenv("PGPASSWORD", database.PASSWORD)
-    return load_settings(
-        data_dir=tmp_path / "host",
-        vectors_uri=f"s3://{storage.BUCKET}/{name}",
-        storage_endpoint=storage.endpoint,
-        storage_access_key=storage.ACCESS_KEY,
-        storage_secret_key=storage.SECRET_KEY,
-        state_uri=f"postgresql://{database.USER}@127.0.0.1:{database.port}/{name}",
-        catalog_uri=f"ducklake:postgres:host=127.0.0.1 port={database.port} dbname={name} user={database.USER}",
-    )
-
-
-@pytest.fixture(params=["files", "postgres"])
-def states(request: pytest.FixtureRequest, tmp_path: Path) -> TenantStates:
-    if request.param == "files":
-        return FileStates(tmp_path)
-    settings = request.getfixturevalue("elsewhere")
-    return PostgresStates(Database(settings.state_uri, 5))
-
-
-def object_storage(settings: Settings) -> fs.S3FileSystem:
-    options = settings.storage_options()
-    return fs.S3FileSystem(
-        access_key=options["aws_access_key_id"],
-        secret_key=options["aws_secret_access_key"],
-        endpoint_override=options["aws_endpoint"],
-    )
-
-
-def objects(settings: Settings, tenant: str) -> list[str]:
-    """List a tenant's objects in object storage."""
-    found = fs.FileSelector(f"{(settings.vectors_uri or '')[5:]}/{tenant}", recursive=True, allow_not_found=True)
-    return [each.path for each in object_storage(settings).get_file_info(found) if each.is_file]
 
 
 def fail_to_count(monkeypatch: pytest.MonkeyPatch, *, after: int) -> None:
@@ -300,24 +245,6 @@ def test_a_tenant_deleted_while_others_write_stays_deleted(elsewhere: Settings) 
     assert (tenant_names(elsewhere), objects(elsewhere, "ann")) == ([], [])
 
 
-def test_many_write_one_catalog_elsewhere_and_lose_nothing(elsewhere: Settings) -> None:
-    Tenant(elsewhere).state.claim()
-
-    def write(first: int) -> None:
-        tenant = Tenant(elsewhere)
-        for number in range(5):
-            with tenant.catalog.write() as connection:
-                connection.execute("INSERT INTO memory_first_seen VALUES (?, now())", [first + number])
-
-    writers = [threading.Thread(target=write, args=(100 * number,)) for number in range(3)]
-    for each in writers:
-        each.start()
-    for each in writers:
-        each.join(60)
-    with Tenant(elsewhere).catalog.read() as connection:
-        assert connection.execute("SELECT count(*), count(DISTINCT id) FROM memory_first_seen").fetchall() == [(15, 15)]
-
-
 def test_a_backup_moves_a_tenant_from_a_folder_to_elsewhere(elsewhere: Settings, settings: Settings, tmp_path: Path) -> None:
     here = Tenant(settings)
     store(here, NewMemory("Mira owns the export.", Source.CLI, id=2**52 + 1))
@@ -354,68 +281,6 @@ def test_what_is_stored_while_its_tenant_is_restored_is_kept(
     found = search(Tenant(elsewhere), "who owns the boiler or the export").memories
     assert {memory.content for memory in found} == {"Mira owns the export.", "Tomasz owns the boiler."}
     assert set(Tenant(elsewhere).relations.scan()["target_id"].to_pylist()) == {2**52 + 1, 2**52 + 2}
-
-
-def test_of_several_who_compare_and_put_one_does(states: TenantStates) -> None:
-    first, second = states.open("ann"), states.open("ann")
-    assert (first.get("names.json"), first.exists, list(states.names())) == (None, False, [])
-    assert [each.put("names.json", b"1", None) for each in (first, second)] == [True, False]
-    assert [each.put("names.json", b"2", b"1") for each in (first, second)] == [True, False]
-    assert second.get("names.json") == b"2"
-    assert [each.put("names.json", None, b"2") for each in (first, second)] == [True, False]
-    first.update("count", lambda held: str(int(held or b"0") + 1).encode())
-    assert second.get("count") == b"1"
-    second.append("access/1.log", b"one\n")
-    first.append("access/1.log", b"two\n")
-    assert (first.get("access/1.log"), first.get("access/1.log", 4)) == (b"one\ntwo\n", b"two\n")
-    assert [tuple(entry) for entry in first.list("access/")] == [("access/1.log", 8)]
-
-
-def test_records_of_many_writers_never_mix(states: TenantStates) -> None:
-    states.open("ann").put("names.json", b"[]")
-
-    def write(writer: int) -> None:
-        state = states.open("ann")
-        for number in range(25):
-            state.append("access/1.log", f"{writer} {number}\n".encode())
-
-    writers = [threading.Thread(target=write, args=(number,)) for number in range(4)]
-    for each in writers:
-        each.start()
-    for each in writers:
-        each.join()
-    state = states.open("ann")
-    log = state.get("access/1.log") or b""
-    assert sorted(log.splitlines()) == sorted(f"{writer} {number}".encode() for writer in range(4) for number in range(25))
-    assert state.get("access/1.log", 20) == log[20:]
-
-
-def test_a_log_that_was_replaced_is_read_from_where_the_last_reading_ended(states: TenantStates) -> None:
-    state = states.open("ann")
-    state.append("access/1.log", b"lost\n")
-    state.put("access/1.log", b"restored\n")
-    state.append("access/1.log", b"new\n")
-    assert [state.get("access/1.log", start) for start in (0, 4, 9, 13)] == [b"restored\nnew\n", b"ored\nnew\n", b"new\n", b""]
-
-
-def test_a_state_of_a_deleted_tenant_takes_nothing(states: TenantStates) -> None:
-    state = states.open("ann")
-    state.claim()
-    state.put("names.json", b"[]")
-    late = states.open("ann")
-    assert late.get("names.json") == b"[]"
-    late.look()
-    state.delete()
-    for write in (lambda: late.put("names.json", b"[1]"), lambda: late.append("access/1.log", b"x"), late.claim):
-        with pytest.raises(StoreError, match="deleted"):
-            write()
-    assert (list(states.names()), [left.tenant for left in states.deleted()]) == ([], ["ann"])
-
-
-def test_a_link_opens_once(states: TenantStates) -> None:
-    state = states.open("ann")
-    token = create_link(state)
-    assert [use_link(state, each) for each in (token, token, "another")] == [True, False, False]
 
 
 def test_an_erasure_says_which_other_tenants_elsewhere_hold_the_text(elsewhere: Settings) -> None:
@@ -544,105 +409,6 @@ def test_a_commit_that_was_not_counted_is_seen_by_others_and_checks_for_it_end(
     assert checkouts == []
 
 
-def test_a_catalog_is_read_again_after_postgresql_was_away(
-    elsewhere: Settings, servers: tuple[ObjectStorage, PostgreSQL]
-) -> None:
-    _, database = servers
-    tenant = Tenant(elsewhere.model_copy(update={"lock_timeout": 1.0}))
-    tenant.state.claim()
-    with tenant.catalog.write() as connection:
-        connection.execute("INSERT INTO memory_first_seen VALUES (7, now())")
-    database.kill()
-    with pytest.raises(StoreError), tenant.catalog.read():
-        pass
-    database.start()
-    with tenant.catalog.read() as connection:
-        assert connection.execute("SELECT id FROM memory_first_seen").fetchall() == [(7,)]
-
-
-def test_who_waits_for_postgresql_is_answered_as_soon_as_it_is_back(
-    elsewhere: Settings, servers: tuple[ObjectStorage, PostgreSQL]
-) -> None:
-    _, database = servers
-    state = Tenant(elsewhere).state
-    state.claim()
-    answers: list[float] = []
-    waiting = threading.Thread(target=lambda: answers.append((state.read_id(), time.monotonic())[1]))
-    database.kill()
-    waiting.start()
-    time.sleep(8)
-    database.start()
-    back = time.monotonic()
-    waiting.join(60)
-    assert answers[0] - back < 4
-
-
-def test_a_catalog_out_of_reach_is_not_called_damaged_and_a_damaged_one_keeps_what_no_run_derives(elsewhere: Settings) -> None:
-    tenant = Tenant(elsewhere)
-    with tenant.catalog.write() as connection:
-        connection.execute("INSERT INTO memory_first_seen VALUES (7, now())")
-        connection.execute("INSERT INTO graph_builds FROM (SELECT unnest(range(100)), 2, 3)")
-    (file,) = object_storage(elsewhere).get_file_info(objects(elsewhere, "main"))
-    without_key = Tenant(elsewhere.model_copy(update={"storage_secret_key": SecretStr("wrong")})).catalog
-    with pytest.raises(StoreError, match="check PostgreSQL and the object storage"):
-        without_key.find_damage()
-    with pytest.raises(StoreError, match="ACCESS_DENIED"):
-        without_key.set_aside()
-    with object_storage(elsewhere).open_output_stream(file.path) as stream:
-        stream.write(bytes(file.size))
-    tenant.catalog.set_aside()
-    with tenant.catalog.read() as connection:
-        assert connection.execute("SELECT id FROM memory_first_seen").fetchall() == [(7,)]
-
-
-def test_a_catalog_whose_files_are_lost_is_set_aside_by_the_doctor(elsewhere: Settings) -> None:
-    tenant = Tenant(elsewhere)
-    with tenant.catalog.write() as connection:
-        connection.execute("INSERT INTO memory_access VALUES (7, now(), 3)")
-        connection.execute("INSERT INTO memory_first_seen FROM (SELECT unnest(range(100)), now())")
-        connection.execute("INSERT INTO graph_builds FROM (SELECT unnest(range(100)), 2, 3)")
-    for lost in objects(elsewhere, "main"):
-        object_storage(elsewhere).delete_file(lost)
-    with pytest.raises(DamagedError, match="doctor --mend"), tenant.catalog.read() as connection:
-        connection.execute("FROM graph_builds")
-    (found,) = _run_check(_catalog, tenant)
-    assert found.repair
-    found.repair()
-    assert tenant.catalog.find_damage() == ""
-    with tenant.catalog.read() as connection:
-        assert connection.execute("SELECT accesses FROM memory_access").fetchall() == [(3,)]
-
-
-def test_who_reads_a_catalog_while_it_is_recreated_finds_all_its_tables(elsewhere: Settings) -> None:
-    tenant = Tenant(elsewhere)
-    with tenant.catalog.write() as connection:
-        connection.execute("INSERT INTO memory_first_seen VALUES (7, now())")
-    done, found = threading.Event(), set[Any]()
-
-    def read() -> None:
-        catalog = Tenant(elsewhere).catalog
-        while not done.is_set():
-            try:
-                with catalog.read() as connection:
-                    found.update(
-                        connection.execute("SELECT id FROM memory_first_seen, (SELECT count(*) FROM graph_builds)").fetchall()
-                    )
-            except Exception as error:  # noqa: BLE001
-                found.add(type(error))
-
-    readers = [threading.Thread(target=read) for _ in range(3)]
-    for each in readers:
-        each.start()
-    for _ in range(3):
-        tenant.catalog.recreate()
-    done.set()
-    for each in readers:
-        each.join(60)
-    assert (7,) in found
-    assert found <= {(7,), StoreError}
-    assert tenant.catalog.find_damage() == ""
-
-
 def test_the_doctor_names_a_database_that_does_not_answer_beside_its_other_findings(settings: Settings) -> None:
     pytest.importorskip("psycopg_pool", reason="the extra [cluster] is not installed")
     findings = examine(Tenant(settings.model_copy(update={"state_uri": "postgresql://memory@127.0.0.1:9/memory"})))
@@ -650,29 +416,6 @@ def test_the_doctor_names_a_database_that_does_not_answer_beside_its_other_findi
         "check MEMORY_STATE_URI and PGPASSWORD, and run the command again."
     ]
     assert any(found.level == "ok" for found in findings)
-
-
-def test_a_catalog_that_another_machine_removed_hinders_no_other_one(elsewhere: Settings) -> None:
-    removed, kept = Tenant(elsewhere, "ann").catalog, Tenant(elsewhere, "ben").catalog
-    for each in (removed, kept):
-        with each.write():
-            pass
-    Database(elsewhere.state_uri or "", 5.0).execute(f'DROP SCHEMA "{removed._schema}" CASCADE')  # pyright: ignore[reportAttributeAccessIssue]
-    kept.recreate()
-    with Tenant(elsewhere, "cem").catalog.write() as connection:
-        assert catalog_differences(connection) == []
-    assert kept.find_damage() == ""
-
-
-def test_many_catalogs_are_open_at_once(elsewhere: Settings) -> None:
-    catalogs = [Tenant(elsewhere, f"t{number}").catalog for number in range(3)]
-    for each in catalogs:
-        with each.write() as connection:
-            connection.execute("INSERT INTO memory_first_seen VALUES (?, now())", [int(each._tenant[1:])])  # pyright: ignore[reportAttributeAccessIssue]
-    with ExitStack() as stack:
-        opened = [stack.enter_context(each.read()) for each in catalogs]
-        found = [connection.execute("SELECT id FROM memory_first_seen").fetchall() for connection in opened]
-    assert found == [[(0,)], [(1,)], [(2,)]]
 
 
 def test_no_message_shows_a_credential(elsewhere: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -690,32 +433,3 @@ def test_no_message_shows_a_credential(elsewhere: Settings, monkeypatch: pytest.
         assert ObjectStorage.SECRET_KEY not in text
         assert "wrong-password" not in text
         assert PostgreSQL.PASSWORD not in text
-
-
-def test_a_database_that_does_not_answer_is_named_by_its_setting(settings: Settings) -> None:
-    pytest.importorskip("psycopg_pool", reason="the extra [cluster] is not installed")
-    tenant = Tenant(settings.model_copy(update={"catalog_uri": "ducklake:postgres:host=127.0.0.1 port=9"}))
-    tenant.state.claim()
-    with pytest.raises(StoreError, match="check MEMORY_CATALOG_URI and PGPASSWORD"):
-        _ = tenant.catalog.exists
-
-
-def test_a_new_catalog_has_tables_in_postgresql_for_the_rows_that_it_has(elsewhere: Settings) -> None:
-    tenant = Tenant(elsewhere, "one")
-    tenants.create(tenant)
-    assert elsewhere.state_uri
-    database = Database(elsewhere.state_uri, 5.0)
-
-    def count_inlined() -> int:
-        ((count,),) = database.execute("SELECT count(*) FROM pg_tables WHERE tablename LIKE 'ducklake_inlined_data_%%_%%'")
-        return count
-
-    with tenant.catalog.write():
-        pass
-    at_first = count_inlined()
-    assert at_first <= 2, "the schema's version"
-    with tenant.catalog.write() as connection:
-        connection.execute("INSERT INTO graph_builds VALUES (1, 2, 3)")
-    assert count_inlined() == at_first + 1
-    tenant.catalog.recreate()
-    assert count_inlined() < len(CATALOG_TABLES) // 2

@@ -15,10 +15,9 @@ from memory_assets.stores.schema import (
     MEMORIES,
     TABLES,
     Store,
-    catalog_differences,
-    differences,
     table,
 )
+from memory_assets.stores.schema_differences import catalog_differences, differences
 from memory_assets.tenants import Tenant
 from memory_assets_tests.stores.test_damage import memory
 
