@@ -143,8 +143,8 @@ class Machine:
         return set(said)
 
 
-UNLIKE_NAMES = pytest.mark.parametrize("machines", [("otter", "heron")], indirect=True)
-"""Without this mark both machines have one name, and only their folders tell them apart."""
+ANY_NAMES = pytest.mark.parametrize("machines", [("otter", "heron"), ("localhost", "localhost")], indirect=True)
+"""For what reads the machine's name. If both have one name, only their folders tell them apart."""
 
 
 @pytest.fixture
@@ -174,7 +174,7 @@ def exchanged(one: Machine, other: Machine) -> None:
         assert changed(here.tenant) == 0
 
 
-@UNLIKE_NAMES
+@ANY_NAMES
 def test_two_machines_keep_their_files_of_one_name_apart(machines: tuple[Machine, Machine]) -> None:
     one, other = machines
     one.write("Priya owns the export.")
@@ -194,6 +194,7 @@ def test_two_machines_keep_their_files_of_one_name_apart(machines: tuple[Machine
     assert one.texts == {"Mira owns the export.", "Tomasz owns the archive."}
 
 
+@ANY_NAMES
 def test_a_text_that_files_of_both_machines_say_is_one_memory_while_one_says_it(machines: tuple[Machine, Machine]) -> None:
     one, other = machines
     one.write("Priya owns the export.")
