@@ -16,7 +16,7 @@ from memory_assets.language.entity_types import ADDRESSES, Mention
 from memory_assets.language.languages import ENGLISH, recognise
 from memory_assets.language.secrets import replace_marks
 from memory_assets.language.surface import find_surface
-from memory_assets.language.words import ends_sentence, sentences
+from memory_assets.language.words import sentences, split_lines
 
 MAX_PART_LENGTH = 1_500
 """Characters of one part, up to the end of a word: some 250 words, analysed in less time than a commit takes."""
@@ -116,12 +116,17 @@ def read(text: str) -> Reading:
 
 def _blocks(text: str, asides: list[str]) -> Iterator[str]:
     """Yield paragraphs, headings, list items, table cells and labels, each as one line; append code blocks to `asides`."""
-    fence, paragraph = "", list[str]()
+    fence, paragraph, lines = "", list[str](), list[str]()
 
     def end_paragraph() -> Iterator[str]:
-        if paragraph:
-            yield " ".join(paragraph)
-            paragraph.clear()
+        for content, is_wrapped in split_lines(paragraph):
+            if is_wrapped:
+                lines[-1] += f" {content}"
+            else:
+                lines.append(content)
+        yield from lines
+        paragraph.clear()
+        lines.clear()
 
     for line in text.splitlines():
         opened = _FENCE.match(line)
@@ -152,10 +157,8 @@ def _blocks(text: str, asides: list[str]) -> Iterator[str]:
             yield from end_paragraph()
             yield from (cell.strip() for cell in content.split("|") if cell.strip())
             continue
-        if paragraph and ends_sentence(paragraph[-1], content):
-            yield from end_paragraph()
         if content:
-            paragraph.append(content)
+            paragraph.append(f" {content}" if paragraph and line[0].isspace() else content)
     yield from end_paragraph()
 
 

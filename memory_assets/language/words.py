@@ -6,7 +6,7 @@ Words of other scripts within such a text are split off.
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from itertools import chain, groupby
@@ -140,13 +140,11 @@ def without_code(text: str) -> str:
 def sentences(text: str) -> list[str]:
     """Return the sentences of a text in order, with markup. A line break ends a sentence unless it only wraps the text."""
     lines: list[str] = []
-    wrapped = False
-    for line in map(str.strip, text.splitlines()):
-        if wrapped and line and not _BEGINS_BLOCK.match(line) and not ends_sentence(lines[-1].rpartition("\n")[2], line):
+    for line, is_wrapped in split_lines(text.splitlines()):
+        if is_wrapped:
             lines[-1] += f"\n{line}"
-        elif line:
+        else:
             lines.append(line)
-        wrapped = bool(line)
     return [sentence for line in lines for sentence in _split(line)]
 
 
@@ -169,32 +167,33 @@ def _split(line: str) -> Iterator[str]:
     yield line[begin:]
 
 
-def ends_sentence(line: str, following: str) -> bool:
-    """Return whether the line break after `line` ends a sentence instead of wrapping it."""
-    return bool(_ENDS_SENTENCE.search(line)) or (len(line) < _SHORT_LINE and following[:1].isupper())
+def split_lines(lines: Iterable[str]) -> Iterator[tuple[str, bool]]:
+    """Yield each line that is not blank, stripped, and whether it goes on with the sentence of the line before.
+
+    A line is wrapped if it is as wide as its paragraph or ends in a comma, or if the next one is indented or begins with a small letter.
+    The first of several paragraphs, often a description and a hook of one line each, has the width of the others.
+    """
+    stripped = [(line.strip(), line[:1].isspace()) for line in lines]
+    paragraphs = [[*together] for has_text, together in groupby(stripped, lambda each: bool(each[0])) if has_text]
+    rest = [*chain.from_iterable(paragraphs[1:])]
+    for place, paragraph in enumerate(paragraphs):
+        is_description = rest and not place
+        width = max(_SHORT_LINE, *(len(line) for line, _ in (rest if is_description else paragraph)))
+        before = ""
+        for line, is_indented in paragraph:
+            is_full = len(before) <= min(width, _WRAPPED_LINE) and width < len(before) + 1 + len(line.split(maxsplit=1)[0])
+            goes_on = is_indented or is_full or before.endswith(",") or (line[0].islower() and not is_description)
+            yield line, bool(before) and goes_on and not (_BEGINS_BLOCK.match(line) or _ENDS_SENTENCE.search(before))
+            before = line
 
 
 def unwrapped(text: str) -> str:
-    """Join the lines of a text, but keep the line breaks that alone end a sentence. Other white space becomes single spaces.
-
-    A line is wrapped if it is as wide as its paragraph, or long and followed by a small letter, or if the next one is indented. The first
-    of several paragraphs, often a description of one line, has the width of the others.
-    """
-    lines = [(" ".join(line.split()), line[:1].isspace()) for line in text.splitlines()]
-    paragraphs = [[*together] for has_text, together in groupby(lines, lambda each: bool(each[0])) if has_text]
-    rest = [*chain.from_iterable(paragraphs[1:])]
+    """Join the lines of a text, but keep the line breaks that alone end a sentence. Other white space becomes single spaces."""
     joined = before = ""
-    for place, paragraph in enumerate(paragraphs):
-        width = max(_SHORT_LINE, *(len(line) for line, _ in (paragraph if place else rest or paragraph)))
-        for number, (line, is_indented) in enumerate(paragraph):
-            is_long = place and len(before) >= _SHORT_LINE and line[0].islower()
-            is_full = is_long or width < len(before) + 1 + len(line.split()[0])
-            is_wrapped = number and (is_indented or (is_full and len(before) <= min(width, _WRAPPED_LINE)))
-            needs_no_break = (
-                is_wrapped or _ENDS_SENTENCE.search(before) or before.endswith((",", "|")) or _BEGINS_ITEM.match(line)
-            )
-            joined += (" " if needs_no_break else "\n") + line if joined else line
-            before = line
+    for line, is_wrapped in split_lines(text.splitlines()):
+        needs_no_break = is_wrapped or before.endswith("|") or _ENDS_SENTENCE.search(before) or _BEGINS_ITEM.match(line)
+        before = " ".join(line.split())
+        joined += (" " if needs_no_break else "\n") + before if joined else before
     return joined
 
 

@@ -26,6 +26,8 @@ _PRONOUN_WORDS = 3
 """A pronoun among so many first words refers to the previous sentence: "Before that it was Ivo"."""
 _LEAST_TOPIC_WORDS = 2
 """Topic words of a sentence below which it says little alone: "The router does not."."""
+_TELLING_TOPIC_WORDS = 6
+"""Topic words of a description from which it tells something, though it is no sentence."""
 _LIST_LENGTH = 240
 """Characters up to which items of a list are joined."""
 _NEW_WORDS = 0.3
@@ -192,7 +194,8 @@ def _is_title(paragraph: str) -> bool:
 
 def _parse_facts(memory: Memory, doubts: Doubts) -> Iterator[Fact]:
     outdated, (first, _, rest) = doubts.outdated.get(memory.id, ()), memory.content.partition("\n\n")
-    described = memory.content.find("\n\n") if rest and not is_curated(memory) else -1
+    described = len(first) if rest and not is_curated(memory) else -1
+    hooks = first.find("\n") if described > 0 else -1
     is_first, before, is_dropped, whole = True, "", False, unwrapped(memory.content)
     introduction, section, end = "", "", 0
     for heading, statement, sentence in list_statements(memory.content):
@@ -205,8 +208,11 @@ def _parse_facts(memory: Memory, doubts: Doubts) -> Iterator[Fact]:
         is_row = sentence.startswith("|")
         is_explaining = bool(pattern("replacements.explaining").match(statement))
         is_applying = bool(pattern("replacements.applying").match(statement))
-        is_description = begin < described
-        if is_dropped or (is_description and _is_title(statement)) or (outdated and (is_explaining or is_applying)):
+        is_description, is_hook = begin < described, 0 <= hooks < begin < described  # a hook says the same again
+        is_label = is_description and _is_title(statement)
+        if is_label and len(topic_words(statement)) < _TELLING_TOPIC_WORDS:
+            continue
+        if is_dropped or (outdated and (is_explaining or is_applying)):
             continue
         if not (is_explaining or is_applying) and pattern("replacements.advice").match(statement):
             continue
@@ -222,10 +228,11 @@ def _parse_facts(memory: Memory, doubts: Doubts) -> Iterator[Fact]:
             need = Need.REPLACES
         elif key in doubts.older:
             need = Need.LEAST
-        elif is_explaining or is_row or (is_description and not is_first):  # the index says the same as the file
+        elif is_explaining or is_row or (is_hook and not is_first):
             need = Need.EXPLAINING
         else:
-            need = _rate_need(statement, likelihood, is_first=is_first)
+            need = _rate_need(statement, likelihood, is_first=is_first or is_description)
+            need = need if is_label or not is_description else min(need, Need.CHANGED)
             if need is Need.FURTHER and len(topic_words(statement)) < _LEAST_TOPIC_WORDS:
                 need = Need.EXPLAINING
             is_first = False
@@ -248,6 +255,8 @@ def _as_lead(heading: str, title: str) -> str:
 
 def _depends_on_previous(statement: str) -> bool:
     """Whether a sentence makes no sense without the previous one."""
+    if pattern("replacements.concluding").match(statement):
+        return True
     starts = islice(_FIRST_WORDS.finditer(statement), _PRONOUN_WORDS)
     return any(pattern("replacements.pronoun").match(statement, found.start()) for found in starts)
 

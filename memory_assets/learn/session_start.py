@@ -6,6 +6,7 @@ This module reads only the brief, without a store or heavy libraries. A compacte
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -33,6 +34,7 @@ _SECTIONS = (
 """Heading, and the cumulative share of the tokens that this and the earlier sections may use."""
 _MAX_GENERAL_LINES = 5
 _JOINT = len("; ")
+_LEAD_ENDS = re.compile(": ")
 _KEEPING_SOURCES = frozenset({"resume", "fork"})
 """Kinds of start after which the session still has the text."""
 _COMPACTED = "compact"
@@ -168,17 +170,17 @@ def _choose_lines(lines: tuple[BriefLine, ...], names: frozenset[str], room: int
 def _join_facts(lines: Iterable[BriefLine]) -> list[BriefLine]:
     """Join the facts of each memory, and items of one list under one lead."""
     joined: dict[int | str, BriefLine] = {}
-    leads: dict[int | str, str] = {}
+    before: dict[int | str, str] = {}
     for each in lines:
         key = each.id if each.begin else each.text
-        lead, colon, item = each.fact.partition(": ")
         if first := joined.get(key):
             mark = "" if first.text.endswith(ENDS) else ";"
-            text = f"{first.text}{mark} {item if colon and lead == leads[key] else each.fact}"
-            joined[key] = replace(first, text=text, tokens=first.tokens + each.more)
+            leads = (each.fact[: found.end()] for found in reversed([*_LEAD_ENDS.finditer(each.fact)]))
+            item = each.fact.removeprefix(next(filter(before[key].startswith, leads), ""))
+            joined[key] = replace(first, text=f"{first.text}{mark} {item}", tokens=first.tokens + each.more)
         else:
             joined[key] = each
-        leads[key] = lead if colon else ""
+        before[key] = each.fact
     return list(joined.values())
 
 

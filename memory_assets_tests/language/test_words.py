@@ -49,6 +49,21 @@ def test_a_line_break_stays_where_nothing_else_ends_a_sentence(text: str, breaks
     assert found.split() == text.split()
 
 
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        (f"The crew of the boat {'waits ' * 8}\nuntil Mondays", 1),
+        (f"The crane of the harbour lifts two boats {'or three ' * 3}\nan hour {'in summer ' * 6}\nand one in winter", 1),
+        (f"Der Kran des Hafens hebt zwei {'oder drei ' * 4}\nBoote {'in der Stunde ' * 4}\nund eines im Winter", 1),
+        (f"A description {'on one line ' * 6}\na hook of its own\n\nA text.", 3),
+        ("Kran: neu\nSteg: alt", 2),
+        ("- The crane lifts\n  Boats and cars\n- The slip", 2),
+    ],
+)
+def test_a_line_break_ends_a_sentence_where_nobody_wrapped_it(text: str, count: int) -> None:
+    assert len(sentences(text)) == count
+
+
 def test_code_in_a_line_that_begins_with_three_backticks_ends_there() -> None:
     assert prose_sentences("```make test``` runs all tests.\n\n```\nmake\n```\nMira owns it.") == [
         "```make test``` runs all tests.",

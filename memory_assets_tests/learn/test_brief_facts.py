@@ -104,10 +104,22 @@ def test_why_is_told_last_and_how_to_apply_before_it() -> None:
     how = "start the Postgres of docker compose and use its fixtures."
     last = "Never patch the session."
     text = f"{rule}\n\n**{why[:4]}**{why[4:]}\n**How to apply:** {how} {last} See [[fixtures]] for what it holds."
-    expected = {rule: Need.OPENING, why: Need.EXPLAINING, how: Need.FURTHER, last: Need.FURTHER}
+    expected = {rule: Need.CHANGED, why: Need.EXPLAINING, how: Need.FURTHER, last: Need.FURTHER}
     assert list(needs(text).items()) == list(expected.items())
     assert needs(text, kind=Kind.FEEDBACK) == {f"{rule} {how} {last}": Need.STANDING, why: Need.EXPLAINING}
     assert set(needs(text, Doubts(outdated={7: {rule}}))) == {last}
+
+
+def test_each_sentence_of_a_telling_description_is_told_before_the_text_and_its_hook_last() -> None:
+    said = "Berths are let by the month. Never let the north berth.\nlet by the month, north berth never\n\nBerths have water. "
+    found = needs(f"{said}{'The keeper has the keys of all berths. ' * 5}")
+    assert [*found][:2] == ["Berths are let by the month.", "Never let the north berth."]
+    assert (found["Never let the north berth."], found["let by the month, north berth never"]) == (Need.CHANGED, Need.EXPLAINING)
+
+
+def test_what_draws_a_conclusion_is_not_told_without_what_it_follows_from() -> None:
+    found = needs(f"{'The harbour office has four rooms. ' * 4}The crane lifts two boats an hour. So half of them wait outside.")
+    assert not any("wait outside" in each for each in found)
 
 
 def test_code_is_no_fact_and_rows_of_a_table_are_told_last() -> None:
@@ -159,7 +171,7 @@ def test_a_description_and_its_hook_end_where_their_lines_do() -> None:
         "Who the user is. backend developer, short answers",
         "The user is Jonas.",
     ]
-    outdated = Doubts(outdated={7: {"Who the user is backend developer, short answers"}})
+    outdated = Doubts(outdated={7: {"Who the user is", "backend developer, short answers"}})
     assert [each.text for each in list_facts(told, outdated)] == ["The user is Jonas."]
 
 
