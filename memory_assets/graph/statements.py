@@ -136,17 +136,26 @@ def _statements(memory: Memory) -> Iterator[dict[str, Any]]:
 def list_statements(text: str) -> Iterator[tuple[str, str, str]]:
     """Yield, for each sentence that states something: the heading above it, its plain text, and its text with marks and line breaks.
 
-    A block of code states nothing.
+    A block of code states nothing, and neither do two words.
     """
+    return (each for each in split_statements(text) if not is_short(each[1]))
+
+
+def split_statements(text: str) -> Iterator[tuple[str, str, str]]:
+    """Yield what `list_statements` does, and short sentences, too."""
     heading = ""
     for sentence in prose_sentences(text):
         if found := _HEADING.match(sentence):
             heading = found[1]
             continue
         plain = strip_marks(sentence)
-        is_short = len(words(_LINK.sub(" ", plain))) < _LEAST_WORDS
-        if not (is_short or plain.endswith("?")):
+        if not plain.endswith("?"):
             yield heading, plain, sentence
+
+
+def is_short(statement: str) -> bool:
+    """Whether a statement has too few words to state something alone."""
+    return len(words(_LINK.sub(" ", statement))) < _LEAST_WORDS
 
 
 def introduces(statement: str) -> bool:

@@ -38,7 +38,7 @@ _ABBREVIATION = re.compile(
     r"\b(?:[a-z]|e\.g|i\.e|d\.h|u\. ?a|z\. ?B|Abs|approx|Art|bzw|ca|Dr|evtl|ex|ggf|inkl|max|min|Mr|Mrs|Ms|Nr|No|Prof|resp|St|usw|vgl|vs)\.$"
 )
 _CODE = re.compile(r"`[^`\n]+`")
-_CODE_BLOCK = re.compile(r"^[ \t]*(?P<fence>```+(?![^\n]*`)|~~~+)(?s:.*?)(?:^[ \t]*(?P=fence)|\Z)", re.MULTILINE)
+CODE_BLOCK = re.compile(r"^[ \t]*(?P<fence>```+(?![^\n]*`)|~~~+)(?s:.*?)(?:^[ \t]*(?P=fence)|\Z)", re.MULTILINE)
 _INITIAL = re.compile(rf"[{CAPITALS}][\w'’-]+\s[{CAPITALS}]\.$")
 _NAME = re.compile(rf"[{CAPITALS}][\w'’-]+")
 _ORDINAL = re.compile(r"(?:^|\s)\d{1,2}\.$")
@@ -134,7 +134,7 @@ def _without_possessive(word: str) -> str:
 
 def without_code(text: str) -> str:
     """Return a Markdown text without its code blocks."""
-    return _CODE_BLOCK.sub("\n\n", text)
+    return CODE_BLOCK.sub("\n\n", text)
 
 
 def sentences(text: str) -> list[str]:

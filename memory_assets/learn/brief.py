@@ -16,7 +16,9 @@ from memory_assets.language.unseen import without_unseen
 NAME = "brief.json"
 ENDS = (".", "!", "?", ":", ";", "…")
 """Characters that end a sentence."""
-FORMAT = 3
+FORMAT = 4
+LIST_GOES_ON = "; …"
+"""Ends a fact that has the first items of a list."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,8 @@ class BriefLine:
     """Offset of the fact behind date, id and title; 0 if the line must not be joined to another."""
     more: int = 0
     """Tokens of the fact when it is joined to another line of its memory."""
+    place: int = 0
+    """Position of the fact in its memory."""
     spare: bool = False
     """Whether the line is shown only if every other line fits."""
 

@@ -7,15 +7,16 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
-from itertools import islice
+from itertools import islice, pairwise
+from typing import NamedTuple
 
 from memory_assets.graph.outdated import StatementChange, strip_marks
-from memory_assets.graph.statements import introduces, list_statements
+from memory_assets.graph.statements import introduces, is_short, split_statements
 from memory_assets.language.changes import announces
 from memory_assets.language.english import pattern
 from memory_assets.language.secrets import marks
-from memory_assets.language.words import topic_words, unwrapped, without_code
-from memory_assets.learn.brief import FILES
+from memory_assets.language.words import CODE_BLOCK, stems, topic_words, unwrapped
+from memory_assets.learn.brief import FILES, LIST_GOES_ON
 from memory_assets.models import STANDING_KINDS, Kind, Memory, Source
 
 _OPENING_LENGTH = 140
@@ -26,12 +27,19 @@ _PRONOUN_WORDS = 3
 """A pronoun among so many first words refers to the previous sentence: "Before that it was Ivo"."""
 _LEAST_TOPIC_WORDS = 2
 """Topic words of a sentence below which it says little alone: "The router does not."."""
-_TELLING_TOPIC_WORDS = 6
-"""Topic words of a description from which it tells something, though it is no sentence."""
+_TELLING_TOPIC_WORDS, _SPECIFIC = 6, re.compile(r"[–—:;=+→≥≤]|\d")
+"""Topic words of a description, and a sign or number in it, with which it tells something though it is no sentence."""
 _LIST_LENGTH = 240
 """Characters up to which items of a list are joined."""
+_LABEL_LENGTH = 60
+"""Characters up to which an item above deeper ones is their label."""
+_CODE_LENGTH, _CODE_LINES = 120, 2
+"""Size up to which a block of code is told with the sentence that introduces it."""
+_INTRODUCED_CODE = re.compile(rf"(?P<lead>^[^\n]*:[*_ \t]*\n\s*)?{CODE_BLOCK.pattern}", re.MULTILINE)
 _NEW_WORDS = 0.3
 """Share of a sentence's topic words up to which it says nothing new."""
+_EXCHANGED = (1, 2)
+"""Topic words by which two facts of one form differ."""
 _ITEM = re.compile(r"(?:[-*+•]|\d{1,3}[.)])\s")
 
 
@@ -66,7 +74,27 @@ class Fact:
     contrary: int = 0
     """Id of a memory that contradicts it while nobody has decided; 0 for none."""
     lead: str = ""
-    """What introduces it in its memory, if it is the item of a list: the sentence before the list, or its heading."""
+    """What introduces it in its memory, if it is the item of a list: the sentence before the list, or its heading, and labels."""
+    place: int = 0
+    """Its position among the facts of its memory."""
+
+
+class _Sentence(NamedTuple):
+    """A sentence in its memory."""
+
+    statement: str
+    """The text without markup, as changes name it."""
+    line: str
+    written: str
+    begin: int
+    heading: str
+    lead: str
+    follows: bool
+    """Whether nothing but white space of a paragraph separates it from the sentence before."""
+
+    @property
+    def is_item(self) -> bool:
+        return bool(_ITEM.match(self.written))
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +134,16 @@ def list_facts(memory: Memory, doubts: Doubts) -> list[Fact]:
     if memory.kind is Kind.SESSION:
         text = "\n".join(each for each in memory.content.splitlines() if not each.startswith(FILES))
         return [] if marks(text) else [Fact(unwrapped(text).replace("\n", ". "), Need.OPENING)]
-    return _join_items(_choose_facts(replace(memory, content=without_code(memory.content).strip() or memory.content), doubts))
+    told = _INTRODUCED_CODE.sub(_inline_code, memory.content).strip()
+    return _join_items(_choose_facts(replace(memory, content=told or memory.content), doubts))
+
+
+def _inline_code(block: re.Match[str]) -> str:
+    """Return a short block of code behind the sentence that introduces it; else nothing, and no introduction of nothing."""
+    lines = [line.strip() for line in block[0].removeprefix(block["lead"] or "").strip().splitlines()[1:-1] if line.strip()]
+    code = "; ".join(lines)
+    is_told = block["lead"] and 0 < len(lines) <= _CODE_LINES and len(code) <= _CODE_LENGTH and "`" not in code
+    return f"{block['lead'].rstrip()} `{code}`\n\n" if is_told else "\n\n"
 
 
 def _choose_facts(memory: Memory, doubts: Doubts) -> list[Fact]:
@@ -130,28 +167,35 @@ def _choose_facts(memory: Memory, doubts: Doubts) -> list[Fact]:
 
 
 def _drop_repeated(facts: Sequence[Fact]) -> Iterator[Fact]:
-    """Yield the facts, except those of which an earlier one has most topic words and all numbers and names."""
-    said: list[set[str]] = []
+    """Yield the facts, except those of which the earlier ones have most topic words and all numbers and names.
+
+    A fact with another word in the place of an earlier one's says something else, and so does an item of a list with any new word.
+    """
+    said: list[frozenset[str]] = []
     for each in facts:
-        topics = set(topic_words(each.text))
-        unsaid = (topics - other for other in said)
-        if each.need < Need.OPENING or not any(
-            len(new) <= _NEW_WORDS * len(topics) and all(word in each.text and word.isalpha() for word in new) for new in unsaid
-        ):
+        stems_of = {word: stems(word) or frozenset((word,)) for word in topic_words(each.text)}
+        own, known = frozenset().union(*stems_of.values()), frozenset().union(*said)
+        new = [word for word, stemmed in stems_of.items() if known.isdisjoint(stemmed)]
+        is_repeated = len(new) <= _NEW_WORDS * len(stems_of) and all(word in each.text and word.isalpha() for word in new)
+        is_other = any(len(own - other) == len(other - own) in _EXCHANGED for other in said) or (each.lead and new)
+        if each.need < Need.OPENING or is_other or not (said and is_repeated):
             yield each
-        said.append(topics)
+        if not each.lead:
+            said.append(own)
 
 
 def _join_items(facts: Sequence[Fact]) -> list[Fact]:
-    """Join items of one list to a fact with what introduces them, unless one of them is needed more than the others."""
+    """Join items of one list to facts with what introduces them, unless one of them is needed more than the others."""
     joined: list[Fact] = []
     for each in facts:
         last = joined[-1] if joined else each
-        may_join = joined and each.lead and each.lead == last.lead and min(each.need, last.need) >= Need.OPENING
-        if may_join and len(last.text) + len(each.text) <= _LIST_LENGTH:
-            joined[-1] = replace(last, text=f"{last.text.rstrip('.;,')}; {each.text}", need=min(last.need, each.need))
-        else:
-            joined.append(replace(each, text=f"{each.lead} {each.text}") if each.lead else each)
+        if joined and each.lead and each.lead == last.lead and min(each.need, last.need) >= Need.OPENING:
+            if len(last.text) + len(each.text) <= _LIST_LENGTH:
+                text = f"{last.text.rstrip('.;,')}; {each.text}"
+                joined[-1] = replace(last, text=text, need=min(last.need, each.need))
+                continue
+            joined[-1] = replace(last, text=f"{last.text.rstrip('.;,')}{LIST_GOES_ON}")
+        joined.append(replace(each, text=f"{each.lead} {each.text}") if each.lead else each)
     return joined
 
 
@@ -196,31 +240,24 @@ def _parse_facts(memory: Memory, doubts: Doubts) -> Iterator[Fact]:
     outdated, (first, _, rest) = doubts.outdated.get(memory.id, ()), memory.content.partition("\n\n")
     described = len(first) if rest and not is_curated(memory) else -1
     hooks = first.find("\n") if described > 0 else -1
-    is_first, before, is_dropped, whole = True, "", False, unwrapped(memory.content)
-    introduction, section, end = "", "", 0
-    for heading, statement, sentence in list_statements(memory.content):
-        begin = max(memory.content.find(sentence, end), end)  # it is not found if its lines are indented
-        follows = memory.content[end:begin] in {" ", "\n"}
-        end = begin + len(sentence)
-        if heading != section:
-            introduction, section = "", heading
+    is_first, before, is_dropped = True, "", False
+    for place, each in enumerate(_read_sentences(memory, first if described > 0 else "")):
+        statement = each.statement
         is_dropped = statement in outdated or bool(marks(statement)) or (is_dropped and _depends_on_previous(statement))
-        is_row = sentence.startswith("|")
+        is_row = each.written.startswith("|")
         is_explaining = bool(pattern("replacements.explaining").match(statement))
         is_applying = bool(pattern("replacements.applying").match(statement))
-        is_description, is_hook = begin < described, 0 <= hooks < begin < described  # a hook says the same again
+        is_description, is_hook = each.begin < described, 0 <= hooks < each.begin < described  # a hook says the same again
         is_label = is_description and _is_title(statement)
-        if is_label and len(topic_words(statement)) < _TELLING_TOPIC_WORDS:
+        if is_label and not _is_telling(statement):
             continue
         if is_dropped or (outdated and (is_explaining or is_applying)):
             continue
         if not (is_explaining or is_applying) and pattern("replacements.advice").match(statement):
             continue
-        line = _join_lines(sentence, whole)
+        previous, before = before, each.line
         if introduces(statement):
-            introduction = before = line
             continue
-        is_item = bool(_ITEM.match(sentence))
         key = memory.id, statement
         change = doubts.newer.get(key)
         likelihood = change.probability if change else 0.0
@@ -233,18 +270,52 @@ def _parse_facts(memory: Memory, doubts: Doubts) -> Iterator[Fact]:
         else:
             need = _rate_need(statement, likelihood, is_first=is_first or is_description)
             need = need if is_label or not is_description else min(need, Need.CHANGED)
-            if need is Need.FURTHER and len(topic_words(statement)) < _LEAST_TOPIC_WORDS:
+            if need is Need.FURTHER and not each.lead and len(topic_words(statement)) < _LEAST_TOPIC_WORDS:
                 need = Need.EXPLAINING
             is_first = False
-        text = pattern("replacements.applying").sub("", _ALSO.sub("", line), 1)
-        lead = (introduction or _as_lead(heading, f"{first if described > 0 else ''} {memory.title}")) if is_item else ""
-        refers = follows and _depends_on_previous(statement)
-        previous, before = before, line
-        if not is_item and (refers or introduces(previous)):
+        text = pattern("replacements.applying").sub("", _ALSO.sub("", each.line), 1)
+        refers = each.follows and _depends_on_previous(statement)
+        if not each.is_item and (refers or introduces(previous)):
             if refers and need > Need.OPENING:
                 continue
             text = f"{previous} {text}"
-        yield Fact(text, need, likelihood, doubts.contrary.get(key, 0), lead)
+        yield Fact(text, need, likelihood, doubts.contrary.get(key, 0), each.lead, place)
+
+
+def _read_sentences(memory: Memory, description: str) -> Iterator[_Sentence]:
+    """Yield the sentences of a memory; items of lists with what introduces them, and without their labels."""
+    content, whole, end = memory.content, unwrapped(memory.content), 0
+    found: list[_Sentence] = []
+    for heading, statement, written in split_statements(content):
+        begin = max(content.find(written, end), end)  # it is not found if its lines are indented
+        follows = content[end:begin] in {" ", "\n"}
+        end = begin + len(written)
+        found.append(_Sentence(statement, _join_lines(written, whole), written, begin, heading, "", follows))
+    introduction, section, labels = "", "", dict[int, str]()
+    for each, following in pairwise([*found, None]):
+        assert each
+        if each.heading != section or not (each.is_item or each.follows):
+            introduction, section, labels = "", each.heading, {}
+        if not each.is_item:
+            if introduces(each.statement):
+                introduction = each.line
+            if not is_short(each.statement):
+                yield each
+            continue
+        indent = each.begin - content.rfind("\n", 0, each.begin)
+        labels = {depth: label for depth, label in labels.items() if depth < indent}
+        is_above = (
+            following is not None and following.is_item and following.begin - content.rfind("\n", 0, following.begin) > indent
+        )
+        if is_above and len(each.statement) <= _LABEL_LENGTH and not each.statement.endswith((".", "!")):
+            labels[indent] = f"{each.statement.rstrip(':')}:"
+            continue
+        lead = introduction or _as_lead(each.heading, f"{description} {memory.title}")
+        yield each._replace(lead=" ".join(filter(None, (lead, *labels.values()))))
+
+
+def _is_telling(label: str) -> bool:
+    return len(topic_words(label)) >= _TELLING_TOPIC_WORDS and bool(_SPECIFIC.search(label))
 
 
 def _as_lead(heading: str, title: str) -> str:

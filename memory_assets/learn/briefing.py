@@ -326,7 +326,7 @@ def _render_fact(
         tokens, more = count_tokens(f"{rendered}\n"), count_tokens(f"; {rendered[begin:]}")
     project = "" if is_home(memory.project) else memory.project
     spare = fact.need is Need.EXPLAINING
-    return BriefLine(memory.kind, project, rendered, tokens, memory.id, is_curated(memory), begin, more, spare)
+    return BriefLine(memory.kind, project, rendered, tokens, memory.id, is_curated(memory), begin, more, fact.place, spare)
 
 
 def _title_prefix(title: str, text: str) -> str:

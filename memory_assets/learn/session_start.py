@@ -7,16 +7,17 @@ This module reads only the brief, without a store or heavy libraries. A compacte
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from itertools import pairwise
 from pathlib import Path
 
 from memory_assets.display import counted
 from memory_assets.errors import DamagedError, InvalidInputError
 from memory_assets.hook_settings import HookSettings
-from memory_assets.learn.brief import ENDS, MOST_OF_SESSION, Brief, BriefLine, read_brief, render_frame, render_line
+from memory_assets.learn.brief import ENDS, LIST_GOES_ON, MOST_OF_SESSION, Brief, BriefLine, read_brief, render_frame, render_line
 from memory_assets.learn.checkouts import note_checkout, project_names, remote_of
 from memory_assets.learn.noted import Noted, read_noted
 from memory_assets.sources.projects import Project, project_of
@@ -168,20 +169,21 @@ def _choose_lines(lines: tuple[BriefLine, ...], names: frozenset[str], room: int
 
 
 def _join_facts(lines: Iterable[BriefLine]) -> list[BriefLine]:
-    """Join the facts of each memory, and items of one list under one lead."""
-    joined: dict[int | str, BriefLine] = {}
-    before: dict[int | str, str] = {}
+    """Join the facts of each memory in its order, and items of one list under one lead."""
+    groups: dict[int | str, list[BriefLine]] = {}
     for each in lines:
-        key = each.id if each.begin else each.text
-        if first := joined.get(key):
-            mark = "" if first.text.endswith(ENDS) else ";"
-            leads = (each.fact[: found.end()] for found in reversed([*_LEAD_ENDS.finditer(each.fact)]))
-            item = each.fact.removeprefix(next(filter(before[key].startswith, leads), ""))
-            joined[key] = replace(first, text=f"{first.text}{mark} {item}", tokens=first.tokens + each.more)
-        else:
-            joined[key] = each
-        before[key] = each.fact
-    return list(joined.values())
+        groups.setdefault(each.id if each.begin else each.text, []).append(each)
+    return [_join(sorted(group, key=lambda each: each.place)) for group in groups.values()]
+
+
+def _join(lines: Sequence[BriefLine]) -> BriefLine:
+    text = lines[0].text
+    for before, each in pairwise(lines):
+        leads = (each.fact[: found.end()] for found in reversed([*_LEAD_ENDS.finditer(each.fact)]))
+        lead = next(filter(before.fact.startswith, leads), "")
+        text = text.removesuffix(LIST_GOES_ON) if lead else text
+        text = f"{text}{'' if text.endswith(ENDS) else ';'} {each.fact.removeprefix(lead)}"
+    return replace(lines[0], text=text, tokens=lines[0].tokens + sum(each.more for each in lines[1:]))
 
 
 def _split_by_section(lines: tuple[BriefLine, ...], names: frozenset[str]) -> Iterator[list[BriefLine]]:

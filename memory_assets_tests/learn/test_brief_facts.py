@@ -111,15 +111,56 @@ def test_why_is_told_last_and_how_to_apply_before_it() -> None:
 
 
 def test_each_sentence_of_a_telling_description_is_told_before_the_text_and_its_hook_last() -> None:
-    said = "Berths are let by the month. Never let the north berth.\nlet by the month, north berth never\n\nBerths have water. "
+    said = (
+        "Berths are let by the month. Never let the north berth.\nnorth berth never, prices in Prices.md\n\nBerths have water. "
+    )
     found = needs(f"{said}{'The keeper has the keys of all berths. ' * 5}")
     assert [*found][:2] == ["Berths are let by the month.", "Never let the north berth."]
-    assert (found["Never let the north berth."], found["let by the month, north berth never"]) == (Need.CHANGED, Need.EXPLAINING)
+    assert (found["Never let the north berth."], found["north berth never, prices in Prices.md"]) == (
+        Need.CHANGED,
+        Need.EXPLAINING,
+    )
 
 
 def test_what_draws_a_conclusion_is_not_told_without_what_it_follows_from() -> None:
     found = needs(f"{'The harbour office has four rooms. ' * 4}The crane lifts two boats an hour. So half of them wait outside.")
     assert not any("wait outside" in each for each in found)
+
+
+def test_a_description_that_only_names_its_topic_is_no_fact() -> None:
+    text = f"Robin's background, way of working, boats and favourite harbours\n\n{'Robin sails a small boat on Sundays. ' * 5}"
+    assert list(needs(text)) == ["Robin sails a small boat on Sundays."]
+    label = "Boats of the north pier — moored by size, the smallest first"
+    assert next(iter(needs(text.replace(text.partition("\n")[0], label)))) == label
+
+
+def test_a_list_is_told_in_its_order_with_its_labels_and_says_where_it_goes_on() -> None:
+    bans = [
+        f"Never moor at the {name} pier without asking the keeper" for name in ("north", "south", "west", "east", "old", "new")
+    ]
+    text = f"{_LONG} Rules of the harbour:\n- reboot the crane\n" + "\n".join(f"- {each}" for each in bans)
+    found = [each for each in needs(text) if each.startswith("Rules of the harbour:")]
+    assert found[0].startswith(f"Rules of the harbour: reboot the crane; {bans[0]}; ")
+    assert found[0].endswith("; …")
+    nested = f"{_LONG} Berths:\n- North pier\n  - Ines keeps it\n  - three metres deep\n- South pier\n  - Tomasz keeps it\n\n- Bring a rope"
+    assert [each for each in needs(nested) if "keeps it" in each] == [
+        "Berths: North pier: Ines keeps it; three metres deep",
+        "Berths: South pier: Tomasz keeps it",
+    ]
+
+
+def test_a_list_below_another_paragraph_does_not_get_the_introduction_above_it() -> None:
+    text = f"{_LONG} These are closed:\n- the north pier\n\nThe crane lifts two boats an hour.\n\n- the slip is open all day"
+    assert "the slip is open all day" in needs(text)
+
+
+def test_a_command_is_told_behind_its_introduction_and_a_long_listing_with_its_introduction_is_not() -> None:
+    listing = "\n".join(f"crane --boat {number} --slowly" for number in range(4))
+    text = f"{_LONG} Start the crane with:\n\n```bash\ncrane --up\n```\n\nAll at once:\n```\n{listing}\n```\n- The slip is steep and wet."
+    found = needs(text)
+    assert "Start the crane with: crane --up" in found
+    assert "The slip is steep and wet." in found
+    assert not any("All at once" in each for each in found)
 
 
 def test_code_is_no_fact_and_rows_of_a_table_are_told_last() -> None:
