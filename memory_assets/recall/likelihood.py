@@ -18,8 +18,10 @@ import numpy as np
 
 from memory_assets.arrays import Floats, Mask, Values
 from memory_assets.language.embedders import Embedder
+from memory_assets.language.embedders.bge import BGE_NAME
 from memory_assets.language.embedders.calibration import Scale, unrelated_notes
 from memory_assets.language.embedders.context import embed_in_context
+from memory_assets.language.languages import ENGLISH, recognise
 from memory_assets.recall.candidates import Candidates
 from memory_assets.recall.question import Question
 from memory_assets.recall.view import View
@@ -38,6 +40,8 @@ _BESIDE, _BESIDE_UNREAD = 1 / 20, 1 / 80
 _LIKELY, _SURE = 0.5, 0.9
 _ENOUGH = 50
 """Memories from which their mean vector is a good background. In a smaller store, notes on unrelated topics make up the rest."""
+_ENOUGH_FOREIGN = 3
+"""The same for a question in a language that these notes are not in: a multilingual embedder finds all texts of one language similar."""
 
 _SOME_DAY = "[3 May 2026]"
 """Heading of these notes, as memories have one."""
@@ -84,7 +88,7 @@ def parts_of(question: Question, found: Candidates, said: Values, view: View, em
     total = sum(idf.values())
     known = sum(value for term, value in idf.items() if view.terms.knows(term)) / total if total else 1.0
     cosine = found.cosine[~np.isnan(found.cosine)]
-    usual = float(found.vector @ _background_mean(view, embedder))
+    usual = float(found.vector @ _background_mean(view, embedder, question.text))
     gap = np.where(np.isnan(found.cosine), cosine.min(initial=usual), found.cosine) - usual
     gap /= scale.cosines[2] - scale.cosines[0]
     return np.column_stack([gap, said, np.full(len(found), known)])
@@ -97,12 +101,12 @@ def beside_the_best(likely: Values, logits: Values) -> Mask:
     return odds >= odds.max(initial=0.0) * np.where(unread, _BESIDE_UNREAD, _BESIDE)
 
 
-def _background_mean(view: View, embedder: Embedder) -> Floats:
-    count = view.background.texts
-    if count >= _ENOUGH:
+def _background_mean(view: View, embedder: Embedder, asked: str) -> Floats:
+    enough = _ENOUGH if embedder.name == BGE_NAME or recognise(asked) == ENGLISH else _ENOUGH_FOREIGN
+    if view.background.texts >= enough:
         return view.background.mean
     if embedder not in _notes:
         notes = unrelated_notes()
         _notes[embedder] = embed_in_context(embedder, notes, [_SOME_DAY] * len(notes)).in_context.mean(axis=0)
-    share = count / _ENOUGH
+    share = view.background.texts / enough
     return (share * view.background.mean + (1 - share) * _notes[embedder]).astype(np.float32)

@@ -24,7 +24,7 @@ _NEEDED, _SURE = -1.3, 0.1
 """Log odds from which hits are returned: by default, and with `only_sure`."""
 _BESIDE = 0.02
 """Likelihood from which a hit is returned beside the best."""
-_UNREAD, _SURE_UNREAD = 0.9, 0.95
+_UNREAD, _SURE_UNREAD = 0.5, 0.9
 """Likelihoods from which hits are returned if the network read nothing, as of a prompt in a language that the classifier does not know."""
 
 

@@ -20,9 +20,11 @@ from memory_assets.operations import prompt as operations_prompt
 from memory_assets.operations.context import context
 from memory_assets.operations.prompt import recall_for_prompt
 from memory_assets.operations.store import store
+from memory_assets.settings import Settings
 from memory_assets.sources.projects import Project
 from memory_assets.tenants import Tenant
 from memory_assets_tests.conftest import filled_once
+from memory_assets_tests.language.test_embedders_e5 import installed as e5_installed
 
 ATLAS = Project("/src/atlas", ("/src/atlas", "-src-atlas"))
 
@@ -54,6 +56,32 @@ def test_a_prompt_is_told_what_it_needs_once_in_a_session(filled: Tenant) -> Non
     )
     assert [each.memory for each in read_told(filled.folder, "s1")] == list(first.ids)
     assert [each.memory for each in read_last_told(filled.folder)] == list(first.ids)
+
+
+_SPANISH = (
+    "La base de pruebas se restaura cada lunes desde una copia; Priya se encarga de ello.",
+    "Las declaraciones de aduana se envían por fax al agente Vandermeer antes del mediodía.",
+    "La tetera de la oficina es roja y está en la cocina del segundo piso.",
+    "Las reuniones del equipo son los jueves a las diez en la sala pequeña.",
+)
+
+
+@pytest.mark.parametrize("embedder", ["auto", pytest.param("e5-multilingual", marks=e5_installed)])
+def test_a_prompt_in_another_language_is_told_what_it_needs_and_nothing_if_it_needs_nothing(
+    settings: Settings, embedder: str
+) -> None:
+    spanish = Tenant(settings.model_copy(update={"embedder": embedder}))
+    for text in _SPANISH:
+        store(spanish, NewMemory(text, Source.CLI, Kind.NOTE))
+    for prompt, needed in (
+        ("¿quién se encarga de restaurar la base de pruebas?", "Priya"),
+        ("¿a quién se envían las declaraciones de aduana?", "Vandermeer"),
+        ("muchas gracias, sigue así por favor", ""),
+        ("cambia el nombre de esta variable a total", ""),
+    ):
+        told = recall_for_prompt(spanish, prompt).framed
+        assert needed in told
+        assert bool(told) is bool(needed), prompt
 
 
 def test_the_newest_is_told_first_though_nobody_noticed_a_change(filled: Tenant) -> None:
