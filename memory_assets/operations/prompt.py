@@ -8,11 +8,11 @@ from pydantic import Field
 from memory_assets.graph.outdated import Outdated, on_day
 from memory_assets.language.times import day_in
 from memory_assets.language.tokens import count_tokens
-from memory_assets.learn.brief import render_frame, render_line
+from memory_assets.learn.brief import MOST, render_frame, render_line
 from memory_assets.learn.session_start import PROMPT, is_quiet, record_told, still_told
 from memory_assets.learn.transcripts import is_by_program
 from memory_assets.models import Memory, is_time_guessed
-from memory_assets.operations.answers import LocalTime, View, begins_with, passage, without_title
+from memory_assets.operations.answers import PASSAGE_LENGTH, LocalTime, View, begins_with, passage, without_title
 from memory_assets.operations.arguments import Narrowing
 from memory_assets.recall.prompt import find_for_prompt
 from memory_assets.recall.search import Hit
@@ -22,6 +22,8 @@ from memory_assets.tenants import Tenant
 
 HEADING = "Recalled for this prompt"
 _MOST_LINES = 4
+_LEAST_PASSAGE = 110
+"""Characters of a passage that a long title leaves."""
 LONGEST_PROMPT = 2_000
 """Characters of a prompt that are read; text pasted below them is no question."""
 _FRAME_TOKENS = 90
@@ -69,16 +71,17 @@ def recall_for_prompt(
 
 
 def _describe(hit: Hit, prompt: str, outdated_sentences: Sequence[Outdated], zone: tzinfo) -> str:
-    memory = hit.memory
-    shown = passage(without_title(memory.content, memory.title), prompt)
+    memory, newer = hit.memory, hit.replaced_by
+    day = "" if is_time_guessed(memory.metadata) else f"{day_in(memory.created_at, zone)} "
+    outdated = f" [outdated: replaced by {newer.id}{on_day(hit.replaced_on, zone)}]" if newer else ""
+    head = f"{day}(id {memory.id}){outdated}"
+    room = MOST - len(f"… {head} {memory.title}: ")
+    shown = passage(without_title(memory.content, memory.title), prompt, min(PASSAGE_LENGTH, max(room, _LEAST_PASSAGE)))
     is_named = begins_with(shown, memory.title) or memory.title.casefold() in shown.casefold()
     named = shown if is_named else f"{memory.title}: {shown}"
-    newer = hit.replaced_by
-    outdated = f" [outdated: replaced by {newer.id}{on_day(hit.replaced_on, zone)}]" if newer else ""
     of_sentences = [
         f" [{'outdated: ' if each.verdict == 'replaced' else ''}{each.line(zone)}]"
         for each in outdated_sentences
         if each.is_in(named) and (newer is None or newer.id != each.replaced_by)
     ]
-    day = "" if is_time_guessed(memory.metadata) else f"{day_in(memory.created_at, zone)} "
-    return f"{day}(id {memory.id}){outdated}{''.join(of_sentences)} {named}"
+    return f"{head}{''.join(of_sentences)} {named}"

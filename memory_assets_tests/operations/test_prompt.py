@@ -131,6 +131,15 @@ def test_what_is_told_fits_into_its_tokens(filled: Tenant) -> None:
     assert count_tokens(told.framed) <= filled.settings.prompt_recall_tokens
 
 
+def test_the_sentence_that_a_prompt_needs_is_told_to_its_end_below_a_long_title(filled: Tenant) -> None:
+    before = "Kontora sold us the first ones, and nobody was pleased with these at all."
+    needed = f"The staging certificate renews itself {'with much care ' * 8}through the robot account ferry."
+    text = f"{before} {needed} {'Little else was said there. ' * 20}"
+    store(filled, NewMemory(text, Source.CLI, Kind.NOTE, title="What everybody should know of the certificate of staging"))
+    told = recall_for_prompt(filled, "how does the staging certificate of Kontora renew itself?").framed
+    assert "through the robot account ferry." in told
+
+
 def test_the_hook_reaches_it_as_a_tool_that_is_not_listed(filled: Tenant) -> None:
     server = Server(Session(filled, ATLAS))
     listed = server.answer({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})
