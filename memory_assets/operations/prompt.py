@@ -10,7 +10,7 @@ from memory_assets.language.times import day_in
 from memory_assets.language.tokens import count_tokens
 from memory_assets.learn.brief import MOST, render_frame, render_line
 from memory_assets.learn.session_start import PROMPT, is_quiet, record_told, still_told
-from memory_assets.learn.transcripts import is_by_program
+from memory_assets.learn.transcripts import is_by_program, without_pasted
 from memory_assets.models import Memory, is_time_guessed
 from memory_assets.operations.answers import PASSAGE_LENGTH, LocalTime, View, begins_with, passage, without_title
 from memory_assets.operations.arguments import Narrowing
@@ -25,7 +25,7 @@ _MOST_LINES = 4
 _LEAST_PASSAGE = 110
 """Characters of a passage that a long title leaves."""
 LONGEST_PROMPT = 2_000
-"""Characters of a prompt that are read; text pasted below them is no question."""
+"""Characters of a prompt that are read, half of them from its end: some people paste first and ask below."""
 _FRAME_TOKENS = 90
 """Most tokens of the frame with label and heading; a test counts them."""
 
@@ -46,9 +46,9 @@ def recall_for_prompt(
     the search, the result is empty and nothing is recorded as given.
     """
     wanted = tenant.settings.prompt_recall
-    text = prompt[:LONGEST_PROMPT].strip()
-    if wanted == "off" or is_by_program(text) or not tenant.exists or is_quiet(tenant.folder, here):
+    if wanted == "off" or is_by_program(prompt) or not tenant.exists or is_quiet(tenant.folder, here):
         return PromptRecall()
+    text = read_question(prompt)
     known = still_told(tenant.folder, session)
     filters = Narrowing(here=here).filters(tenant)
     room = tenant.settings.prompt_recall_tokens - _FRAME_TOKENS
@@ -68,6 +68,13 @@ def recall_for_prompt(
     ids = tuple(memory.id for memory, _ in told)
     record_told(tenant.folder, session, ids, PROMPT)
     return PromptRecall(ids=ids, framed=render_frame([(HEADING, [rendered for _, rendered in told])]))
+
+
+def read_question(prompt: str) -> str:
+    """Return a prompt without pasted code and logs, unless it is nothing else; of a long one the beginning and the end."""
+    text = without_pasted(prompt).strip() or prompt.strip()
+    half = LONGEST_PROMPT // 2
+    return text if len(text) <= LONGEST_PROMPT else f"{text[:half]}\n{text[-half:]}"
 
 
 def _describe(hit: Hit, prompt: str, outdated_sentences: Sequence[Outdated], zone: tzinfo) -> str:

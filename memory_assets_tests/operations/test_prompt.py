@@ -18,7 +18,7 @@ from memory_assets.mcp.tools import Session
 from memory_assets.models import Kind, NewMemory, Source
 from memory_assets.operations import prompt as operations_prompt
 from memory_assets.operations.context import context
-from memory_assets.operations.prompt import recall_for_prompt
+from memory_assets.operations.prompt import LONGEST_PROMPT, read_question, recall_for_prompt
 from memory_assets.operations.store import store
 from memory_assets.sources.projects import Project
 from memory_assets.tenants import Tenant
@@ -81,6 +81,35 @@ def test_after_a_compaction_a_prompt_is_told_again_what_it_needs(filled: Tenant)
 def test_a_prompt_that_begins_with_a_path_is_told_what_it_needs(filled: Tenant) -> None:
     prompt = "/srv/dumps is full. Who takes care of restoring the staging database?"
     assert "Priya owns the job" in recall_for_prompt(filled, prompt, here=ATLAS).framed
+
+
+_FRAME = '  File "/srv/app/orders/queue.py", line 214, in drain\n    message = self.broker.take(timeout=self.patience)\n'
+
+
+@pytest.mark.parametrize(
+    "pasted",
+    [
+        "".join(f"2026-05-01 10:00:{n % 60:02} WARN broker of the customs queue is slow, retry {n}\n" for n in range(90)),
+        f"Traceback (most recent call last):\n{_FRAME * 50}BrokerError: the customs queue is closed\n",
+        f"Traceback (most recent call last):\n{_FRAME * 9}",
+        "```python\ndeclarations = broker.take_customs(before=noon)\n```\n" * 60,
+    ],
+    ids=["log", "traceback", "cut-off traceback", "code"],
+)
+def test_a_prompt_is_told_what_it_needs_above_and_below_what_was_pasted(filled: Tenant, pasted: str) -> None:
+    question = "who takes care of restoring the staging database?"
+    plain = recall_for_prompt(filled, question, here=ATLAS)
+    assert plain.ids
+    assert recall_for_prompt(filled, f"{question}\n\n{pasted}", here=ATLAS) == plain
+    assert recall_for_prompt(filled, f"{pasted}\n\n{question}", here=ATLAS) == plain
+
+
+def test_a_question_below_much_text_is_read() -> None:
+    walked, question = "We walked along the river and had soup in the evening. " * 60, "Who restores the staging database?"
+    read = read_question(f"{walked}\n{question}")
+    assert read.startswith("We walked")
+    assert read.endswith(question)
+    assert len(read) <= LONGEST_PROMPT + 1
 
 
 def test_a_prompt_that_needs_nothing_is_told_nothing(filled: Tenant) -> None:
