@@ -1,4 +1,4 @@
-"""Recall memories for a prompt: those that fit it and that the session was not given yet."""
+"""Recall memories for a prompt: those that fit it, and of each what the session was not given yet."""
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, tzinfo
@@ -9,7 +9,7 @@ from memory_assets.graph.outdated import Outdated, on_day
 from memory_assets.language.times import day_in
 from memory_assets.language.tokens import count_tokens
 from memory_assets.learn.brief import MOST, render_frame, render_line
-from memory_assets.learn.session_start import PROMPT, is_quiet, record_told, still_told
+from memory_assets.learn.session_start import PROMPT, digest_sentences, is_quiet, record_told, still_told
 from memory_assets.learn.transcripts import is_by_program, without_pasted
 from memory_assets.models import Memory, is_time_guessed
 from memory_assets.operations.answers import PASSAGE_LENGTH, LocalTime, View, begins_with, passage, without_title
@@ -54,7 +54,12 @@ def recall_for_prompt(
     room = tenant.settings.prompt_recall_tokens - _FRAME_TOKENS
     zone = LocalTime.of(tenant.settings).zone
     told: list[tuple[Memory, str]] = []
-    hits = find_for_prompt(tenant, text, filters, datetime.now(UTC), known, only_sure=wanted == "sure")
+
+    def is_known(hit: Hit) -> bool:
+        told_before = known.get(hit.memory.id)
+        return told_before is not None and digest_sentences(render_line(_describe(hit, text, (), zone))) <= told_before
+
+    hits = find_for_prompt(tenant, text, filters, datetime.now(UTC), is_known, only_sure=wanted == "sure")
     outdated = find_outdated_of(tenant, [hit.memory for hit in hits])
     for hit in hits:
         rendered = render_line(_describe(hit, text, outdated.get(hit.memory.id, ()), zone))
@@ -65,8 +70,8 @@ def recall_for_prompt(
     if not told or not is_awaited():
         return PromptRecall()
     told.sort(key=lambda each: each[0].created_at, reverse=True)
+    record_told(tenant.folder, session, [(memory.id, rendered) for memory, rendered in told], PROMPT)
     ids = tuple(memory.id for memory, _ in told)
-    record_told(tenant.folder, session, ids, PROMPT)
     return PromptRecall(ids=ids, framed=render_frame([(HEADING, [rendered for _, rendered in told])]))
 
 

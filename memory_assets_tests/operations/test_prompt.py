@@ -56,6 +56,48 @@ def test_a_prompt_is_told_what_it_needs_once_in_a_session(filled: Tenant) -> Non
     assert [each.memory for each in read_last_told(filled.folder)] == list(first.ids)
 
 
+_LONG = (
+    "The deploy of Heron runs every Tuesday from the branch release. Backups of Heron are kept for 35 days in the bucket cold. "
+    "The on-call phone of the team is with Mira Okafor until March. The certificate renews itself through the robot account ferry. "
+    "Log lines of Heron are moved to the archive disk named walrus. The cache is Varnish 7 with a time to live of 90 seconds. "
+    "The feature flags of Heron are edited in the tool Flagpole by Jonas Reuter."
+)
+
+
+def test_a_session_that_was_told_one_passage_of_a_memory_is_told_another_when_it_needs_it(filled: Tenant) -> None:
+    store(filled, NewMemory(_LONG, Source.CLI, Kind.NOTE))
+    kept, flags = "how long are backups of Heron kept?", "who edits the feature flags of Heron?"
+    assert "35 days" in recall_for_prompt(filled, kept, "s1").framed
+    assert "Jonas Reuter" in recall_for_prompt(filled, flags, "s1").framed
+    assert recall_for_prompt(filled, kept, "s1").ids == ()
+    assert recall_for_prompt(filled, flags, "s1").ids == ()
+
+
+def test_a_session_that_was_told_one_fact_at_its_start_is_told_another_when_it_needs_it(filled: Tenant) -> None:
+    long = store(filled, NewMemory(_LONG, Source.CLI, Kind.NOTE)).id
+    short = store(filled, NewMemory("How to apply: the payroll export waits.\n- Ask Ivo.\n- Ask Ines.", Source.CLI, Kind.NOTE)).id
+    start = [
+        (long, f"- 2026-05-01 (id {long}) The deploy of Heron runs every Tuesday from the branch release."),
+        (short, f"- (id {str(short)[:6]}) the payroll export waits. Ask Ivo; Ask Ines."),
+    ]
+    record_told(filled.folder, "s1", start, "start")
+    assert long in recall_for_prompt(filled, "who edits the feature flags of Heron?", "s1").ids
+    assert short in recall_for_prompt(filled, "whom do I ask about the payroll export?").ids
+    assert short not in recall_for_prompt(filled, "whom do I ask about the payroll export?", "s1").ids
+
+
+def test_a_record_of_an_earlier_release_hides_nothing_and_can_be_read(filled: Tenant) -> None:
+    question = "who takes care of restoring the staging database?"
+    (number,) = recall_for_prompt(filled, question, here=ATLAS).ids
+    record_told(filled.folder, "s1", [], "start")
+    (record,) = (filled.folder / "sessions").iterdir()
+    record.write_text(
+        f"{number} start 2026-05-01T10:00:00+00:00\n{number} 9f3a start 2026-05-01T10:00:00+00:00\n{number} pro", "ascii"
+    )
+    assert [each.memory for each in read_told(filled.folder, "s1")] == [number, number]
+    assert number in recall_for_prompt(filled, question, "s1", ATLAS).ids
+
+
 def test_the_newest_is_told_first_though_nobody_noticed_a_change(filled: Tenant) -> None:
     ids = [
         store(filled, NewMemory(text, Source.CLI, Kind.NOTE, created_at=datetime(2026, month, 1, tzinfo=UTC))).id
@@ -74,7 +116,7 @@ def test_after_a_compaction_a_prompt_is_told_again_what_it_needs(filled: Tenant)
     prompt = "who takes care of restoring the staging database?"
     (number,) = recall_for_prompt(filled, prompt, "s1", ATLAS).ids
     assert recall_for_prompt(filled, prompt, "s1", ATLAS).ids == ()
-    record_told(filled.folder, "s1", [1], "compact")
+    record_told(filled.folder, "s1", [(1, "")], "compact")
     assert number in recall_for_prompt(filled, prompt, "s1", ATLAS).ids
 
 
