@@ -24,7 +24,7 @@ from sklearn.model_selection import GroupKFold, cross_val_predict
 
 from memory_assets.language.classifier import BUCKETS, features, load
 from memory_assets.learn.noted import KINDS, LASTING_FROM, NONE, kind_of
-from memory_assets.operations.prompt import LONGEST_PROMPT
+from memory_assets.operations.prompt import read_question
 
 ROOT = Path(__file__).parents[1]
 SETS = ROOT / "benchmarks" / "sets"
@@ -71,7 +71,7 @@ def prompts(path: Path) -> tuple[list[str], Any, list[str]]:
     """Return the prompts of sessions, which of them need a memory, and the writer of each."""
     rows = [(prompt, session["id"].rstrip("0123456789")) for session in read(path) for prompt in session["prompts"]]
     needed = np.array([bool(prompt["useful"]) for prompt, _ in rows])
-    return [prompt["text"][:LONGEST_PROMPT] for prompt, _ in rows], needed, [writer for _, writer in rows]
+    return [read_question(prompt["text"]) for prompt, _ in rows], needed, [writer for _, writer in rows]
 
 
 def prompts_and_questions() -> Training:

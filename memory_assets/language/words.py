@@ -191,10 +191,15 @@ def unwrapped(text: str) -> str:
     """Join the lines of a text, but keep the line breaks that alone end a sentence. Other white space becomes single spaces."""
     joined = before = ""
     for line, is_wrapped in split_lines(text.splitlines()):
-        needs_no_break = is_wrapped or before.endswith("|") or _ENDS_SENTENCE.search(before) or _BEGINS_ITEM.match(line)
+        needs_no_break = is_wrapped or before.endswith("|") or _ENDS_SENTENCE.search(before) or begins_item(line)
         before = " ".join(line.split())
         joined += (" " if needs_no_break else "\n") + before if joined else before
     return joined
+
+
+def begins_item(line: str) -> bool:
+    """Return whether a line begins as the item of a list, a quotation or the row of a table does."""
+    return bool(_BEGINS_ITEM.match(line))
 
 
 def is_unspaced(text: str) -> bool:

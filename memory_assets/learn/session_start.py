@@ -7,6 +7,7 @@ This module reads only the brief, without a store or heavy libraries. A compacte
 import hashlib
 import json
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -85,7 +86,7 @@ def session_start(settings: HookSettings, hook: Hook) -> str:
     if project:
         note_checkout(settings.folder, project)
     if is_compacted and _record_file(settings.folder, hook.session).exists():
-        record_told(settings.folder, hook.session, [_NOTHING], _COMPACTED)
+        record_told(settings.folder, hook.session, [(_NOTHING, "")], _COMPACTED)
     if is_quiet(settings.folder, project) or settings.session_start == "off" or hook.source in _KEEPING_SOURCES:
         return ""
     brief = read_brief(settings.folder)
@@ -98,8 +99,8 @@ def session_start(settings: HookSettings, hook: Hook) -> str:
     if not (any(chosen) or noted or nudges):
         return ""
     chosen = [_join_facts(lines) for lines in chosen]
-    if ids := [each.id for lines in chosen for each in lines]:
-        record_told(settings.folder, hook.session, ids, _COMPACTED if is_compacted else "start")
+    if shown := [(each.id, each.text) for lines in chosen for each in lines]:
+        record_told(settings.folder, hook.session, shown, _COMPACTED if is_compacted else "start")
     sections = [(heading, [each.text for each in lines]) for (heading, _), lines in zip(_SECTIONS, chosen, strict=True)]
     return render_frame([*sections, (_NOTED_HEADING, noted), ("Waiting", nudges)])
 
@@ -244,8 +245,12 @@ class Told:
     reason: str
     """`start`, `compact` or `prompt`."""
     at: datetime
+    digests: tuple[str, ...] = ()
+    """Digests of the sentences that it was shown; empty in the records of earlier releases."""
 
 
+_SENTENCE_ENDS = re.compile(r"([.!?:;…·|\]]+)[*_`\"')\]]*(?:\s|$)")
+_WORDS = re.compile(r"[^\W_]+")
 _NOTHING = 0
 """No memory's id: the record of a compaction, after which a session knows nothing that it was shown."""
 
@@ -255,15 +260,29 @@ def read_told(folder: Path, session: str) -> list[Told]:
     return _list_shown(_record_file(folder, session))
 
 
-def still_told(folder: Path, session: str) -> set[int]:
-    """Return the ids that a session still has in its context: those shown since its start or last compaction or clearing."""
-    known: set[int] = set()
+def still_told(folder: Path, session: str) -> dict[int, set[str]]:
+    """Return what a session still has in its context: what it was shown since its start or last compaction or clearing.
+
+    The values are the digests (`digest_sentences`) of what it was shown of each memory.
+    """
+    known: defaultdict[int, set[str]] = defaultdict(set)
     begun: datetime | None = None
     for each in _parse_record(_record_file(folder, session)):
         if each.reason != PROMPT and each.at != begun:
-            known, begun = set(), each.at
-        known.add(each.memory)
-    return known - {_NOTHING}
+            known.clear()
+            begun = each.at
+        known[each.memory].update(each.digests)
+    known.pop(_NOTHING, None)
+    return dict(known)
+
+
+def digest_sentences(line: str) -> set[str]:
+    """Return a digest of each sentence or item in the line of a memory, without date, id, markup, labels and a sentence cut short."""
+    _, _, shown = line.partition(")")
+    parts = _SENTENCE_ENDS.split(shown)
+    complete = zip(parts[::2], [*parts[1::2], ""], strict=True)
+    named = [" ".join(_WORDS.findall(part.casefold())) for part, mark in complete if not mark.startswith((":", "…"))]
+    return {hashlib.blake2b(each.encode(), digest_size=4).hexdigest() for each in named if each}
 
 
 def read_last_told(folder: Path) -> list[Told]:
@@ -272,12 +291,12 @@ def read_last_told(folder: Path) -> list[Told]:
     return _list_shown(files[-1]) if files else []
 
 
-def record_told(folder: Path, session: str, ids: Iterable[int], reason: str) -> None:
-    """Record that a session was shown these memories. Delete all but the newest 200 records."""
+def record_told(folder: Path, session: str, told: Iterable[tuple[int, str]], reason: str) -> None:
+    """Record that a session was shown these lines of memories. Delete all but the newest 200 records."""
     if not session:
         return
     path, now = _record_file(folder, session), datetime.now(UTC).isoformat(timespec="seconds")
-    written = "".join(f"{number} {reason} {now}\n" for number in ids)
+    written = "".join(" ".join([str(number), *sorted(digest_sentences(line)), reason, now]) + "\n" for number, line in told)
     path.parent.mkdir(mode=0o700, exist_ok=True)
     with path.open("a", encoding="ascii") as file:
         file.write(written)
@@ -297,8 +316,8 @@ def _parse_record(path: Path) -> list[Told]:
     told = []
     for each in lines:
         with suppress(ValueError):  # a line cut short by a kill
-            number, *_, reason, at = each.split()  # earlier releases wrote a digest between
-            told.append(Told(int(number), reason, datetime.fromisoformat(at)))
+            number, *digests, reason, at = each.split()
+            told.append(Told(int(number), reason, datetime.fromisoformat(at), tuple(digests)))
     return told
 
 

@@ -1,10 +1,15 @@
 """Base classes and text helpers of the answers: a JSON form for programs, a text form for people and assistants."""
 
+import math
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, tzinfo
+from itertools import chain
+from operator import itemgetter
 from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, computed_field, field_validator
@@ -12,12 +17,13 @@ from pydantic import BaseModel, ConfigDict, Field, computed_field, field_validat
 from memory_assets.display import shortened
 from memory_assets.graph.outdated import Outdated
 from memory_assets.language.times import Instant, day_in, display_zone, relative_age
-from memory_assets.language.words import LINE_BREAK, sentences, stems, unwrapped
+from memory_assets.language.words import LINE_BREAK, begins_item, sentences, stems, unwrapped
 from memory_assets.models import LAST_CHANGE, Entity, Kind, Memory, Source, State, is_time_guessed
 from memory_assets.settings import Settings
 
 PASSAGE_LENGTH = 280
 """Characters of a memory that a list shows; `show` shows all."""
+_CUT_LENGTH = len(" …")
 _WORD = re.compile(r"[^\W_]+")
 _PASSAGE_LENGTHS = (PASSAGE_LENGTH, 180, 110, 60)
 """Lengths that are tried in turn to fit a list into a number of tokens."""
@@ -177,27 +183,65 @@ def without_title(content: str, title: str) -> str:
 
 
 def passage(content: str, query: str = "", most: int = PASSAGE_LENGTH) -> str:
-    """Return a text of at most `most` characters unchanged, else its stretch with the most of the query's words.
+    """Return a text of at most `most` characters unchanged, else the stretch whose whole sentences fit the query best.
 
-    The stretch begins at a sentence with such a word, or within a sentence that is too long. The earliest of equal ones wins.
+    A word of the query counts the more, the fewer sentences have it, and twice in the sentence that fits best. The stretch begins at a
+    sentence with such a word, or within a sentence that is too long; the last of equal ones wins, because a text's beginning often only
+    names its topic. The item of a list follows the line that introduces the list, if there is room.
     """
-    marked, asked = unwrapped(content), stems(query)
-    if len(line := marked.replace("\n", LINE_BREAK)) <= most:
+    line, asked = unwrapped(content).replace("\n", LINE_BREAK), stems(query)
+    if len(line) <= most:
         return line
-    whole = marked.replace("\n", " ")
-    best, best_count, end = 0, 0, 0
-    for line in (" ".join(sentence.split()) for sentence in sentences(content)) if asked else ():
-        begin = max(end, whole.find(line, end))
-        end = begin + len(line)
-        step = most if len(line) <= most else most // 2
-        for place in range(begin, end, step):
-            if not asked.isdisjoint(stems(whole[place : min(place + step, end)])):
-                start = whole.rfind(" ", 0, place) + 1
-                count = len(asked & stems(whole[start : start + most]))
-                if count > best_count:
-                    best, best_count = start, count
-    stretch = marked[best:].replace("\n", LINE_BREAK)
-    return f"{'… ' if best else ''}{shortened(stretch, most)}"
+    room = most - _CUT_LENGTH
+    parts = _place_sentences(line, sentences(content), room) if asked else []
+    found = [asked & stems(line[begin:end]) for begin, end in parts]
+    counts = Counter(chain.from_iterable(found))
+
+    def weigh(matched: Set[str]) -> float:
+        return math.fsum(math.log(1 + len(parts) / counts[each]) for each in matched)
+
+    def matched_from(place: int) -> list[frozenset[str]]:
+        """Return the query's words in each sentence of the stretch that begins at a place, up to the last with any."""
+        matched = found[place : max(place + 1, bisect_right(parts, parts[place][0] + room, key=itemgetter(1)))]
+        return matched[: 1 + max(number for number, each in enumerate(matched) if each)]
+
+    def worth(place: int) -> float:
+        matched = matched_from(place)
+        return weigh(frozenset().union(*matched)) + max(map(weigh, matched))
+
+    place = max((each for each in reversed(range(len(parts))) if found[each]), key=worth, default=None)
+    if place is None:
+        return shortened(line, most)
+    begin, end = parts[place][0], parts[place + len(matched_from(place)) - 1][1]
+    stretch = line[begin:]
+    lead = _find_introduction(line, parts[: place + 1])
+    if lead is not None:
+        start, stop = parts[lead]
+        led = line[start:] if lead == place - 1 else f"{line[start:stop]} … {stretch}"
+        if len(led) - (len(line) - end) <= room:
+            begin, stretch = start, led
+    return f"{'… ' if begin else ''}{shortened(stretch, most)}"
+
+
+def _place_sentences(line: str, parts: Iterable[str], most: int) -> list[tuple[int, int]]:
+    """Return where each sentence begins and ends in a text of one line; several places for one of more than `most` characters."""
+    places: list[tuple[int, int]] = []
+    end = 0
+    for sentence in (" ".join(each.split()) for each in parts):
+        begin = max(end, line.find(sentence, end))
+        end = begin + len(sentence)
+        step = most if len(sentence) <= most else most // 2
+        places += [(line.rfind(" ", 0, each) + 1, min(each + step, end)) for each in range(begin, end, step)]
+    return places
+
+
+def _find_introduction(line: str, parts: Sequence[tuple[int, int]]) -> int | None:
+    """Return which of these parts of a line introduces the list whose item is the last one; None if none does."""
+    places = [place for place, (begin, end) in enumerate(parts) if not begins_item(line[begin:end])]
+    if not places or places[-1] == len(parts) - 1:
+        return None
+    before = line[slice(*parts[places[-1]])]
+    return places[-1] if before.startswith("#") or before.rstrip("*_").endswith(":") else None
 
 
 def fit_lines(entries: Callable[[int], Sequence[str]], max_tokens: int | None) -> str:

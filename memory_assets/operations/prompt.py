@@ -1,4 +1,4 @@
-"""Recall memories for a prompt: those that fit it and that the session was not given yet."""
+"""Recall memories for a prompt: those that fit it, and of each what the session was not given yet."""
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, tzinfo
@@ -8,11 +8,11 @@ from pydantic import Field
 from memory_assets.graph.outdated import Outdated, on_day
 from memory_assets.language.times import day_in
 from memory_assets.language.tokens import count_tokens
-from memory_assets.learn.brief import render_frame, render_line
-from memory_assets.learn.session_start import PROMPT, is_quiet, record_told, still_told
-from memory_assets.learn.transcripts import is_by_program
+from memory_assets.learn.brief import MOST, render_frame, render_line
+from memory_assets.learn.session_start import PROMPT, digest_sentences, is_quiet, record_told, still_told
+from memory_assets.learn.transcripts import is_by_program, without_pasted
 from memory_assets.models import Memory, is_time_guessed
-from memory_assets.operations.answers import LocalTime, View, begins_with, passage, without_title
+from memory_assets.operations.answers import PASSAGE_LENGTH, LocalTime, View, begins_with, passage, without_title
 from memory_assets.operations.arguments import Narrowing
 from memory_assets.recall.prompt import find_for_prompt
 from memory_assets.recall.search import Hit
@@ -22,8 +22,10 @@ from memory_assets.tenants import Tenant
 
 HEADING = "Recalled for this prompt"
 _MOST_LINES = 4
+_LEAST_PASSAGE = 110
+"""Characters of a passage that a long title leaves."""
 LONGEST_PROMPT = 2_000
-"""Characters of a prompt that are read; text pasted below them is no question."""
+"""Characters of a prompt that are read, half of them from its end: some people paste first and ask below."""
 _FRAME_TOKENS = 90
 """Most tokens of the frame with label and heading; a test counts them."""
 
@@ -44,15 +46,20 @@ def recall_for_prompt(
     the search, the result is empty and nothing is recorded as given.
     """
     wanted = tenant.settings.prompt_recall
-    text = prompt[:LONGEST_PROMPT].strip()
-    if wanted == "off" or is_by_program(text) or not tenant.exists or is_quiet(tenant.folder, here):
+    if wanted == "off" or is_by_program(prompt) or not tenant.exists or is_quiet(tenant.folder, here):
         return PromptRecall()
+    text = read_question(prompt)
     known = still_told(tenant.folder, session)
     filters = Narrowing(here=here).filters(tenant)
     room = tenant.settings.prompt_recall_tokens - _FRAME_TOKENS
     zone = LocalTime.of(tenant.settings).zone
     told: list[tuple[Memory, str]] = []
-    hits = find_for_prompt(tenant, text, filters, datetime.now(UTC), known, only_sure=wanted == "sure")
+
+    def is_known(hit: Hit) -> bool:
+        told_before = known.get(hit.memory.id)
+        return told_before is not None and digest_sentences(render_line(_describe(hit, text, (), zone))) <= told_before
+
+    hits = find_for_prompt(tenant, text, filters, datetime.now(UTC), is_known, only_sure=wanted == "sure")
     outdated = find_outdated_of(tenant, [hit.memory for hit in hits])
     for hit in hits:
         rendered = render_line(_describe(hit, text, outdated.get(hit.memory.id, ()), zone))
@@ -63,22 +70,30 @@ def recall_for_prompt(
     if not told or not is_awaited():
         return PromptRecall()
     told.sort(key=lambda each: each[0].created_at, reverse=True)
+    record_told(tenant.folder, session, [(memory.id, rendered) for memory, rendered in told], PROMPT)
     ids = tuple(memory.id for memory, _ in told)
-    record_told(tenant.folder, session, ids, PROMPT)
     return PromptRecall(ids=ids, framed=render_frame([(HEADING, [rendered for _, rendered in told])]))
 
 
+def read_question(prompt: str) -> str:
+    """Return a prompt without pasted code and logs, unless it is nothing else; of a long one the beginning and the end."""
+    text = without_pasted(prompt).strip() or prompt.strip()
+    half = LONGEST_PROMPT // 2
+    return text if len(text) <= LONGEST_PROMPT else f"{text[:half]}\n{text[-half:]}"
+
+
 def _describe(hit: Hit, prompt: str, outdated_sentences: Sequence[Outdated], zone: tzinfo) -> str:
-    memory = hit.memory
-    shown = passage(without_title(memory.content, memory.title), prompt)
+    memory, newer = hit.memory, hit.replaced_by
+    day = "" if is_time_guessed(memory.metadata) else f"{day_in(memory.created_at, zone)} "
+    outdated = f" [outdated: replaced by {newer.id}{on_day(hit.replaced_on, zone)}]" if newer else ""
+    head = f"{day}(id {memory.id}){outdated}"
+    room = MOST - len(f"… {head} {memory.title}: ")
+    shown = passage(without_title(memory.content, memory.title), prompt, min(PASSAGE_LENGTH, max(room, _LEAST_PASSAGE)))
     is_named = begins_with(shown, memory.title) or memory.title.casefold() in shown.casefold()
     named = shown if is_named else f"{memory.title}: {shown}"
-    newer = hit.replaced_by
-    outdated = f" [outdated: replaced by {newer.id}{on_day(hit.replaced_on, zone)}]" if newer else ""
     of_sentences = [
         f" [{'outdated: ' if each.verdict == 'replaced' else ''}{each.line(zone)}]"
         for each in outdated_sentences
         if each.is_in(named) and (newer is None or newer.id != each.replaced_by)
     ]
-    day = "" if is_time_guessed(memory.metadata) else f"{day_in(memory.created_at, zone)} "
-    return f"{day}(id {memory.id}){outdated}{''.join(of_sentences)} {named}"
+    return f"{head}{''.join(of_sentences)} {named}"

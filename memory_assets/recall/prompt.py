@@ -7,7 +7,7 @@ prompts without the memories that they need; the thresholds were chosen on these
 """
 
 import math
-from collections.abc import Set
+from collections.abc import Callable
 from datetime import datetime
 
 from memory_assets.language.classifier import load
@@ -29,14 +29,20 @@ _UNREAD, _SURE_UNREAD = 0.5, 0.9
 
 
 def find_for_prompt(
-    tenant: Tenant, prompt: str, filters: Filters, now: datetime, known: Set[int] = frozenset(), *, only_sure: bool = False
+    tenant: Tenant,
+    prompt: str,
+    filters: Filters,
+    now: datetime,
+    is_known: Callable[[Hit], bool] = lambda _: False,
+    *,
+    only_sure: bool = False,
 ) -> list[Hit]:
-    """Return the hits that a prompt needs, best first, without the `known` ones; a prompt without a topic ("looks good") needs none."""
+    """Return the hits that a prompt needs, best first, without the known ones; a prompt without a topic ("looks good") needs none."""
     question = read_query(tenant, prompt, now)
     if word_set("prompts.talk").issuperset(question.terms):
         return []
     found = search_with_bridges(tenant, question, limit=_HITS, filters=filters, now=now, bridges=0, most_read=_MOST_READ).hits
-    likely = [(hit, hit.likelihood or 0.0) for hit in found if hit.memory.id not in known]
+    likely = [(hit, hit.likelihood or 0.0) for hit in found if not is_known(hit)]
     best = max((likelihood for _, likelihood in likely), default=0.0)
     if any(part.name == "answer" for hit in found for part in hit.components):
         odds = _NEED * load("prompts").scores(prompt)["needs"] + _LIKELIHOOD * _log_odds(best) + _CONSTANT

@@ -143,8 +143,8 @@ def test_search_shows_the_passage_that_holds_what_was_asked() -> None:
 def test_a_passage_is_short_and_comes_from_the_text(content: str, query: str) -> None:
     found = passage(content, query)
     assert len(found) <= PASSAGE_LENGTH + 2
-    said = found.removeprefix("… ").removesuffix("…")
-    assert " ".join(said.replace("·", " ").split()) in " ".join(content.replace("·", " ").split())
+    for said in found.removeprefix("… ").removesuffix("…").split(" … "):
+        assert " ".join(said.replace("·", " ").split()) in " ".join(content.replace("·", " ").split())
 
 
 def test_a_line_break_that_ends_a_sentence_is_seen_in_a_passage() -> None:
@@ -175,6 +175,34 @@ def test_a_passage_begins_where_the_sentence_does_that_holds_what_was_asked() ->
     assert passage(text, "").startswith("We met on Monday.")
     owner = "Mira is the owner of the export for the team. " + "More was said. " * 30 + "Leila is second in line."
     assert passage(owner, "who is second in line for the export").startswith("… Leila")
+
+
+def test_a_passage_holds_the_sentence_that_fits_best_whole() -> None:
+    text = (
+        "Deploys of Atlas, flags and features of Atlas\n\nThe deploy of Atlas runs on Tuesdays. Backups of Atlas are kept for 35 days "
+        "in the bucket atlas-cold. The on-call phone of Atlas is with Mira Okafor. The cache of Atlas is Varnish 7 with a time to live "
+        "of 90 seconds. The feature flags of Atlas are edited in the tool Flagpole by Jonas Reuter. Atlas reads the folder /srv/inbox."
+    )
+    assert "The feature flags of Atlas are edited in the tool Flagpole by Jonas Reuter." in passage(
+        text, "who edits the flags of Atlas?"
+    )
+    assert passage(text, "how long are backups of Atlas kept?").startswith("… Backups of Atlas are kept for 35 days")
+
+
+def test_a_passage_begins_behind_a_description_that_has_the_same_words() -> None:
+    text = f"Where the upload key lies\n\n{'Much else was said. ' * 15}The upload key lies in the tin. {'More was said. ' * 20}"
+    assert passage(text, "where is the upload key?").startswith("… The upload key lies in the tin.")
+
+
+def test_a_passage_names_what_introduces_the_item_that_fits_best() -> None:
+    items = "".join(
+        f"- The {each} are checked by Ines before every one of the many releases.\n" for each in ("icons", "menus", "tables")
+    )
+    text = f"Of the games.\n\nNever do this:\n{items}- Sounds are cut.\n\n{'Much else was said. ' * 10}"
+    assert passage(text, "tables").startswith("… Never do this: … - The tables are checked by Ines")
+    assert passage(text, "icons").startswith("… Never do this: - The icons are checked by Ines")
+    too_long = text.replace("Never do this:", f"Never do {'any of ' * 30}this:")
+    assert passage(too_long, "tables").startswith("… - The tables are checked by Ines")
 
 
 def test_what_is_read_creates_nothing_and_a_mistyped_tenant_is_told() -> None:

@@ -31,7 +31,7 @@ from memory_assets.learn.brief import (
 from memory_assets.learn.briefing import renew_brief
 from memory_assets.learn.journal import Status
 from memory_assets.learn.noted import Noted, note
-from memory_assets.learn.session_start import PROMPT, read_last_told, read_told, record_told, still_told
+from memory_assets.learn.session_start import PROMPT, digest_sentences, read_last_told, read_told, record_told, still_told
 from memory_assets.models import Kind, NewMemory, SecretPolicy, Source
 from memory_assets.operations.arguments import Narrowing
 from memory_assets.operations.changes import edit, forget, restore
@@ -108,12 +108,12 @@ def test_what_a_prompt_recalled_is_gone_after_a_compaction_though_nothing_is_tol
 ) -> None:
     folder = settings.tenant_dir()
     folder.mkdir(parents=True)
-    record_told(folder, "s1", [42], PROMPT)
+    record_told(folder, "s1", [(42, "- (id 42) Mira sails.")], PROMPT)
     monkeypatch.setenv("MEMORY_SESSION_START", "off")
     assert hook("resume", cwd=str(atlas)) == ""
-    assert still_told(folder, "s1") == {42}
+    assert still_told(folder, "s1") == {42: digest_sentences("(id 42) Mira sails.")}
     assert hook("compact", cwd=str(atlas)) == ""
-    assert still_told(folder, "s1") == set()
+    assert still_told(folder, "s1") == {}
     assert [each.memory for each in read_told(folder, "s1")] == [42]
     assert hook("compact", "s2", cwd=str(atlas)) == ""
     assert read_last_told(folder) == read_told(folder, "s1")

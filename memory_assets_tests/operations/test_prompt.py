@@ -18,7 +18,7 @@ from memory_assets.mcp.tools import Session
 from memory_assets.models import Kind, NewMemory, Source
 from memory_assets.operations import prompt as operations_prompt
 from memory_assets.operations.context import context
-from memory_assets.operations.prompt import recall_for_prompt
+from memory_assets.operations.prompt import LONGEST_PROMPT, read_question, recall_for_prompt
 from memory_assets.operations.store import store
 from memory_assets.settings import Settings
 from memory_assets.sources.projects import Project
@@ -84,6 +84,48 @@ def test_a_prompt_in_another_language_is_told_what_it_needs_and_nothing_if_it_ne
         assert bool(told) is bool(needed), prompt
 
 
+_LONG = (
+    "The deploy of Heron runs every Tuesday from the branch release. Backups of Heron are kept for 35 days in the bucket cold. "
+    "The on-call phone of the team is with Mira Okafor until March. The certificate renews itself through the robot account ferry. "
+    "Log lines of Heron are moved to the archive disk named walrus. The cache is Varnish 7 with a time to live of 90 seconds. "
+    "The feature flags of Heron are edited in the tool Flagpole by Jonas Reuter."
+)
+
+
+def test_a_session_that_was_told_one_passage_of_a_memory_is_told_another_when_it_needs_it(filled: Tenant) -> None:
+    store(filled, NewMemory(_LONG, Source.CLI, Kind.NOTE))
+    kept, flags = "how long are backups of Heron kept?", "who edits the feature flags of Heron?"
+    assert "35 days" in recall_for_prompt(filled, kept, "s1").framed
+    assert "Jonas Reuter" in recall_for_prompt(filled, flags, "s1").framed
+    assert recall_for_prompt(filled, kept, "s1").ids == ()
+    assert recall_for_prompt(filled, flags, "s1").ids == ()
+
+
+def test_a_session_that_was_told_one_fact_at_its_start_is_told_another_when_it_needs_it(filled: Tenant) -> None:
+    long = store(filled, NewMemory(_LONG, Source.CLI, Kind.NOTE)).id
+    short = store(filled, NewMemory("How to apply: the payroll export waits.\n- Ask Ivo.\n- Ask Ines.", Source.CLI, Kind.NOTE)).id
+    start = [
+        (long, f"- 2026-05-01 (id {long}) The deploy of Heron runs every Tuesday from the branch release."),
+        (short, f"- (id {str(short)[:6]}) the payroll export waits. Ask Ivo; Ask Ines."),
+    ]
+    record_told(filled.folder, "s1", start, "start")
+    assert long in recall_for_prompt(filled, "who edits the feature flags of Heron?", "s1").ids
+    assert short in recall_for_prompt(filled, "whom do I ask about the payroll export?").ids
+    assert short not in recall_for_prompt(filled, "whom do I ask about the payroll export?", "s1").ids
+
+
+def test_a_record_of_an_earlier_release_hides_nothing_and_can_be_read(filled: Tenant) -> None:
+    question = "who takes care of restoring the staging database?"
+    (number,) = recall_for_prompt(filled, question, here=ATLAS).ids
+    record_told(filled.folder, "s1", [], "start")
+    (record,) = (filled.folder / "sessions").iterdir()
+    record.write_text(
+        f"{number} start 2026-05-01T10:00:00+00:00\n{number} 9f3a start 2026-05-01T10:00:00+00:00\n{number} pro", "ascii"
+    )
+    assert [each.memory for each in read_told(filled.folder, "s1")] == [number, number]
+    assert number in recall_for_prompt(filled, question, "s1", ATLAS).ids
+
+
 def test_the_newest_is_told_first_though_nobody_noticed_a_change(filled: Tenant) -> None:
     ids = [
         store(filled, NewMemory(text, Source.CLI, Kind.NOTE, created_at=datetime(2026, month, 1, tzinfo=UTC))).id
@@ -102,13 +144,42 @@ def test_after_a_compaction_a_prompt_is_told_again_what_it_needs(filled: Tenant)
     prompt = "who takes care of restoring the staging database?"
     (number,) = recall_for_prompt(filled, prompt, "s1", ATLAS).ids
     assert recall_for_prompt(filled, prompt, "s1", ATLAS).ids == ()
-    record_told(filled.folder, "s1", [1], "compact")
+    record_told(filled.folder, "s1", [(1, "")], "compact")
     assert number in recall_for_prompt(filled, prompt, "s1", ATLAS).ids
 
 
 def test_a_prompt_that_begins_with_a_path_is_told_what_it_needs(filled: Tenant) -> None:
     prompt = "/srv/dumps is full. Who takes care of restoring the staging database?"
     assert "Priya owns the job" in recall_for_prompt(filled, prompt, here=ATLAS).framed
+
+
+_FRAME = '  File "/srv/app/orders/queue.py", line 214, in drain\n    message = self.broker.take(timeout=self.patience)\n'
+
+
+@pytest.mark.parametrize(
+    "pasted",
+    [
+        "".join(f"2026-05-01 10:00:{n % 60:02} WARN broker of the customs queue is slow, retry {n}\n" for n in range(90)),
+        f"Traceback (most recent call last):\n{_FRAME * 50}BrokerError: the customs queue is closed\n",
+        f"Traceback (most recent call last):\n{_FRAME * 9}",
+        "```python\ndeclarations = broker.take_customs(before=noon)\n```\n" * 60,
+    ],
+    ids=["log", "traceback", "cut-off traceback", "code"],
+)
+def test_a_prompt_is_told_what_it_needs_above_and_below_what_was_pasted(filled: Tenant, pasted: str) -> None:
+    question = "who takes care of restoring the staging database?"
+    plain = recall_for_prompt(filled, question, here=ATLAS)
+    assert plain.ids
+    assert recall_for_prompt(filled, f"{question}\n\n{pasted}", here=ATLAS) == plain
+    assert recall_for_prompt(filled, f"{pasted}\n\n{question}", here=ATLAS) == plain
+
+
+def test_a_question_below_much_text_is_read() -> None:
+    walked, question = "We walked along the river and had soup in the evening. " * 60, "Who restores the staging database?"
+    read = read_question(f"{walked}\n{question}")
+    assert read.startswith("We walked")
+    assert read.endswith(question)
+    assert len(read) <= LONGEST_PROMPT + 1
 
 
 def test_a_prompt_that_needs_nothing_is_told_nothing(filled: Tenant) -> None:
@@ -157,6 +228,15 @@ def test_what_is_told_fits_into_its_tokens(filled: Tenant) -> None:
     told = recall_for_prompt(filled, "how often is the staging database restored?")
     assert told.ids
     assert count_tokens(told.framed) <= filled.settings.prompt_recall_tokens
+
+
+def test_the_sentence_that_a_prompt_needs_is_told_to_its_end_below_a_long_title(filled: Tenant) -> None:
+    before = "Kontora sold us the first ones, and nobody was pleased with these at all."
+    needed = f"The staging certificate renews itself {'with much care ' * 8}through the robot account ferry."
+    text = f"{before} {needed} {'Little else was said there. ' * 20}"
+    store(filled, NewMemory(text, Source.CLI, Kind.NOTE, title="What everybody should know of the certificate of staging"))
+    told = recall_for_prompt(filled, "how does the staging certificate of Kontora renew itself?").framed
+    assert "through the robot account ferry." in told
 
 
 def test_the_hook_reaches_it_as_a_tool_that_is_not_listed(filled: Tenant) -> None:
