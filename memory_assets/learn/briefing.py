@@ -85,6 +85,12 @@ def renew_brief(tenant: "Tenant") -> None:
     _update(tenant, lambda brief: _build(tenant, brief))
 
 
+def ensure_brief(tenant: "Tenant") -> None:
+    """Build the brief if it is missing or of another release. A tenant without memories needs none."""
+    if parse_brief(tenant.state.get(NAME)) is None and tenant.exists and len(tenant.memories):
+        renew_brief(tenant)
+
+
 def update_brief(tenant: "Tenant", changed: "Iterable[tuple[Memory | None, Memory]]") -> None:
     """Update the lines of changed memories in the brief; build the brief if there is none. A failure is only logged.
 

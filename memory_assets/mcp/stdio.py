@@ -36,9 +36,13 @@ def serve(tenant: Tenant, here: Project | None) -> None:
 
 
 def _warm_up(tenant: Tenant, watch: SourceWatch) -> None:
-    """Load models and indices before the first calls need them, then watch the sources. Faults are left to the calls to report."""
+    """Load models and indices before the first calls need them, renew a lost brief, then watch the sources.
+
+    Faults are left to the calls to report.
+    """
     from memory_assets.language.embedders import describe_choice
     from memory_assets.language.tokens import load_encoding
+    from memory_assets.learn.briefing import ensure_brief
     from memory_assets.recall.search import search
 
     with suppress(MemoryAssetsError):
@@ -46,6 +50,8 @@ def _warm_up(tenant: Tenant, watch: SourceWatch) -> None:
             search(tenant, "warm", limit=1) if tenant.exists else tenant.embedder.embed(["warm"])
         load_encoding()
         tenant.analyzer.analyze("Alice warmed up the service.")
+    with suppress(MemoryAssetsError):
+        ensure_brief(tenant)
     watch.start()
 
 

@@ -20,12 +20,14 @@ from memory_assets import operations
 from memory_assets.cli.main import cli
 from memory_assets.graph.edges import refresh_graph
 from memory_assets.language.embedders.protocol import EmbedderAwayError
+from memory_assets.learn.brief import NAME, parse_brief
 from memory_assets.mcp import stdio
 from memory_assets.mcp.protocol import Server
 from memory_assets.mcp.tools import Session
 from memory_assets.models import NewMemory, Source
 from memory_assets.operations.prompt import PromptRecall
 from memory_assets.operations.store import store
+from memory_assets.operations.take_in import SourceWatch
 from memory_assets.sources.projects import project_of
 from memory_assets.tenants import Tenant
 from memory_assets_tests.torture import zygote
@@ -203,6 +205,13 @@ def test_a_prompt_of_one_tenant_that_is_answered_slowly_silences_no_other(
         answer = other.answer(call)
         released.set()
     assert answer and "says other" in answer["result"]["content"][0]["text"]
+
+
+def test_a_server_that_starts_writes_a_brief_of_another_release_anew_also_where_it_watches_no_sources(tenant: Tenant) -> None:
+    store(tenant, NewMemory("Alice sails.", Source.CLI))
+    tenant.state.put(NAME, b'{"format":2}')
+    stdio._warm_up(tenant, SourceWatch(tenant))
+    assert parse_brief(tenant.state.get(NAME))
 
 
 def test_lines_that_are_no_requests_neither_end_the_server_nor_go_unanswered(tenant: Tenant) -> None:
