@@ -52,7 +52,19 @@ def _warm_up(tenant: Tenant, watch: SourceWatch) -> None:
         tenant.analyzer.analyze("Alice warmed up the service.")
     with suppress(MemoryAssetsError):
         ensure_brief(tenant)
+    _load_modules()
     watch.start()
+
+
+def _load_modules() -> None:
+    """Load the modules and files of the daily tools, so that they work although the program is replaced."""
+    from memory_assets.context.lenses import bundled_lenses
+    from memory_assets.language import classifier, intervals  # noqa: F401
+    from memory_assets.operations import changes, context, health, prompt, search, show, store, undo  # noqa: F401
+    from memory_assets.stores import group_commit  # noqa: F401
+
+    bundled_lenses()
+    classifier.load("prompts")
 
 
 class _Connection:
