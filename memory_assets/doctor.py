@@ -16,6 +16,7 @@ from memory_assets.ingest.backfill import outdated
 from memory_assets.invariants import INVARIANTS, Invariant
 from memory_assets.keeping.encryption import Cipher
 from memory_assets.language.embedders import EmbedderError, describe_choice, spec_in_use
+from memory_assets.language.languages import ENGLISH, recognise
 from memory_assets.language.tokens import count_tokens
 from memory_assets.learn.brief import NAME as BRIEF
 from memory_assets.learn.brief import is_of_another_release, parse_brief
@@ -24,6 +25,7 @@ from memory_assets.learn.noted import read_noted
 from memory_assets.privacy import close_to_others, open_to_others
 from memory_assets.settings import read_settings_file, unknown_names
 from memory_assets.stores.files import disk_fault
+from memory_assets.stores.filters import Filters
 from memory_assets.stores.keys import KeyStore
 from memory_assets.stores.layout import unlisted_files
 from memory_assets.stores.records import explain_failure, find_damage, instance_home, set_aside_damaged
@@ -40,6 +42,8 @@ _TANA_PATIENCE_S = 1.0
 _SERVICE_PATIENCE_S = 10.0
 _MOST_NAMED = 5
 """At most so many rows are named in one finding."""
+_SAMPLED, _SAMPLED_CHARACTERS, _LEAST_SAMPLED = 200, 400, 20
+"""Memories of which the language is looked at, characters of each, and memories from which most count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +73,7 @@ def examine(tenant: Tenant) -> list[Finding]:
         _embedder,
         _chat_model,
         _memories,
+        _language_of_memories,
         _catalog,
         _migrations,
         _records,
@@ -268,6 +273,21 @@ def _memories(tenant: Tenant) -> Iterator[Finding]:
         yield Finding("note", what, "Run `memory backfill`.")
     if tenant.memories.upkeep.is_due():
         yield Finding("note", "the memories' table has gathered small files", "Run `memory run`, which merges them.")
+
+
+def _language_of_memories(tenant: Tenant) -> Iterator[Finding]:
+    """Name the embedder for other languages if at least half of the memories are not in English."""
+    if not tenant.exists or describe_choice(tenant.settings.embedder).name != describe_choice("bge-small").name:
+        return
+    texts = tenant.memories.scan(("content",), Filters().sql(), _SAMPLED)["content"].to_pylist()
+    foreign = sum(recognise(text[:_SAMPLED_CHARACTERS]) not in (None, ENGLISH) for text in texts)
+    if len(texts) >= _LEAST_SAMPLED and 2 * foreign >= len(texts):
+        command = describe_choice("e5-multilingual").command
+        what = (
+            f"{foreign} of {len(texts)} memories are not in English, the language of the embedder; use `e5-multilingual` for them"
+        )
+        install = f"Run `{command}`, set" if command else "Set"
+        yield Finding("note", what, f"{install} MEMORY_EMBEDDER=e5-multilingual, and run `memory backfill`.")
 
 
 def _catalog(tenant: Tenant) -> Iterator[Finding]:

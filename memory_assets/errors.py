@@ -1,6 +1,7 @@
 """Errors shown to users: each message is one sentence that says what is wrong and how to mend it."""
 
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -45,6 +46,11 @@ class StoreBusyError(StoreError):
 
 class SettingsError(MemoryAssetsError):
     """A setting's value is invalid; the message names the setting and where it is set."""
+
+
+def is_program_missing(error: BaseException) -> bool:
+    """Whether an error arose because the program's files were replaced or removed while it runs."""
+    return not isinstance(error, MemoryAssetsError) and (isinstance(error, ImportError) or not Path(__file__).exists())
 
 
 def format_trace(error: BaseException) -> str:

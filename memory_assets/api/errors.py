@@ -14,7 +14,14 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
-from memory_assets.errors import ConflictError, InvalidInputError, MemoryAssetsError, NotFoundError, StoreError
+from memory_assets.errors import (
+    ConflictError,
+    InvalidInputError,
+    MemoryAssetsError,
+    NotFoundError,
+    StoreError,
+    is_program_missing,
+)
 from memory_assets.language.embedders import EmbedderError
 from memory_assets.language.process import ProcessingError, Step
 from memory_assets.stores.lance import advice_for
@@ -26,6 +33,7 @@ _log = logging.getLogger(__name__)
 
 _BODY_FAULTS = {"json_invalid": "is not JSON", "missing": "is missing", "model_attributes_type": "is not a JSON object"}
 _INTERNAL_ERROR = "An internal error occurred."
+_PROGRAM_MISSING = "The program was replaced or removed since the service began; start the service again."
 _MAX_FAULTS = 5
 
 
@@ -56,7 +64,7 @@ async def answer_error(_request: Request, error: Exception) -> JSONResponse:
             )
         case HTTPException():
             return error_response(error.status_code, error.detail, dict(error.headers or {}))
-        case MemoryAssetsError():
+        case _ if isinstance(error, MemoryAssetsError) or is_program_missing(error):
             return error_response(status_of(error), describe_error(error))
     return error_response(HTTPStatus.INTERNAL_SERVER_ERROR, _INTERNAL_ERROR)
 
@@ -75,6 +83,8 @@ def describe_error(error: Exception) -> str:
     status = status_of(error)
     if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         _log.error("request failed: %s", error, exc_info=error)
+    if is_program_missing(error):
+        return _PROGRAM_MISSING
     if isinstance(error, StoreError):
         return f"store: the memory store did not do this, and nothing was written; {advice_for(error) or 'try again'}."
     if status is HTTPStatus.INTERNAL_SERVER_ERROR:
@@ -92,6 +102,8 @@ def status_of(error: Exception) -> HTTPStatus:
         case ConflictError():
             return HTTPStatus.CONFLICT
         case StoreError() | EmbedderError() | TanaError() | ProcessingError(step=Step.EMBEDDING):
+            return HTTPStatus.SERVICE_UNAVAILABLE
+        case _ if is_program_missing(error):
             return HTTPStatus.SERVICE_UNAVAILABLE
         case _:
             return HTTPStatus.INTERNAL_SERVER_ERROR

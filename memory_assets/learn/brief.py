@@ -80,6 +80,8 @@ class Brief:
     """Most relevant first."""
     backlog: Backlog = field(default_factory=Backlog)
     """As of the last run or `memory learn`."""
+    version: int = 0
+    """Version of the memories' table when the brief was written: a change during a build makes the build start again."""
 
 
 def read_brief(folder: Path) -> Brief | None:
@@ -97,7 +99,7 @@ def parse_brief(content: bytes | None) -> Brief | None:
         if fields["format"] != FORMAT:
             return None
         lines = tuple(BriefLine(**each) for each in fields["lines"])
-        return Brief(int(fields["memories"]), lines, Backlog(**fields["backlog"]))
+        return Brief(int(fields["memories"]), lines, Backlog(**fields["backlog"]), int(fields.get("version", 0)))
     except (ValueError, KeyError, TypeError):
         return None
 

@@ -85,6 +85,12 @@ def renew_brief(tenant: "Tenant") -> None:
     _update(tenant, lambda brief: _build(tenant, brief))
 
 
+def ensure_brief(tenant: "Tenant") -> None:
+    """Build the brief if it is missing or of another release. A tenant without memories needs none."""
+    if parse_brief(tenant.state.get(NAME)) is None and tenant.exists and len(tenant.memories):
+        renew_brief(tenant)
+
+
 def update_brief(tenant: "Tenant", changed: "Iterable[tuple[Memory | None, Memory]]") -> None:
     """Update the lines of changed memories in the brief; build the brief if there is none. A failure is only logged.
 
@@ -99,7 +105,8 @@ def update_brief(tenant: "Tenant", changed: "Iterable[tuple[Memory | None, Memor
             return _build(tenant, brief)
         new = [each for each in now.values() if each.state is State.ACTIVE and each.kind in _KINDS]
         new, kept = _displace_sessions(tenant, new, [each for each in brief.lines if each.id not in now])
-        return replace(brief, memories=tenant.memories.count(Filters()), lines=_redraw(tenant, brief, new, kept, known))
+        lines = _redraw(tenant, brief, new, kept, known)
+        return replace(brief, memories=tenant.memories.count(Filters()), lines=lines, version=tenant.memories.version)
 
     if now:
         _update(tenant, change)
@@ -204,6 +211,8 @@ def _update(tenant: "Tenant", make: "Callable[[Brief | None], Brief]") -> None:
 
 
 def _build(tenant: "Tenant", old: Brief | None) -> Brief:
+    tenant.memories.ensure_version(old.version if old else 0)
+    version = tenant.memories.version
     known = {each.text: (each.tokens, each.more) for each in old.lines} if old else {}
     kinds = ", ".join(f"'{kind}'" for kind in _KINDS)
     where = f"state = '{State.ACTIVE}' AND kind IN ({kinds})"
@@ -228,7 +237,7 @@ def _build(tenant: "Tenant", old: Brief | None) -> Brief:
     lines = [_render_fact(memory, fact, known, count, zone) for memory, fact in islice(_limit_groups(facts), _MAX_LINES)]
     has_homes = tenant.is_sources_tenant and tenant.settings.pai_learning_dir.is_dir()
     backlog = Curation(tenant).backlog() if has_homes else Backlog()
-    return Brief(count, tuple(lines), backlog)
+    return Brief(count, tuple(lines), backlog, version)
 
 
 def _make_doubts(

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from memory_assets import operations
 from memory_assets.display import visible
-from memory_assets.errors import DeletedError, MemoryAssetsError, NotFoundError, format_trace
+from memory_assets.errors import DeletedError, MemoryAssetsError, NotFoundError, format_trace, is_program_missing
 from memory_assets.mcp.tools import DAILY, HOOKS, LIST_TOKENS, PAI, RARE, SHOWN_TOKENS, Session, Tool
 from memory_assets.operations.arguments import Narrowing
 from memory_assets.tana.config import in_use
@@ -135,7 +135,8 @@ class Server:
             return {"jsonrpc": "2.0", "id": number, "error": error.body}
         except Exception as error:  # noqa: BLE001 - a failing request must not end the server
             _log.error("%s failed: %s", method, format_trace(error))
-            return error_response(number, _INTERNAL_ERROR, "An internal error occurred.")
+            message = self._session.describe_error(error) if is_program_missing(error) else "An internal error occurred."
+            return error_response(number, _INTERNAL_ERROR, message)
 
     def _result(self, method: str, params: object) -> Message:
         params = {} if params is None else params

@@ -36,9 +36,13 @@ def serve(tenant: Tenant, here: Project | None) -> None:
 
 
 def _warm_up(tenant: Tenant, watch: SourceWatch) -> None:
-    """Load models and indices before the first calls need them, then watch the sources. Faults are left to the calls to report."""
+    """Load models and indices before the first calls need them, renew a lost brief, then watch the sources.
+
+    Faults are left to the calls to report.
+    """
     from memory_assets.language.embedders import describe_choice
     from memory_assets.language.tokens import load_encoding
+    from memory_assets.learn.briefing import ensure_brief
     from memory_assets.recall.search import search
 
     with suppress(MemoryAssetsError):
@@ -46,7 +50,21 @@ def _warm_up(tenant: Tenant, watch: SourceWatch) -> None:
             search(tenant, "warm", limit=1) if tenant.exists else tenant.embedder.embed(["warm"])
         load_encoding()
         tenant.analyzer.analyze("Alice warmed up the service.")
+    with suppress(MemoryAssetsError):
+        ensure_brief(tenant)
+    _load_modules()
     watch.start()
+
+
+def _load_modules() -> None:
+    """Load the modules and files of the daily tools, so that they work although the program is replaced."""
+    from memory_assets.context.lenses import bundled_lenses
+    from memory_assets.language import classifier, intervals  # noqa: F401
+    from memory_assets.operations import changes, context, health, prompt, search, show, store, undo  # noqa: F401
+    from memory_assets.stores import group_commit  # noqa: F401
+
+    bundled_lenses()
+    classifier.load("prompts")
 
 
 class _Connection:

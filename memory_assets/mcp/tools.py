@@ -19,7 +19,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSche
 
 from memory_assets import operations
 from memory_assets.display import visible
-from memory_assets.errors import InvalidInputError, MemoryAssetsError
+from memory_assets.errors import InvalidInputError, MemoryAssetsError, is_program_missing
 from memory_assets.models import Kind, NewMemory, RelationType, Source
 from memory_assets.operations.answers import Answer, LocalTime
 from memory_assets.operations.arguments import Narrowing, parse_time
@@ -44,6 +44,16 @@ KindOrNone = Annotated[Kind | None, BeforeValidator(lambda name: name or None), 
 LearningType = Literal["pattern", "insight", "self_knowledge"]
 
 
+def describe_error(error: Exception) -> str:
+    """Return the message of an error for a client on this machine."""
+    if is_program_missing(error):
+        return (
+            "The program was replaced or removed since this session began; restart the session, so that Claude Code starts the "
+            "server anew."
+        )
+    return str(error)
+
+
 @dataclass(frozen=True, slots=True)
 class Session:
     """The tenant and the context of an assistant's calls."""
@@ -55,7 +65,7 @@ class Session:
     """Whether the client runs on this machine, so that a call may name its files."""
     on_written: Callable[[Path], object] = lambda _path: None
     """Called with each file that the assistant wrote."""
-    describe_error: Callable[[Exception], str] = str
+    describe_error: Callable[[Exception], str] = describe_error
     """Returns the message of an error for the client."""
 
     @property

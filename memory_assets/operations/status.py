@@ -10,6 +10,8 @@ from memory_assets.ingest.scans import DANGLING_HOOKS, FolderStatus, folder_coun
 from memory_assets.models import Refusal, Source
 from memory_assets.operations.answers import Answer, Instant, LocalTime, View
 from memory_assets.settings import Settings
+from memory_assets.sources.claude_silos import INDEX_NAME
+from memory_assets.sources.markdown import TYPE_MEND
 from memory_assets.stores.analyzer_failures import AnalyzerFailures, read_failures
 from memory_assets.supervisor import find_running
 from memory_assets.tenants import Tenant
@@ -124,6 +126,8 @@ class Status(Answer):
         for path, fields in self.guessed.items():
             yield path
             yield f"    guessed: {', '.join('time' if field == 'created_at' else field for field in fields)}"
+            if "kind" in fields and PurePath(path).name.casefold() != INDEX_NAME.casefold():
+                yield f"    mend: {TYPE_MEND}"
         yield from self.remarks
         sums = {name.replace("_", " "): sum(getattr(folder, name) for folder in self.folders) for name in _COLUMNS}
         entries, guessed, kept = sums.pop("entries"), sums.pop("guessed"), sums.pop("kept")

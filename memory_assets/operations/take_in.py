@@ -44,7 +44,7 @@ def take_in(tenant: Tenant) -> TakenIn:
     from memory_assets.ingest.features import extract_features, refresh_entries
     from memory_assets.ingest.memories import sync_memories
     from memory_assets.ingest.scans import refresh_sources
-    from memory_assets.learn.briefing import renew_brief
+    from memory_assets.learn.briefing import ensure_brief, renew_brief
     from memory_assets.learn.sessions import remember_sessions
     from memory_assets.sources.readers import source_paths
     from memory_assets.stores.locks import alone
@@ -57,6 +57,8 @@ def take_in(tenant: Tenant) -> TakenIn:
         outcome = sync_memories(tenant, lambda *_: None)
     if remember_sessions(tenant) or outcome.changed:
         renew_brief(tenant)
+    else:
+        ensure_brief(tenant)
     refused = sum(len(scan.refusals) for scan in scans)
     return TakenIn.of(outcome, refused=refused + outcome.not_embedded)
 

@@ -73,7 +73,7 @@ _SUBFOLDER = ("unrecognised: memories in subfolders are not read", "move its fil
 _NOT_MARKDOWN = ("unrecognised: it is not a .md file", "rename it or move it out of this folder")
 _TEMPORARY_NAME = re.compile(r"^(?:\.|~\$|#)|(?:~|#|\.tmp|\.temp|\.sw[a-z]|\.bak|\.orig)$", re.IGNORECASE)
 _TEMPORARY_FILE = ("it is a hidden or temporary file", "")
-_TYPE_MEND = f"give it a `type:` of {', '.join(MEMORY_TYPES)}"
+TYPE_MEND = f"give it a `type:` of {', '.join(MEMORY_TYPES)}"
 
 
 def scan_folder(
@@ -123,8 +123,8 @@ def memory_item(
 
     `name`, `description`, `type`, `originSessionId`, `tags` and the provenance are read from the top level of the frontmatter, else
     from `metadata:`. The time comes from `modified`, `created`, `date` or `ingested_at`, in this order, else from `dating`. Without a
-    name, the file's stem is the title; without a body, the description is the body; without `kind` and `type`, the kind is guessed;
-    without `project`, it is `source_cwd`. RefusedFileError: the file is empty, malformed, or dated in the future.
+    name, the file's stem is the title; without a body, the description is the body; without `kind` and a `type` that names one, the kind
+    is guessed; without `project`, it is `source_cwd`. RefusedFileError: the file is empty, malformed, or dated in the future.
     """
     text, note = decode(data)
     if not text.strip():
@@ -197,24 +197,18 @@ def _pop_text(name: str, top: dict[str, Any], nested: dict[str, Any]) -> str:
 
 
 def _pop_kind(top: dict[str, Any], nested: dict[str, Any]) -> tuple[Kind | None, str]:
-    """Remove `type`; return its kind, None if there is none, and whether it was `top-level` or `nested`."""
-    found = [
-        (form, str(value).strip())
+    """Remove `type` where it names a kind; return that kind, and whether it is `top-level` or `nested`; None if it names none, or two."""
+    named = {
+        form: (fields, MEMORY_TYPES[name])
         for form, fields in (("top-level", top), ("nested", nested))
-        if (value := fields.pop("type", ""))
-    ]
-    if not found:
+        if (name := str(fields.get("type", "")).strip().lower()) in MEMORY_TYPES
+    }
+    kinds = {kind for _, kind in named.values()}
+    if len(kinds) != 1:
         return None, ""
-    form, type_name = found[0]
-    if any(other.lower() != type_name.lower() for _, other in found):
-        raise RefusedFileError(
-            f"unrecognised: `type` says `{type_name[:40]}` and `metadata.type` says `{found[1][1][:40]}`",
-            "keep one of them",
-            location="frontmatter.type",
-        )
-    if type_name.lower() not in MEMORY_TYPES:
-        raise RefusedFileError(f"unrecognised: its type is `{type_name[:40]}`", _TYPE_MEND, location="frontmatter.type")
-    return MEMORY_TYPES[type_name.lower()], form
+    for fields, _ in named.values():
+        del fields["type"]
+    return kinds.pop(), next(iter(named))
 
 
 def _parse_tags(value: Any) -> tuple[str, ...]:

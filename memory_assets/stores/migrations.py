@@ -62,6 +62,11 @@ CATALOG_MIGRATIONS = (
         UPDATE entry_keys k SET text_hash = e.text_hash FROM memory_entries e WHERE e.key = k.key AND e.content_hash = k.content_hash
         """,
     ),
+    CatalogMigration(
+        "files-of-any-type",
+        (),
+        "UPDATE source_files SET size = -1 WHERE path IN (SELECT path FROM source_refusals WHERE location = 'frontmatter.type')",
+    ),
 )
 """Steps in order. New ones are appended; no step is changed or removed while a store may still need it."""
 _OLDEST = 10

@@ -1,5 +1,6 @@
 """The service as a process: its log, counters, limits, listening addresses and self-description."""
 
+import asyncio
 import json
 import re
 import socket
@@ -12,7 +13,9 @@ from typing import Any
 
 import httpx
 import pytest
+from fastapi import Request
 
+from memory_assets.api.errors import answer_error
 from memory_assets_tests.api.service import ROOT, Service, TenantClient, get
 from memory_assets_tests.torture import zygote
 
@@ -191,3 +194,11 @@ def test_schemathesis_finds_nothing(service: Service, client: TenantClient, tmp_
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=200, check=False)
     assert done.returncode == 0, done.stdout[-6_000:]
     assert str(ROOT) not in done.stdout
+
+
+def test_a_request_that_needs_a_part_of_a_replaced_program_is_told_to_start_the_service_again() -> None:
+    answer = asyncio.run(answer_error(Request({"type": "http"}), ModuleNotFoundError("No module named 'memory_assets.recall'")))
+    assert (answer.status_code, json.loads(bytes(answer.body))["error"]) == (
+        503,
+        "The program was replaced or removed since the service began; start the service again.",
+    )

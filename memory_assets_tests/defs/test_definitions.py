@@ -70,7 +70,7 @@ def test_runs_of_the_sample_home_pass_every_check_say_what_was_refused_and_chang
     files = tree(sample_home)
     result = run(instance)
     assert result.success
-    assert metadata(result, "silo_files")["refused"] == 4
+    assert metadata(result, "silo_files")["refused"] == 3
     evaluations = result.get_asset_check_evaluations()
     assert {each.check_name for each in evaluations} >= {"every_key_is_unique", "no_edge_dangles", "scores_within_bounds"}
     unmet = {each.check_name for each in evaluations if not each.passed}

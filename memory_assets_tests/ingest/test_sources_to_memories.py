@@ -361,11 +361,11 @@ def test_the_sample_home_is_taken_in_every_refusal_names_its_mend_and_status_acc
     assert {each.waiting for each in accounts().values()} >= {7, 8, 15}
     ingest(tenant)
     status = tenant_status(tenant)
-    assert sum(status.items_by_source["claude_silo"].values()) == 41
+    assert sum(status.items_by_source["claude_silo"].values()) == 42
     assert status.items_by_source["pai_seed"] == {"insight": 15, "pattern": 15, "proposal": 7, "self_knowledge": 8}
     assert len([each for each in status.folders if each.source is Source.CLAUDE_SILO]) == 6
     assert sum(each.waiting for each in accounts().values()) == 0
-    assert len([refusal for refusal in status.refusals if refusal.mend]) == 7
+    assert len([refusal for refusal in status.refusals if refusal.mend]) == 6
     assert all(refusal.reason for refusal in status.refusals)
     assert {tuple(PurePath(path).parts[-3::2]) for path in status.guessed} >= {
         ("-home-mira-src-skiff-v2-rs", "notes.md"),

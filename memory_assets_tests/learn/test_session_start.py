@@ -184,7 +184,7 @@ def test_the_nudge_counts_what_waits_in_silos(tenant: Tenant, settings: Settings
     settings.pai_learning_dir.mkdir(parents=True)
     renew_brief(tenant)
     assert "5 un-ingested memories across 2 silos" in hook(cwd=str(atlas))
-    assert CliRunner().invoke(cli, ["status", "--line"]).output == "7 memories, 5 un-ingested memories across 2 silos\n"
+    assert CliRunner().invoke(cli, ["status", "--line"]).output == "8 memories, 5 un-ingested memories across 2 silos\n"
     (folder / "nested.md").unlink()
     assert CliRunner().invoke(cli, ["learn", "check"]).exit_code == 0
     assert "un-ingested" not in hook(cwd=str(atlas))

@@ -4,6 +4,8 @@ import asyncio
 import json
 import os
 import re
+import shutil
+import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
@@ -20,12 +22,14 @@ from memory_assets import operations
 from memory_assets.cli.main import cli
 from memory_assets.graph.edges import refresh_graph
 from memory_assets.language.embedders.protocol import EmbedderAwayError
+from memory_assets.learn.brief import NAME, parse_brief
 from memory_assets.mcp import stdio
 from memory_assets.mcp.protocol import Server
 from memory_assets.mcp.tools import Session
 from memory_assets.models import NewMemory, Source
 from memory_assets.operations.prompt import PromptRecall
 from memory_assets.operations.store import store
+from memory_assets.operations.take_in import SourceWatch
 from memory_assets.sources.projects import project_of
 from memory_assets.tenants import Tenant
 from memory_assets_tests.torture import zygote
@@ -203,6 +207,62 @@ def test_a_prompt_of_one_tenant_that_is_answered_slowly_silences_no_other(
         answer = other.answer(call)
         released.set()
     assert answer and "says other" in answer["result"]["content"][0]["text"]
+
+
+def test_a_server_that_starts_writes_a_brief_of_another_release_anew_also_where_it_watches_no_sources(tenant: Tenant) -> None:
+    store(tenant, NewMemory("Alice sails.", Source.CLI))
+    tenant.state.put(NAME, b'{"format":2}')
+    stdio._warm_up(tenant, SourceWatch(tenant))
+    assert parse_brief(tenant.state.get(NAME))
+
+
+_REMOVED = """
+import json, sys
+from pathlib import Path
+from memory_assets.mcp import stdio
+from memory_assets.mcp.protocol import Server
+from memory_assets.mcp.tools import Session
+from memory_assets.operations.take_in import SourceWatch
+from memory_assets.settings import load_settings
+from memory_assets.tenants import Tenant
+tenant, program = Tenant(load_settings(mcp_tools="all")), Path(stdio.__file__).parents[1]
+stdio._warm_up(tenant, SourceWatch(tenant))
+program.rename(program.with_name("gone"))
+server = Server(Session(tenant, None))
+for name, arguments in json.loads(sys.argv[1]):
+    call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": name, "arguments": arguments}}
+    print(json.dumps(server.answer(call)))
+"""
+
+
+def test_a_server_whose_program_was_removed_goes_on_or_names_the_mend(tenant: Tenant, tmp_path: Path) -> None:
+    said = "Mira moved the billing export to DuckDB in March 2026."
+    old = store(tenant, NewMemory(said, Source.CLI)).id
+    new = store(tenant, NewMemory("Mira moved the billing export to PostgreSQL in May 2026.", Source.CLI)).id
+    works: list[Call] = [
+        ("init", {}),
+        ("recall_for_prompt", {"prompt": "Who moved the billing export?"}),
+        ("search", {"query": "billing export", "since": "7d"}),
+        ("recent", {}),
+        ("show", {"id": str(old)}),
+        ("update", {"id": str(old), "content": f"{said} It took a week."}),
+        ("undo", {"id": str(old)}),
+        ("tana_context", {"query": "billing export"}),
+        ("supersede", {"old": str(old), "new": str(new)}),
+        ("forget", {"id": str(new)}),
+        ("store", {"content": "Alice sails to Ghent."}),
+        ("health", {}),
+    ]
+    shutil.copytree(ROOT / "memory_assets", tmp_path / "memory_assets", copy_function=os.symlink)
+    command = [sys.executable, "-c", _REMOVED, json.dumps([*works, ("erase", {"ids": [str(old)]})])]
+    place = {**environment(), "PYTHONPATH": str(tmp_path)}
+    ended = subprocess.run(command, env=place, cwd=tmp_path, capture_output=True, text=True, check=True, timeout=120)
+    *worked, failed = map(json.loads, ended.stdout.splitlines())
+    assert [each.get("result", {}).get("isError") for each in worked] == [False] * len(works), worked
+    assert failed["error"]["message"] == (
+        "The program was replaced or removed since this session began; restart the session, so that Claude Code starts the "
+        "server anew."
+    )
 
 
 def test_lines_that_are_no_requests_neither_end_the_server_nor_go_unanswered(tenant: Tenant) -> None:

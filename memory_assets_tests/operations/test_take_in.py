@@ -10,8 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from memory_assets.learn.brief import NAME, parse_brief
+from memory_assets.models import Kind, NewMemory, Source
 from memory_assets.operations import take_in as module
 from memory_assets.operations.search import search
+from memory_assets.operations.store import store
 from memory_assets.operations.take_in import SourceWatch, take_in
 from memory_assets.settings import Settings, load_settings
 from memory_assets.tenants import Tenant
@@ -52,6 +55,20 @@ def test_what_changed_is_searchable_and_told_and_what_vanished_is_not(tenant: Te
     write(silo, "lamp", "The lamp of the office is broken.")
     assert (take_in(tenant).added, take_in(tenant).vanished) in ((1, 0), (1, 1))
     assert not any("kettle" in each.content for each in search(tenant, "where was the kettle bought").memories)
+
+
+@pytest.mark.parametrize("left", [None, b'{"format":2}'])
+def test_a_brief_that_is_lost_or_of_another_release_is_written_anew_although_no_file_changed(
+    tenant: Tenant, left: bytes | None
+) -> None:
+    take_in(tenant)
+    assert tenant.state.get(NAME) is None
+    store(tenant, NewMemory("Mira is a baker.", Source.CLI, Kind.USER))
+    whole = parse_brief(tenant.state.get(NAME))
+    tenant.state.put(NAME, left)
+    take_in(tenant)
+    renewed = parse_brief(tenant.state.get(NAME))
+    assert whole and renewed and renewed.lines == whole.lines
 
 
 def test_a_watch_takes_in_a_file_that_is_written_and_a_folder_that_appears(

@@ -112,12 +112,6 @@ def test_the_time_is_what_the_owner_says_or_unknown(write: Write, tmp_path: Path
 @pytest.mark.parametrize(
     ("content", "why"),
     [
-        ("---\nname: n\ntype: report\n---\nbody", "unrecognised: its type is `report`"),
-        (
-            "---\ntype: user\nmetadata:\n  type: project\n---\nx",
-            "unrecognised: `type` says `user` and `metadata.type`",
-        ),
-        ("---\ntype: [user]\n---\nbody", "unrecognised: its type is"),
         ("---\ntype: user\nname:\n  a: b\n---\nbody", "unrecognised: `name` is not text"),
         ("---\nname: n\ntype: user\nbody", "unrecognised: the frontmatter is opened but never closed"),
         (
@@ -161,9 +155,35 @@ def test_a_hidden_or_temporary_file_is_passed_over_and_said(write: Write, tmp_pa
         ("user_login.md", "# User login\n\nSessions last a day.", Kind.PROJECT),
     ],
 )
-def test_a_file_that_names_no_type_is_taken_in_with_a_guessed_kind(
+def test_a_file_without_a_type_is_taken_in_with_a_guessed_kind(
     write: Write, tmp_path: Path, name: str, content: str, kind: Kind
 ) -> None:
     item = one(write, tmp_path, content, name)
     assert (item.kind, item.metadata["guessed"]) == (kind, ["kind"])
     assert "type_form" not in item.metadata
+
+
+@pytest.mark.parametrize(
+    ("block", "left"),
+    [
+        ("type: decisions", {"type": "decisions"}),
+        ("type: [user]", {"type": ["user"]}),
+        ("metadata:\n  type: feature", {"metadata": {"type": "feature"}}),
+        ("type: user\nmetadata:\n  type: project", {"type": "user", "metadata": {"type": "project"}}),
+    ],
+)
+def test_a_file_of_another_type_or_of_two_is_taken_in_with_a_guessed_kind_and_keeps_what_is_written(
+    write: Write, tmp_path: Path, block: str, left: dict[str, object]
+) -> None:
+    item = one(write, tmp_path, f"---\nname: n\n{block}\n---\nNever squash.")
+    assert (item.kind, item.metadata["guessed"], item.metadata["frontmatter"]) == (Kind.FEEDBACK, ["kind"], left)
+
+
+def test_of_two_types_the_one_that_is_known_is_taken(write: Write, tmp_path: Path) -> None:
+    item = one(write, tmp_path, "---\nname: n\ntype: architecture\nmetadata:\n  type: reference\n---\nNever squash.")
+    assert (item.kind, item.metadata["type_form"], item.metadata["frontmatter"]) == (
+        Kind.REFERENCE,
+        "nested",
+        {"type": "architecture"},
+    )
+    assert "guessed" not in item.metadata

@@ -294,6 +294,18 @@ def test_a_brief_of_another_release_is_a_note_and_no_damage(tenant: Tenant) -> N
     assert path.read_bytes() == whole
 
 
+@pytest.mark.parametrize(("german", "english", "is_named"), [(20, 0, True), (10, 10, True), (10, 11, False), (19, 0, False)])
+def test_the_doctor_names_the_embedder_for_memories_in_other_languages(
+    tenant: Tenant, german: int, english: int, is_named: bool
+) -> None:
+    texts = ["Leila setzt die Datenbank nicht mehr zurück."] * german + ["The harbour is closed in March."] * english
+    memories = [Memory(new_id(), text, Kind.NOTE, Source.CLI, "", NOW, NOW) for text in texts]
+    tenant.memories.put(memories, np.tile(QUESTION, (len(texts), 1)), "test")
+    found = [each for each in examine(Tenant(tenant.settings)) if "`e5-multilingual`" in each.what]
+    assert [each.level for each in found] == ["note"] * is_named
+    assert all(each.mend.endswith("et MEMORY_EMBEDDER=e5-multilingual, and run `memory backfill`.") for each in found)
+
+
 def test_a_damaged_brief_is_named_and_written_anew(tenant: Tenant) -> None:
     store(tenant, NewMemory("Mira wants short answers.", Source.CLI, Kind.USER))
     path = tenant.folder / "brief.json"

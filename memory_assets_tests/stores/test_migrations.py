@@ -1,5 +1,6 @@
 """Stores of every past release are readable and are migrated to the current schema by named steps that survive kills."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -13,6 +14,10 @@ from memory_assets.doctor import examine
 from memory_assets.errors import StoreError
 from memory_assets.ingest.backfill import catch_up
 from memory_assets.models import State
+from memory_assets.operations.answers import LocalTime
+from memory_assets.operations.status import status
+from memory_assets.operations.take_in import take_in
+from memory_assets.settings import Settings
 from memory_assets.stores.filters import Filters
 from memory_assets.stores.migrations import CATALOG_MIGRATIONS
 from memory_assets.stores.schema import LANCE_TABLES
@@ -134,3 +139,22 @@ def test_an_earlier_release_refuses_a_catalog_of_this_one(old: Tenant) -> None:
         pass
     with duckdb.connect(old.catalog.path, read_only=True) as connection:
         assert connection.execute("SELECT version > 10 FROM schema_version").fetchone() == (True,)
+
+
+def test_a_file_that_an_earlier_release_refused_for_its_type_is_taken_in_unchanged(tenant: Tenant, settings: Settings) -> None:
+    path = settings.claude_projects_dir / "-src-atlas" / "memory" / "storage.md"
+    path.parent.mkdir(parents=True)
+    path.write_text("---\ntype- decisions\nname: storage\n---\n\nAtlas stores Parquet.\n")
+    stamp = path.stat()
+    assert take_in(tenant).refused == 1
+    with tenant.catalog.write() as connection:
+        connection.execute("UPDATE source_refusals SET location = 'frontmatter.type'")
+    path.write_text(path.read_text().replace("type-", "type:"))
+    os.utime(path, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
+    assert (take_in(tenant).added, take_in(tenant).refused) == (0, 1)
+    with tenant.catalog.write() as connection:
+        connection.execute("UPDATE schema_version SET version = ?", [10 + ALL.index("files-of-any-type")])
+    taken = take_in(Tenant(settings))
+    assert (taken.added, taken.refused) == (1, 0)
+    files = status(tenant).text(LocalTime.of(settings), refused=True)
+    assert f"{path}\n    guessed: kind\n    mend: give it a `type:` of user, feedback, project, reference\n" in files

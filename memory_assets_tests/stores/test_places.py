@@ -30,6 +30,8 @@ from memory_assets.keeping import erasing, restoring
 from memory_assets.keeping.copying import take_backup
 from memory_assets.keeping.repository import Repository
 from memory_assets.keeping.restoring import restore_backup
+from memory_assets.learn import briefing
+from memory_assets.learn.brief import NAME, parse_brief
 from memory_assets.models import NewMemory, RelationType, Source
 from memory_assets.operations import changes, erase, relate, show, tenants
 from memory_assets.operations.search import search
@@ -378,6 +380,27 @@ def test_a_commit_that_postgresql_does_not_count_is_told_as_stored(elsewhere: Se
     fail_to_count(monkeypatch, after=1)
     store(tenant, NewMemory("Tomasz owns the boiler.", Source.CLI, id=2**52 + 1))
     assert len(Tenant(elsewhere).memories) == 2
+
+
+@pytest.mark.parametrize("place", ["settings", "elsewhere"])
+def test_what_is_forgotten_while_the_brief_is_built_is_not_told(
+    place: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tenant = Tenant(request.getfixturevalue(place))
+    store(tenant, NewMemory("Mira is a baker.", Source.CLI))
+    direct.import_memories(tenant, [NewMemory("The relay stands in room 12.", Source.CLI, id=7)], lambda *_: None)
+    choose, forgotten = briefing._limit_groups, list[object]()
+
+    def forget_once(facts: Any) -> Any:
+        if not forgotten:
+            forgotten.append(changes.forget(Tenant(tenant.settings), 7))
+        return choose(facts)
+
+    monkeypatch.setattr(briefing, "_limit_groups", forget_once)
+    briefing.renew_brief(tenant)
+    brief = parse_brief(tenant.state.get(NAME))
+    assert forgotten and brief
+    assert [each.fact for each in brief.lines] == ["Mira is a baker."]
 
 
 def test_nothing_is_committed_that_postgresql_cannot_announce(elsewhere: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
