@@ -30,6 +30,7 @@ from memory_assets.language.words import sentences
 from memory_assets.learn.briefing import renew_brief
 from memory_assets.learn.journal import Journal
 from memory_assets.learn.reports import REPORTS
+from memory_assets.learn.session_start import drop_digests
 from memory_assets.models import Memory, Source
 from memory_assets.stores.files import replace_file
 from memory_assets.stores.lance import quoted
@@ -276,7 +277,7 @@ def _find_mirrored(tenant: Tenant, memories: Sequence[Memory]) -> list[str]:
 
 
 def purge_files(tenant: Tenant, removal: Removal) -> None:
-    """Purge the kept files and the logs, and delete temp files of derived data that a kill left.
+    """Purge the kept files, the logs and the records of what sessions were told, and delete temp files that a kill left.
 
     Copies of finished applies that contain the text are deleted whole, so these can no longer be undone.
     """
@@ -290,6 +291,7 @@ def purge_files(tenant: Tenant, removal: Removal) -> None:
         path = tenant.folder / relative
         if care is Care.DERIVED and relative.endswith(".tmp") and removal.is_in(_read_text(path)):
             path.unlink(missing_ok=True)
+    drop_digests(tenant.folder)
     for log in tenant.settings.data_dir.glob("*.log"):
         lines = log.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
         if kept := [line for line in lines if not removal.is_in(line)]:

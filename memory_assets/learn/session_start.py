@@ -304,6 +304,16 @@ def record_told(folder: Path, session: str, told: Iterable[tuple[int, str]], rea
         old.unlink(missing_ok=True)
 
 
+def drop_digests(folder: Path) -> None:
+    """Leave only the ids in the records: a digest of an erased sentence would confirm a guess."""
+    from memory_assets.stores.files import replace_file
+
+    for path in _list_by_age(folder / _FOLDER):
+        lines = [f"{each.memory} {each.reason} {each.at.isoformat(timespec='seconds')}\n" for each in _parse_record(path)]
+        with suppress(FileNotFoundError):  # another session deleted it
+            replace_file(path, "".join(lines))
+
+
 def _list_shown(path: Path) -> list[Told]:
     return [each for each in _parse_record(path) if each.memory != _NOTHING]
 

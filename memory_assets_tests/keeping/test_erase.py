@@ -33,7 +33,7 @@ from memory_assets.keeping.restoring import restore_backup
 from memory_assets.language.process import ProcessingError
 from memory_assets.learn.journal import Journal, Placed, Plan
 from memory_assets.learn.noted import Noted, note, read_noted
-from memory_assets.learn.session_start import is_quiet, set_quiet
+from memory_assets.learn.session_start import is_quiet, record_told, set_quiet, still_told
 from memory_assets.models import NewMemory, RelationType, Source
 from memory_assets.operations.changes import edit, forget
 from memory_assets.operations.erase import allow_again, erase
@@ -150,6 +150,14 @@ def test_reports_of_learn_that_quote_the_text_are_named(tenant: Tenant, write_si
     path.unlink()
     check(tenant)
     assert files_holding(tenant.settings.pai_learning_dir, ["okapicorn"]) == []
+
+
+def test_the_record_of_what_a_session_was_told_holds_no_digest_of_an_erased_sentence(tenant: Tenant):
+    erased = store(tenant, NewMemory("The code of the boat house is on the door.", Source.CLI)).id
+    record_told(tenant.folder, "s1", [(erased, f"- (id {erased}) The code of the boat house is on the door.")], "start")
+    assert still_told(tenant.folder, "s1")[erased]
+    erase(tenant, [str(erased)], confirm=True)
+    assert still_told(tenant.folder, "s1") == {erased: set()}
 
 
 def test_what_another_tenant_says_is_erased_there_and_no_file_of_a_store_is_named(tenant: Tenant):
