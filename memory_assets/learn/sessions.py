@@ -78,11 +78,11 @@ def _remember(tenant: Tenant, ended: Ended) -> bool:
     transcript, number = Path(ended.transcript), derived_id("session", ended.session)
     if any(stone.id == number for stone in Tombstones(tenant.state).all):
         return False
-    # again, in case the folder was locked for the hook
-    note(tenant.folder, find_sentences(transcript, ended.project, ended.session))
+    record = read_record(transcript)
+    # again, in case the folder was locked for the hook, and as the assistant's words may show a secret of the user's
+    note(tenant.folder, find_sentences(transcript, ended.project, ended.session, record.secrets), None, record.secrets)
     if not ended.is_summarised:
         return False
-    record = read_record(transcript)
     if not (record.has_work or (len(record.turns) >= _MIN_REQUESTS and find_outcome(record) != Outcome((), (), ()))):
         return False
     reading = _ask_model(tenant.settings, record)
