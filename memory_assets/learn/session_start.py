@@ -196,7 +196,8 @@ def _split_by_section(lines: tuple[BriefLine, ...], names: frozenset[str]) -> It
     yield [*(each for each in feedback if each.project in names), *general, *curated_elsewhere]
     others = [each for each in lines if each.kind not in (*standing, "feedback")]
     yield sorted((each for each in others if each.project in names), key=lambda each: each.kind != "session")
-    yield [each for each in others if not each.project][:_MAX_GENERAL_LINES]
+    # The outcome of a session without a project concerns only sessions that have none either.
+    yield [each for each in others if not each.project and (each.kind != "session" or not names)][:_MAX_GENERAL_LINES]
 
 
 def _available_tokens(tokens: int, nudges: list[str]) -> int:
