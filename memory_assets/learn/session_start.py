@@ -17,7 +17,7 @@ from memory_assets.display import counted
 from memory_assets.errors import DamagedError, InvalidInputError
 from memory_assets.hook_settings import HookSettings
 from memory_assets.learn.brief import ENDS, MOST_OF_SESSION, Brief, BriefLine, read_brief, render_frame, render_line
-from memory_assets.learn.checkouts import note_checkout, project_names, remote_of
+from memory_assets.learn.checkouts import note_checkout, project_names, remotes_of
 from memory_assets.learn.noted import Noted, read_noted
 from memory_assets.sources.projects import Project, project_of
 
@@ -121,7 +121,7 @@ def preview_lines(
 
 def is_quiet(folder: Path, project: Project | None) -> bool:
     """Whether a project's sessions are shown nothing. `folder` is the tenant's."""
-    return project is not None and not _read_quiet(folder).isdisjoint((project.folder, remote_of(folder, project)))
+    return project is not None and bool(_quiet_names(folder, project))
 
 
 def set_quiet(folder: Path, project: Project, *, quiet: bool) -> None:
@@ -131,9 +131,15 @@ def set_quiet(folder: Path, project: Project, *, quiet: bool) -> None:
 
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     with locked(folder):
-        name = remote_of(folder, project) or project.folder
-        others = _read_quiet(folder) - {project.folder, name}
+        name = next(iter(remotes_of(folder, project)), project.folder)
+        others = _read_quiet(folder) - _quiet_names(folder, project)
         replace_file(folder / _QUIET_NAME, json.dumps(sorted(others | {name} if quiet else others)))
+
+
+def _quiet_names(folder: Path, project: Project) -> set[str]:
+    """Return the names by which a project is switched off."""
+    remotes = remotes_of(folder, project)
+    return {each for each in _read_quiet(folder) if each == project.folder or each.casefold() in remotes}
 
 
 def _names(folder: Path, project: Project | None) -> frozenset[str]:
