@@ -19,6 +19,7 @@ from memory_assets.hook_settings import HookSettings
 from memory_assets.learn.brief import ENDS, MOST_OF_SESSION, Brief, BriefLine, read_brief, render_frame, render_line
 from memory_assets.learn.checkouts import note_checkout, project_names, remotes_of
 from memory_assets.learn.noted import Noted, read_noted
+from memory_assets.learn.session_queue import Ended, record_begun
 from memory_assets.sources.projects import Project, project_of
 
 _FRAME_TOKENS = 115
@@ -83,6 +84,9 @@ def session_start(settings: HookSettings, hook: Hook) -> str:
     is_compacted = hook.source == _COMPACTED
     if project:
         note_checkout(settings.folder, project)
+    if settings.session_summary == "on" and hook.session and hook.transcript and settings.folder.is_dir():
+        transcript = str(Path(hook.transcript).expanduser())
+        record_begun(settings.folder, Ended(hook.session, transcript, project.folder if project else ""))
     if is_compacted and _record_file(settings.folder, hook.session).exists():
         record_told(settings.folder, hook.session, [_NOTHING], _COMPACTED)
     if is_quiet(settings.folder, project) or settings.session_start == "off" or hook.source in _KEEPING_SOURCES:
