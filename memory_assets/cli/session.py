@@ -71,8 +71,9 @@ def session_end(tenant: str | None) -> None:
                 queue_session(settings.folder, Ended(hook.session, str(transcript), folder))
             if summarised or (settings.is_sources_tenant and settings.watch_sources == "on"):
                 _ingest_in_background(tenant)
+        secrets: dict[str, str] = {}
         try:
-            note(settings.folder, find_sentences(transcript, folder, hook.session), HOOK_PATIENCE_SECONDS)
+            note(settings.folder, find_sentences(transcript, folder, hook.session, secrets), HOOK_PATIENCE_SECONDS, secrets)
         except (BlockingIOError, DamagedError):  # a later run makes the notes
             queue_session(settings.folder, Ended(hook.session, str(transcript), folder, is_summarised=summarised))
 

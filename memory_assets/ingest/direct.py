@@ -11,7 +11,7 @@ from functools import partial
 from memory_assets.arrays import Floats
 from memory_assets.errors import ChangedMeanwhileError, ConflictError, InvalidInputError
 from memory_assets.language.embedders import Embedder
-from memory_assets.language.guard import kinds_of, refusal_of, without_secrets
+from memory_assets.language.guard import kinds_of, known_secrets, refusal_of, without_secrets
 from memory_assets.language.pipeline import Analyzer
 from memory_assets.language.process import ProcessingError, Step, process_batch
 from memory_assets.language.secrets import mask
@@ -125,7 +125,7 @@ def import_memories(
     memories that `memory export` wrote, which get no automatic tags; a text that the export only masked is kept. Memories with ids in
     `kept` are not updated.
     """
-    given = _validate_and_guard(tenant, given, MAX_IMPORTED_LENGTH)
+    given = _validate_and_guard(tenant, given, MAX_IMPORTED_LENGTH, is_one_file=True)
     existing = tenant.memories.scan(("id", "revision"))
     revisions = dict(zip(existing["id"].to_pylist(), existing["revision"].to_pylist(), strict=True))
     with_ids = {memory.id: memory for memory in (replace(each, id=_import_id(each)) for each in given)}
@@ -212,8 +212,10 @@ def _ordinals(given: Iterable[NewMemory]) -> dict[int | None, int]:
     return ordinals
 
 
-def _validate_and_guard(tenant: Tenant, given: Sequence[NewMemory], longest: int = MAX_CONTENT_LENGTH) -> list[NewMemory]:
-    """Validate memories and mask or refuse secrets, as the settings say. This is the first step."""
+def _validate_and_guard(
+    tenant: Tenant, given: Sequence[NewMemory], longest: int = MAX_CONTENT_LENGTH, *, is_one_file: bool = False
+) -> list[NewMemory]:
+    """Validate memories and mask or refuse secrets, as the settings say, those of one file in all of it. The first step."""
     policy, erased = tenant.settings.secrets, Tombstones(tenant.state)
     for index, each in enumerate(given):
         try:
@@ -225,7 +227,10 @@ def _validate_and_guard(tenant: Tenant, given: Sequence[NewMemory], longest: int
         if policy is SecretPolicy.REFUSE and (reason := refusal_of(each)):
             shown = mask(each.content)[:_SHOWN]
             raise ProcessingError(Step.VALIDATION, f"{reason}: {shown!r}; take it out, or set MEMORY_SECRETS to mask.", index)
-    return list(given) if policy is SecretPolicy.ALLOW else [without_secrets(each) for each in given]
+    if policy is SecretPolicy.ALLOW:
+        return list(given)
+    known = known_secrets(given) if is_one_file else None
+    return list(given) if known == {} else [without_secrets(each, known) for each in given]
 
 
 def _process(

@@ -1,12 +1,12 @@
 """Keeps keys and passwords out of the stores: masks, refuses or allows them, according to the settings."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any, TypeVar
 
 from memory_assets.errors import InvalidInputError
-from memory_assets.language.secrets import find_secrets, mask
+from memory_assets.language.secrets import find_secrets, mask, secrets_in
 from memory_assets.models import FileScan, FileStamp, Memory, NewMemory, Refusal, Scan, SecretPolicy, SourceItem
 
 Record = TypeVar("Record", Memory, NewMemory, SourceItem)
@@ -34,11 +34,12 @@ _MEND = "take it out, or set MEMORY_SECRETS to mask"
 _RENAME = "rename it, and change the secret where it is used"
 
 
-def without_secrets(record: Record) -> Record:
-    """Mask every secret in a record's texts; returns the same object if there is none."""
-    known = {secret: kind for kind, secret in secrets_of(record)}
-    if not known:
+def without_secrets(record: Record, known: Mapping[str, str] | None = None) -> Record:
+    """Mask every secret in a record's texts, also the `known` ones of other records; returns the same object if there is none."""
+    found = secrets_of(record, known)
+    if not found:
         return record
+    known = {**(known or {}), **{secret: kind for kind, secret in found}}
     names = _names(record)
     masked = {field: _mask_field(value, names if field in _NAMED else [], known) for field, value in _texts(record).items()}
     return replace(record, **masked)
@@ -57,22 +58,27 @@ def _names(record: Memory | NewMemory | SourceItem) -> list[str]:
     return [name.replace("-", " ").replace("_", " ") for name in found if name and "\n" not in name]
 
 
-def secrets_of(record: Memory | NewMemory | SourceItem) -> list[tuple[str, str]]:
-    """Return (kind, secret) of every secret in a record's texts."""
+def known_secrets(records: Iterable[Memory | NewMemory | SourceItem]) -> dict[str, str]:
+    """Map the secrets of records that belong together, such as those of one file, to their kinds."""
+    return {secret: kind for record in records for kind, secret in secrets_of(record)}
+
+
+def secrets_of(record: Memory | NewMemory | SourceItem, known: Mapping[str, str] | None = None) -> list[tuple[str, str]]:
+    """Return (kind, secret) of every secret in a record's texts, and of the `known` ones of other records."""
     texts = _texts(record)
     named = [(name, texts[field][:_HEAD]) for name in _names(record) for field in _NAMED if field in texts]
-    found = [secret for text in texts.values() for secret in iter_secrets(text)]
+    found = [secret for text in texts.values() for secret in iter_secrets(text, known=known)]
     return list(dict.fromkeys([*found, *(secret for name, text in named for secret in iter_secrets(text, name))]))
 
 
-def kinds_of(record: NewMemory | SourceItem) -> list[str]:
-    """Return the kinds of the secrets in a record's texts."""
-    return list(dict.fromkeys(kind for kind, _ in secrets_of(record)))
+def kinds_of(record: NewMemory | SourceItem, known: Mapping[str, str] | None = None) -> list[str]:
+    """Return the kinds of the secrets in a record's texts, and of the `known` ones of other records."""
+    return list(dict.fromkeys(kind for kind, _ in secrets_of(record, known)))
 
 
-def refusal_of(record: NewMemory | SourceItem) -> str:
+def refusal_of(record: NewMemory | SourceItem, known: Mapping[str, str] | None = None) -> str:
     """Return why a record with secrets is refused, naming their kinds; empty if it has none."""
-    kinds = kinds_of(record)
+    kinds = kinds_of(record, known)
     return f"it holds a secret ({', '.join(kinds)})" if kinds else ""
 
 
@@ -135,14 +141,17 @@ def guard_scan(scan: Scan, policy: SecretPolicy) -> Scan:
 
 
 def _guard_file(file: FileScan, policy: SecretPolicy) -> FileScan:
-    refusals = tuple(replace(refusal, reason=mask(refusal.reason)) for refusal in file.refusals)
-    hooks = tuple(replace(hook, target=masked_path(hook.target), text=mask(hook.text)) for hook in file.hooks)
+    known = known_secrets(file.items) | secrets_in(hook.text for hook in file.hooks)
+    refusals = tuple(replace(refusal, reason=mask(refusal.reason, known=known)) for refusal in file.refusals)
+    hooks = tuple(replace(hook, target=masked_path(hook.target), text=mask(hook.text, known=known)) for hook in file.hooks)
     file = replace(file, refusals=refusals, hooks=hooks, projects=tuple(map(mask, file.projects)))
+    if not known:
+        return file
     if policy is SecretPolicy.MASK:
-        return replace(file, items=tuple(map(without_secrets, file.items)))
-    reasons = {item.key: refusal_of(item) for item in file.items}
+        return replace(file, items=tuple(without_secrets(item, known) for item in file.items))
+    reasons = {item.key: refusal_of(item, known) for item in file.items}
     refused = (
-        Refusal(item.source, file.path, reasons[item.key], _MEND, mask(item.title), item.key)
+        Refusal(item.source, file.path, reasons[item.key], _MEND, mask(item.title, known=known), item.key)
         for item in file.items
         if reasons[item.key]
     )
@@ -160,18 +169,18 @@ def mask_value(value: Any, name: str = "", known: Mapping[str, str] | None = Non
     return value
 
 
-def iter_secrets(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
+def iter_secrets(value: Any, name: str = "", known: Mapping[str, str] | None = None) -> Iterator[tuple[str, str]]:
     """Yield (kind, text) of each secret that `mask_value` would mask."""
     if isinstance(value, str):
-        for secret in find_secrets(value, name):
+        for secret in find_secrets(value, name, known):
             yield secret.kind, value[secret.start : secret.end]
     elif isinstance(value, dict):
         for key, each in value.items():
-            yield from iter_secrets(key)
-            yield from iter_secrets(each, key)
+            yield from iter_secrets(key, known=known)
+            yield from iter_secrets(each, key, known)
     elif isinstance(value, list | tuple):
         for each in value:
-            yield from iter_secrets(each, name)
+            yield from iter_secrets(each, name, known)
 
 
 def _texts(record: Memory | NewMemory | SourceItem) -> dict[str, Any]:

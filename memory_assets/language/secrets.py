@@ -5,7 +5,7 @@ Every pattern is bounded and does not restart within its match, so the cost is l
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from memory_assets.language.secret_places import CLOSING, PATTERNS
@@ -77,6 +77,16 @@ def mask(text: str, name: str = "", known: Mapping[str, str] | None = None) -> s
     return text
 
 
+def secrets_in(texts: Iterable[str]) -> dict[str, str]:
+    """Map the secrets of texts that belong together to their kinds, so that each of them can be masked in all (`known`)."""
+    return {text[each.start : each.end]: each.kind for text in texts for each in find_secrets(text)}
+
+
+def mask_known(text: str, known: Mapping[str, str]) -> str:
+    """Mask a text that `secrets_in` searched: as `mask`, but a text without any of the `known` secrets is not searched again."""
+    return mask(text, known=known) if has_unseen(text) or _occurring(text, known) else text
+
+
 def marks(text: str) -> list[str]:
     """Return the kinds of the masked secrets in a text, in order."""
     return _MARK.findall(text)
@@ -95,8 +105,13 @@ def left_out(text: str) -> str:
 def _search(text: str, known: Mapping[str, str]) -> Iterator[Secret]:
     found = list(_search_new(text))
     yield from found
-    if found or known:
-        yield from _find_repeats(text, {**known, **{text[each.start : each.end]: each.kind for each in found}})
+    if kinds := {**_occurring(text, known), **{text[each.start : each.end]: each.kind for each in found}}:
+        yield from _find_repeats(text, kinds)
+
+
+def _occurring(text: str, known: Mapping[str, str]) -> dict[str, str]:
+    lowered = text.lower() if known else ""
+    return {secret: kind for secret, kind in known.items() if secret.lower() in lowered}
 
 
 def _find_repeats(text: str, kinds: Mapping[str, str]) -> Iterator[Secret]:

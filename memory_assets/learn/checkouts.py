@@ -1,4 +1,7 @@
-"""The folders in which projects were checked out, by Git remote, so that a checkout that moves keeps its memories."""
+"""The folders in which projects were checked out, by Git remote, so that a checkout that moves keeps its memories.
+
+A checkout keeps its former remotes, as its repository may have got another owner or name. Remotes are compared without case.
+"""
 
 import json
 from collections.abc import Mapping
@@ -9,6 +12,8 @@ from memory_assets.sources.projects import Project, slug_of
 
 _NAME = "projects.json"
 _MAX_CHECKOUTS = 2_000
+_MAX_REMOTES = 5
+"""Remotes that a checkout keeps, its present one included."""
 
 
 def note_checkout(folder: Path, project: Project) -> None:
@@ -16,33 +21,50 @@ def note_checkout(folder: Path, project: Project) -> None:
 
     If another process holds the folder's lock, do nothing; the project's next session retries.
     """
-    if not project.remote or not folder.is_dir() or read_remotes(folder).get(project.folder) == project.remote:
+    if not project.remote or not folder.is_dir() or read_remotes(folder).get(project.folder, ("",))[0] == project.remote:
         return
     from memory_assets.stores.files import replace_file
     from memory_assets.stores.locks import HOOK_PATIENCE_SECONDS, locked
 
     with suppress(BlockingIOError), locked(folder, patience_seconds=HOOK_PATIENCE_SECONDS):
-        others = [(place, remote) for place, remote in read_remotes(folder).items() if place != project.folder]
-        known = dict([*others, (project.folder, project.remote)][-_MAX_CHECKOUTS:])
-        replace_file(folder / _NAME, json.dumps(known, ensure_ascii=False, indent=1))
+        known = dict(read_remotes(folder))
+        former = [each for each in known.pop(project.folder, ()) if each.casefold() != project.remote.casefold()]
+        known[project.folder] = (project.remote, *former)[:_MAX_REMOTES]
+        replace_file(folder / _NAME, json.dumps(dict([*known.items()][-_MAX_CHECKOUTS:]), ensure_ascii=False, indent=1))
 
 
 def project_names(folder: Path, project: Project) -> tuple[str, ...]:
     """Return every name that memories of a project may be marked with, in any of its checkouts. `folder` is the tenant's."""
-    remote = remote_of(folder, project)
-    elsewhere = [place for place, known in read_remotes(folder).items() if remote and known == remote]
-    return tuple(dict.fromkeys((*project.names, *elsewhere, *map(slug_of, elsewhere))))
+    own = remotes_of(folder, project)
+    elsewhere = [
+        place
+        for place, remotes in read_remotes(folder).items()
+        if own and (remotes[0].casefold() in own or own[0] in map(str.casefold, remotes))
+    ]
+    return tuple(dict.fromkeys((*project.names, *own, *elsewhere, *map(slug_of, elsewhere))))
 
 
-def remote_of(folder: Path, project: Project) -> str:
-    """Return the remote of a project, also of one known by its folder alone; empty without a remote. `folder` is the tenant's."""
-    return project.remote or read_remotes(folder).get(project.folder, "")
+def remotes_of(folder: Path, project: Project) -> list[str]:
+    """Return the case-folded remotes of a project, also of one known by its folder alone: the present one, then former ones.
+
+    A remote that another checkout replaced by the present one is a former one here, too. `folder` is the tenant's.
+    """
+    known = read_remotes(folder)
+    present = (project.remote or known.get(project.folder, ("",))[0]).casefold()
+    if not present:
+        return []
+    alike = (remotes for place, remotes in known.items() if place == project.folder or remotes[0].casefold() == present)
+    return list(dict.fromkeys([present, *(each.casefold() for remotes in alike for each in remotes)]))
 
 
-def read_remotes(folder: Path) -> Mapping[str, str]:
-    """Return remotes by checkout folder; empty if nothing is recorded or the file is damaged."""
+def read_remotes(folder: Path) -> Mapping[str, tuple[str, ...]]:
+    """Return remotes by checkout folder, the present one first; empty if nothing is recorded or the file is damaged."""
     try:
         known = json.loads((folder / _NAME).read_bytes())
     except (OSError, ValueError):
         return {}
-    return {str(place): str(remote) for place, remote in known.items()} if isinstance(known, dict) else {}
+    # earlier releases wrote the present remote alone
+    found = (
+        {place: each if isinstance(each, list) else [each] for place, each in known.items()} if isinstance(known, dict) else {}
+    )
+    return {place: tuple(map(str, remotes)) for place, remotes in found.items() if remotes}

@@ -8,7 +8,7 @@ results. A sentence is noted if it has a wording such as "from now on", or if th
 import hashlib
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -93,25 +93,31 @@ def settled_ids(folder: Path) -> frozenset[str]:
     return frozenset(digest[:_ID_DIGITS] for digest in _read(folder).settled)
 
 
-def note(folder: Path, found: Sequence[Noted], patience_seconds: float | None = None) -> None:
+def note(
+    folder: Path, found: Sequence[Noted], patience_seconds: float | None = None, known: Mapping[str, str] | None = None
+) -> None:
     """Add sentences that are not noted, settled or erased yet; keep only the newest hundred notes.
+
+    Notes with one of the `known` secrets are removed: they may have been made before the session showed that it is one.
 
     Raises:
         BlockingIOError: another process held the folder's lock for longer than `patience_seconds`; nothing was noted.
         DamagedError: the file of the notes cannot be read, and stays as it is.
     """
-    if not found:
+    if not (found or known):
         return
 
+    from memory_assets.language.secrets import mask_known
     from memory_assets.stores.state import FileState
     from memory_assets.stores.tombstones import Tombstones
 
     erased = Tombstones(FileState(folder))
 
     def add(notes: "_Notes") -> "_Notes":
-        known = {*notes.settled, *(each.digest for each in notes.noted)}
-        fresh = [each for each in found if known.isdisjoint(each.covering) and not erased.find(each.text)]
-        return _Notes((*notes.noted, *fresh)[-_MAX_NOTES:], notes.settled)
+        there = {*notes.settled, *(each.digest for each in notes.noted)}
+        fresh = [each for each in found if there.isdisjoint(each.covering) and not erased.find(each.text)]
+        clean = [each for each in (*notes.noted, *fresh) if mask_known(each.text, known or {}) == each.text]
+        return _Notes(tuple(clean[-_MAX_NOTES:]), notes.settled)
 
     _update(folder, add, patience_seconds)
 
@@ -156,17 +162,22 @@ def _update(folder: Path, change: Callable[[_Notes], _Notes], patience_seconds: 
             replace_file(folder / NAME, json.dumps(asdict(changed), ensure_ascii=False))
 
 
-def find_sentences(transcript: Path, project: str, session: str) -> list[Noted]:
-    """Return the user's sentences in a transcript that are worth keeping. A sentence with a key or a password is left out."""
-    from memory_assets.language.secrets import marks, mask
+def find_sentences(transcript: Path, project: str, session: str, known: dict[str, str] | None = None) -> list[Noted]:
+    """Return the user's sentences in a transcript that are worth keeping. A sentence with a key or a password is left out.
+
+    `known` maps secrets that the session is known to contain to their kinds; those of the user's words are added.
+    """
+    from memory_assets.language.secrets import marks, mask, mask_known, secrets_in
     from memory_assets.language.words import sentences
 
+    said = [(words, entry.get("timestamp")) for entry in user_entries(transcript) if (words := user_words(entry))]
+    known = {} if known is None else known
+    known.update(secrets_in(words for words, _ in said))
     found: dict[str, Noted] = {}
-    for entry in user_entries(transcript):
-        for sentence in sentences(without_pasted(mask(user_words(entry)))):
+    for words, moment in said:
+        for sentence in sentences(without_pasted(mask_known(words, known))):
             text = " ".join(visible(sentence).split())
             if text not in found and (kind := kind_of(text)) != NONE and not marks(mask(text)):
-                moment = entry.get("timestamp")
                 said_at = moment if isinstance(moment, str) else ""
                 found[text] = Noted(text, project, said_at, session, kind)
     return list(found.values())[-_MAX_SESSION_NOTES:]

@@ -1,12 +1,21 @@
-"""The queue of ended sessions. The hook at a session's end appends to it and imports nothing heavy; a run reads the sessions."""
+"""The queue of ended sessions. The hook at a session's end appends to it and imports nothing heavy; a run reads the sessions.
+
+A session's start is recorded, so that a run also queues sessions that went silent without an end, as of a closed terminal.
+"""
 
 import hashlib
 import json
+import time
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 QUEUE = "ended"
 """Folder in the tenant's folder, with one small file per session."""
+_BEGUN = "begun"
+"""The same for sessions that began and did not end yet. A file's time is that of the session's start, or of its last queueing."""
+_MAX_BEGUN = 200
+_SILENT_SECONDS = 3_600
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,17 +31,52 @@ class Ended:
 
 
 def queue_session(folder: Path, ended: Ended) -> None:
-    """Queue a session for the next run. `folder` is the tenant's."""
+    """Queue a session for the next run, and forget that it began if it is to be summarised. `folder` is the tenant's."""
     from memory_assets.stores.files import replace_file
 
     queue = folder / QUEUE
     queue.mkdir(parents=True, mode=0o700, exist_ok=True)
-    key = (ended.session or ended.transcript).encode("utf-8", "replace")
-    path = queue / f"{hashlib.blake2b(key, digest_size=8).hexdigest()}.json"
+    path = queue / _file_name(ended)
     if ended.is_summarised or not path.exists():  # never downgrade a session that is queued to be summarised
         replace_file(path, json.dumps(asdict(ended)))
+    if ended.is_summarised:
+        (folder / _BEGUN / path.name).unlink(missing_ok=True)
+
+
+def record_begun(folder: Path, begun: Ended) -> None:
+    """Record that a session began, unless that is known. Delete all but the newest 200 records. `folder` is the tenant's."""
+    path = folder / _BEGUN / _file_name(begun)
+    if path.exists():
+        return
+    path.parent.mkdir(mode=0o700, exist_ok=True)
+    path.write_text(json.dumps(asdict(begun)), encoding="ascii")
+    for old in sorted(path.parent.iterdir(), key=_changed_at)[:-_MAX_BEGUN]:
+        old.unlink(missing_ok=True)
+
+
+def find_silent(folder: Path) -> list[Ended]:
+    """Return the sessions without an end that wrote to their transcripts since they began, but not in the last hour."""
+    silent = []
+    for path in (folder / _BEGUN).glob("*.json"):
+        with suppress(OSError, ValueError, TypeError):  # a record cut short by a kill
+            begun = Ended(**json.loads(path.read_bytes()))
+            if _changed_at(path) < _changed_at(Path(begun.transcript)) < time.time() - _SILENT_SECONDS:
+                silent.append(begun)
+    return silent
 
 
 def has_queued(folder: Path) -> bool:
-    """Whether any session is queued."""
-    return any((folder / QUEUE).glob("*.json"))
+    """Whether any session is queued or went silent."""
+    return any((folder / QUEUE).glob("*.json")) or bool(find_silent(folder))
+
+
+def _file_name(session: Ended) -> str:
+    key = (session.session or session.transcript).encode("utf-8", "replace")
+    return f"{hashlib.blake2b(key, digest_size=8).hexdigest()}.json"
+
+
+def _changed_at(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except FileNotFoundError:  # deleted meanwhile, or a session without a prompt
+        return 0.0

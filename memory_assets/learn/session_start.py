@@ -19,8 +19,9 @@ from memory_assets.display import counted
 from memory_assets.errors import DamagedError, InvalidInputError
 from memory_assets.hook_settings import HookSettings
 from memory_assets.learn.brief import ENDS, LIST_GOES_ON, MOST_OF_SESSION, Brief, BriefLine, read_brief, render_frame, render_line
-from memory_assets.learn.checkouts import note_checkout, project_names, remote_of
+from memory_assets.learn.checkouts import note_checkout, project_names, remotes_of
 from memory_assets.learn.noted import Noted, read_noted
+from memory_assets.learn.session_queue import Ended, record_begun
 from memory_assets.sources.projects import Project, project_of
 
 _FRAME_TOKENS = 115
@@ -85,6 +86,9 @@ def session_start(settings: HookSettings, hook: Hook) -> str:
     is_compacted = hook.source == _COMPACTED
     if project:
         note_checkout(settings.folder, project)
+    if settings.session_summary == "on" and hook.session and hook.transcript and settings.folder.is_dir():
+        transcript = str(Path(hook.transcript).expanduser())
+        record_begun(settings.folder, Ended(hook.session, transcript, project.folder if project else ""))
     if is_compacted and _record_file(settings.folder, hook.session).exists():
         record_told(settings.folder, hook.session, [(_NOTHING, "")], _COMPACTED)
     if is_quiet(settings.folder, project) or settings.session_start == "off" or hook.source in _KEEPING_SOURCES:
@@ -123,7 +127,7 @@ def preview_lines(
 
 def is_quiet(folder: Path, project: Project | None) -> bool:
     """Whether a project's sessions are shown nothing. `folder` is the tenant's."""
-    return project is not None and not _read_quiet(folder).isdisjoint((project.folder, remote_of(folder, project)))
+    return project is not None and bool(_quiet_names(folder, project))
 
 
 def set_quiet(folder: Path, project: Project, *, quiet: bool) -> None:
@@ -133,9 +137,15 @@ def set_quiet(folder: Path, project: Project, *, quiet: bool) -> None:
 
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     with locked(folder):
-        name = remote_of(folder, project) or project.folder
-        others = _read_quiet(folder) - {project.folder, name}
+        name = next(iter(remotes_of(folder, project)), project.folder)
+        others = _read_quiet(folder) - _quiet_names(folder, project)
         replace_file(folder / _QUIET_NAME, json.dumps(sorted(others | {name} if quiet else others)))
+
+
+def _quiet_names(folder: Path, project: Project) -> set[str]:
+    """Return the names by which a project is switched off."""
+    remotes = remotes_of(folder, project)
+    return {each for each in _read_quiet(folder) if each == project.folder or each.casefold() in remotes}
 
 
 def _names(folder: Path, project: Project | None) -> frozenset[str]:
@@ -199,7 +209,8 @@ def _split_by_section(lines: tuple[BriefLine, ...], names: frozenset[str]) -> It
     yield [*(each for each in feedback if each.project in names), *general, *curated_elsewhere]
     others = [each for each in lines if each.kind not in (*standing, "feedback")]
     yield sorted((each for each in others if each.project in names), key=lambda each: each.kind != "session")
-    yield [each for each in others if not each.project][:_MAX_GENERAL_LINES]
+    # The outcome of a session without a project concerns only sessions that have none either.
+    yield [each for each in others if not each.project and (each.kind != "session" or not names)][:_MAX_GENERAL_LINES]
 
 
 def _available_tokens(tokens: int, nudges: list[str]) -> int:

@@ -24,7 +24,7 @@ from memory_assets.language.words import sentences
 from memory_assets.learn.brief import FILES
 from memory_assets.learn.noted import LONGEST, NONE, SHORTEST, Noted, find_sentences, kind_of, note
 from memory_assets.learn.outcomes import Outcome, find_outcome
-from memory_assets.learn.session_queue import QUEUE, Ended, has_queued
+from memory_assets.learn.session_queue import QUEUE, Ended, find_silent, has_queued, queue_session, record_begun
 from memory_assets.learn.transcripts import Record, read_record
 from memory_assets.models import Kind, NewMemory, Source
 from memory_assets.settings import Settings
@@ -45,12 +45,15 @@ _log = logging.getLogger(__name__)
 
 
 def remember_sessions(tenant: Tenant) -> int:
-    """Store one memory per queued session; return how many.
+    """Store one memory per session that is queued or went silent without an end; return how many.
 
     A session stays queued while its transcript or the notes cannot be read or written, and is dropped if it is gone or not readable as one.
     """
     if not has_queued(tenant.folder):
         return 0
+    for silent in find_silent(tenant.folder) if tenant.settings.session_summary == "on" else ():
+        queue_session(tenant.folder, silent)
+        record_begun(tenant.folder, silent)  # it may still go on
     remembered = 0
     with locked(tenant.folder / QUEUE):
         for path in sorted((tenant.folder / QUEUE).glob("*.json")):
@@ -78,11 +81,11 @@ def _remember(tenant: Tenant, ended: Ended) -> bool:
     transcript, number = Path(ended.transcript), derived_id("session", ended.session)
     if any(stone.id == number for stone in Tombstones(tenant.state).all):
         return False
-    # again, in case the folder was locked for the hook
-    note(tenant.folder, find_sentences(transcript, ended.project, ended.session))
+    record = read_record(transcript)
+    # again, in case the folder was locked for the hook, and as the assistant's words may show a secret of the user's
+    note(tenant.folder, find_sentences(transcript, ended.project, ended.session, record.secrets), None, record.secrets)
     if not ended.is_summarised:
         return False
-    record = read_record(transcript)
     if not (record.has_work or (len(record.turns) >= _MIN_REQUESTS and find_outcome(record) != Outcome((), (), ()))):
         return False
     reading = _ask_model(tenant.settings, record)

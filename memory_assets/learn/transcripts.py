@@ -71,6 +71,8 @@ class Record:
     open: list[str] = field(default_factory=list)
     """Unfinished items of the assistant's to-do list."""
     ended_at: datetime | None = None
+    secrets: dict[str, str] = field(default_factory=dict)
+    """Kind of each secret in the words of both, and in the commands; each is masked in every text above."""
 
     @property
     def requests(self) -> list[str]:
@@ -93,8 +95,7 @@ def read_record(transcript: Path) -> Record:
     reader = _RecordReader()
     for entry in read_tail(transcript, b'"type"'):
         reader.add(entry)
-    reader.record.open = [name for name, is_done in reader.tasks.values() if not is_done]
-    return reader.record
+    return reader.finish()
 
 
 class _RecordReader:
@@ -104,12 +105,12 @@ class _RecordReader:
         """Name of each to-do item, and whether it is done, by id."""
         self._calls: dict[str, dict[str, Any]] = {}
         self._committed: frozenset[str] = frozenset()
+        self._texts: list[str] = []
+        """The texts that are searched for secrets."""
 
     def add(self, entry: dict[str, Any]) -> None:
-        from memory_assets.language.secrets import mask
-
         if words := user_words(entry).strip():
-            self.record.turns.append(Turn(visible(" ".join(without_pasted(mask(words)).split()))))
+            self.record.turns.append(Turn(self._keep(words)))
         if not self.record.turns:
             return
         if (moment := read_moment(entry.get("timestamp"))) is not None:
@@ -127,7 +128,7 @@ class _RecordReader:
     def _add_answer(self, block: dict[str, Any]) -> None:
         turn = self.record.turns[-1]
         if block.get("type") == "text" and isinstance(block.get("text"), str) and block["text"].strip():
-            turn.answer = _clean(block["text"].strip())
+            turn.answer = self._keep(block["text"].strip())
         elif block.get("type") == "tool_use" and isinstance(block.get("input"), dict):
             if block.get("name") not in _LISTS:
                 turn.answer = ""
@@ -145,19 +146,20 @@ class _RecordReader:
         elif name == "TodoWrite" and isinstance(given.get("todos"), list):
             todos = [each for each in given["todos"] if isinstance(each, dict)]
             self.tasks = {
-                str(number): (_clean(str(each.get("content", ""))), each.get("status") == "completed")
+                str(number): (self._keep(str(each.get("content", ""))), each.get("status") == "completed")
                 for number, each in enumerate(todos)
             }
         elif name == "TaskCreate" and (number := _TASK.search(result)):
-            self.tasks[number[1]] = (_clean(str(given.get("subject", ""))), False)
+            self.tasks[number[1]] = (self._keep(str(given.get("subject", ""))), False)
         elif name == "TaskUpdate" and (task := self.tasks.get(str(given.get("taskId")))):
             status = given.get("status")
             self.tasks[str(given["taskId"])] = (task[0], status in ("completed", "deleted") or (task[1] and status is None))
         elif name == "AskUserQuestion":
-            record.turns[-1].choices += [_clean(f"{question} {choice}") for question, choice in _CHOICE.findall(result)]
+            record.turns[-1].choices += [self._keep(f"{question} {choice}") for question, choice in _CHOICE.findall(result)]
 
     def _add_command(self, command: str) -> None:
         files = self.record.files
+        self._keep(command)
         for found in _UNDO.finditer(command):
             restored = [str(Path(each)) for each in (found[1] or ".").split()]
             for path in set(files) - self._committed:
@@ -165,16 +167,31 @@ class _RecordReader:
                     del files[path]
         for found in _COMMIT.finditer(command):
             subject = found["heredoc"] or found["double"] or found["single"]
-            self.record.commits.append(_clean(subject.strip()))
+            self.record.commits.append(self._keep(subject.strip()))
             self._committed = frozenset(files)
             self.record.turns[-1].has_work = True
 
+    def _keep(self, text: str) -> str:
+        self._texts.append(text)
+        return text
 
-def _clean(text: str) -> str:
-    """Mask secrets, before the text is split into sentences, and escape control characters."""
-    from memory_assets.language.secrets import mask
+    def finish(self) -> Record:
+        """Mask the secrets of all texts in each, before they are split into sentences, and escape control characters."""
+        from memory_assets.language.secrets import mask_known, secrets_in
 
-    return visible(mask(text))
+        record, known = self.record, secrets_in(self._texts)
+
+        def clean(text: str) -> str:
+            return visible(mask_known(text, known))
+
+        for turn in record.turns:
+            turn.request = visible(" ".join(without_pasted(mask_known(turn.request, known)).split()))
+            turn.answer, turn.choices = clean(turn.answer), [clean(each) for each in turn.choices]
+        record.files = Counter({clean(path): count for path, count in record.files.items()})
+        record.commits = [clean(each) for each in record.commits]
+        record.open = [clean(name) for name, is_done in self.tasks.values() if not is_done]
+        record.secrets = known
+        return record
 
 
 def read_tail(transcript: Path, marker: bytes) -> Iterator[dict[str, Any]]:

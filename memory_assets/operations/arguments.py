@@ -127,13 +127,13 @@ def name_projects(tenant: Tenant, known: Sequence[str]) -> dict[str, str]:
 
 
 def _resolve_places(tenant: Tenant, known: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """Map the stored projects to their remote and folder, as far as they are known, else to themselves."""
+    """Map the stored projects to their remotes, the present one first, and folder, as far as known, else to themselves."""
     from memory_assets.learn.checkouts import read_remotes
 
     remotes = read_remotes(tenant.folder)
     folders = {slug_of(each): each for each in (*known, *remotes) if "/" in each}
     found = {each: folders.get(each, each) for each in known}
-    return {each: (remotes[place], place) if place in remotes else (place,) for each, place in found.items()}
+    return {each: (*remotes.get(place, ()), place) for each, place in found.items()}
 
 
 def _find_spellings(tenant: Tenant, name: str) -> frozenset[Entity]:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
-from memory_assets.language.secrets import mask
+from memory_assets.language.secrets import mask, secrets_in
 from memory_assets.models import FileStamp, Hook, Refusal, Scan, Source, SourceItem
 from memory_assets.sources.dating import Dating
 from memory_assets.sources.files import MAX_BYTES, decode, head_objects, shown_path, text_fault
@@ -60,6 +60,7 @@ def parse_index(data: bytes, *, prefix: str, path: str, dating: Dating, project:
     is skipped. Every key starts with `prefix`; `project` is the silo's working directory, or its slug.
     """
     text, note = decode(data)
+    known = secrets_in([text])
     items: list[SourceItem] = []
     hooks: list[Hook] = []
     seen: Counter[str] = Counter()
@@ -78,7 +79,7 @@ def parse_index(data: bytes, *, prefix: str, path: str, dating: Dating, project:
             continue
         body = "\n".join(kept)
         found = dating.date(path, data, [heading])
-        name = " ".join(mask(heading).casefold().split())[:120]
+        name = " ".join(mask(heading, known=known).casefold().split())[:120]
         seen[name] += 1
         items.append(
             SourceItem(

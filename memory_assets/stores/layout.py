@@ -52,6 +52,7 @@ _CARE = {
     "catalog.duckdb.*": Care.DERIVED,
     ".catalog.duckdb.new*": Care.DERIVED,
     "contexts/*.json": Care.DERIVED,
+    "begun/*.json": Care.DERIVED,
     "ended/*.json": Care.DERIVED,
     "gazetteer.toml": Care.KEPT,
     "learn/applies/*": Care.KEPT,

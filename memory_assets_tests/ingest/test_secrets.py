@@ -78,6 +78,33 @@ def test_a_secret_of_one_field_is_masked_in_all(tenant: Tenant, settings):
     assert files_with(settings.data_dir, PASSWORD, PASSWORD.strip("!")) == []
 
 
+def write_index(write_silo: WriteSilo) -> None:
+    write_silo("deploy", "Deploy on Mondays.").with_name("MEMORY.md").write_text(
+        f"## Trouble\nBo typed {PASSWORD} into the wrong window.\n\n## Panel\nThe panel password is {PASSWORD}\n\n"
+        f"## {PASSWORD}\nTried in May.\n\n## Files\nDo not delete.\n- [deploy](deploy.md) - with {PASSWORD}\n"
+    )
+
+
+def test_a_secret_of_one_section_is_masked_in_every_section_of_its_index(tenant: Tenant, write_silo: WriteSilo, settings):
+    write_index(write_silo)
+    ingest(tenant)
+    assert len(tenant.memories) == 5
+    assert files_with(settings.data_dir, PASSWORD, PASSWORD.strip("!")) == []
+
+
+def test_a_section_that_repeats_the_secret_of_another_is_refused_with_it(tenant: Tenant, write_silo: WriteSilo):
+    write_index(write_silo)
+    ingest(use(tenant, SecretPolicy.REFUSE))
+    assert {each.title for each in from_arrow(tenant.memories.scan(COLUMNS))} == {"deploy", "Files"}
+
+
+def test_a_secret_of_one_line_is_masked_in_every_line_of_its_import(tenant: Tenant, settings):
+    lines = (f"Bo typed {PASSWORD} into the wrong window.", f"The panel password is {PASSWORD}", "Deploy on Mondays.")
+    import_memories(tenant, [NewMemory(each, Source.IMPORT) for each in lines], ignore)
+    assert sum("[secret: password]" in each.content for each in from_arrow(tenant.memories.scan(COLUMNS))) == 2
+    assert files_with(settings.data_dir, PASSWORD, PASSWORD.strip("!")) == []
+
+
 def test_a_secret_in_a_question_leaves_with_no_embedding(tenant: Tenant, monkeypatch: pytest.MonkeyPatch):
     store(tenant, NewMemory(f"The wiki password: {PASSWORD}", Source.CLI))
     asked: list[str] = []

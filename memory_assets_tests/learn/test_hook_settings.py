@@ -120,4 +120,4 @@ def test_a_session_begins_though_another_process_holds_the_folder(settings: Sett
     assert "Released on Friday." in text
     assert not read_remotes(settings.tenant_dir())
     hook(cwd=str(atlas), session="s2")
-    assert read_remotes(settings.tenant_dir()) == {str(atlas): "github.com/acme/atlas"}
+    assert read_remotes(settings.tenant_dir()) == {str(atlas): ("github.com/acme/atlas",)}

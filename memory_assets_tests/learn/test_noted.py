@@ -127,6 +127,18 @@ def test_the_users_lasting_words_are_noted_once_and_none_with_a_secret(transcrip
     assert (settings.tenant_dir() / "noted.json").stat().st_mode & 0o077 == 0
 
 
+def test_a_note_goes_once_a_later_prompt_shows_that_it_holds_a_secret(tmp_path: Path, settings: Settings) -> None:
+    path, password = tmp_path / "session.jsonl", "hunter2" + "Zebra99x"
+    settings.tenant_dir().mkdir(parents=True)
+    path.write_text(json.dumps(said(f"From now on always type {password} into the panel.\nAlways lint.")) + "\n")
+    end(path, hook_event_name="PreCompact")
+    assert len(read_noted(settings.tenant_dir())) == 2
+    with path.open("a") as file:
+        file.write(json.dumps(said(f"The panel password is {password}.")) + "\n")
+    end(path, hook_event_name="PreCompact")
+    assert [each.text for each in read_noted(settings.tenant_dir())] == ["Always lint."]
+
+
 def test_a_session_without_a_brief_is_still_noted(transcript: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MEMORY_SESSION_START", "off")
     end(transcript, hook_event_name="SessionEnd")

@@ -385,6 +385,17 @@ def test_the_newest_of_one_name_is_told_and_feedback_of_the_home_directory_every
     assert " answer in one sentence." in text
 
 
+def test_the_outcome_of_a_session_without_a_project_is_told_only_where_there_is_none(
+    settings: Settings, atlas: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    write_brief(settings, told("session", "The letter of resignation is drafted."), told("note", "The office is in Bremen."))
+    in_project, at_home = hook(cwd=str(atlas)), hook(cwd=str(tmp_path), session="s2")
+    assert "Bremen" in in_project
+    assert "resignation" not in in_project
+    assert "resignation" in at_home
+
+
 def of_memory(number: int, head: str, fact: str) -> BriefLine:
     text = render_line(f"(id {number}) {head}{fact}")
     more = count_tokens(f" {fact}")

@@ -24,6 +24,7 @@ from memory_assets.tenants import Tenant
 from memory_assets_tests.chat_model import StandIn
 
 KEY = "sk-ant-api03-" + "x9Kq2mZ7vB4nW8" * 6 + "AA"
+PANEL = "hunter2" + "Zebra99x"
 
 
 def asked(text: str, hour: int = 9) -> dict[str, Any]:
@@ -167,6 +168,45 @@ def test_a_secret_is_left_out_though_the_line_before_names_it(tenant: Tenant, pr
     end(tenant, project, entries)
     assert password not in "\n".join(told_of(tenant))
     assert not any(password in each.text for each in read_noted(tenant.folder))
+
+
+NAMED = f"The panel password is {PANEL}."
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        [asked(f"{NAMED} Set it."), *ran("Write", file_path="panel.toml"), answered(words(f"I set it to {PANEL}."))],
+        [asked(f"Use {PANEL}."), *ran("Write", file_path=f"{PANEL}.toml"), answered(words("Done.")), asked(NAMED)],
+        [asked("Set it."), answered(words(NAMED)), *ran("Write", file_path="a"), answered(words(f"It is {PANEL} now."))],
+        [asked("Set it."), *ran("Bash", command=f"export PANEL_PASSWORD={PANEL}; git commit -am 'Set {PANEL}'")],
+        [
+            asked(f"Set {PANEL}."),
+            *ran("TaskCreate", "Task #1", subject=f"Try {PANEL}"),
+            *ran("Write", file_path="a"),
+            asked(NAMED),
+        ],
+    ],
+    ids=["named first", "named last", "named by the assistant", "named in a command", "in a task"],
+)
+def test_a_secret_of_one_turn_is_masked_in_every_turn_of_its_session(
+    project: Path, monkeypatch: pytest.MonkeyPatch, tenant: Tenant, chat: StandIn, entries: list[dict[str, Any]]
+) -> None:
+    end(tenant, project, entries)
+    assert PANEL not in "\n".join(told_of(tenant))
+    assert PANEL not in session_start(read_hook_settings(), Hook(session="s2", directory=str(project)))
+    monkeypatch.setenv("MEMORY_CHAT_MODEL", "ollama:small")
+    monkeypatch.setenv("MEMORY_OLLAMA_URL", chat.url)
+    end(Tenant(load_settings()), project, entries, "s3")
+    assert PANEL not in json.dumps(chat.asked)
+
+
+def test_a_note_goes_once_the_assistants_words_show_that_it_holds_a_secret(tenant: Tenant, project: Path) -> None:
+    wish = asked(f"From now on always type {PANEL} into the panel. From now on always lint.")
+    end(tenant, project, [wish, answered(words("I will."))])
+    assert len(read_noted(tenant.folder)) == 2
+    end(tenant, project, [wish, answered(words(NAMED))])
+    assert [each.text for each in read_noted(tenant.folder)] == ["From now on always lint."]
 
 
 def test_a_session_that_was_erased_stays_so_when_it_goes_on_and_its_transcript_is_named(tenant: Tenant, project: Path) -> None:

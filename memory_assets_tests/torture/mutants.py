@@ -73,7 +73,7 @@ def _take_no_lock(_: Arguments) -> None:
 
 
 def _mask_nothing(_: Arguments) -> None:
-    _everywhere("without_secrets", lambda _: lambda given: given)
+    _everywhere("without_secrets", lambda _: lambda given, _known=None: given)
 
 
 def _make_a_circle(arguments: Arguments) -> None:

@@ -1,0 +1,68 @@
+"""Checkouts of one repository share memories, though its remote is spelled in another case or changes."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from memory_assets.cli.main import cli
+from memory_assets.settings import Settings
+from memory_assets_tests.learn.session_hook import hook, told, write_brief
+
+
+def set_remote(checkout: Path, remote: str) -> None:
+    (checkout / ".git").mkdir(parents=True, exist_ok=True)
+    (checkout / ".git" / "config").write_text(f'[remote "origin"]\n\turl = {remote}\n')
+
+
+def test_checkouts_share_memories_and_silence_whatever_the_case_of_their_remotes(
+    settings: Settings, atlas: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = tmp_path / "elsewhere"
+    set_remote(atlas, "https://github.com/Acme/Atlas")
+    set_remote(other, "git@github.com:acme/atlas.git")
+    of_remote = told("note", "Reviewed by Mira.", "github.com/acme/atlas", 2)
+    write_brief(settings, told("note", "Released on Friday.", str(atlas)), of_remote)
+    # as earlier releases wrote it
+    (settings.tenant_dir() / "projects.json").write_text(json.dumps({str(atlas): "github.com/Acme/Atlas"}))
+    (settings.tenant_dir() / "quiet.json").write_text('["github.com/ACME/atlas"]')
+    assert hook(cwd=str(other)) == ""
+    monkeypatch.chdir(other)
+    assert CliRunner().invoke(cli, ["session-start", "--on"]).exit_code == 0
+    for number, checkout in enumerate((other, atlas)):
+        text = hook(cwd=str(checkout), session=f"s{number}")
+        assert "Released on Friday." in text
+        assert "Reviewed by Mira." in text
+
+
+def test_a_checkout_with_a_new_remote_keeps_the_memories_and_the_silence_of_the_former(
+    settings: Settings, atlas: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other, third = tmp_path / "elsewhere", tmp_path / "third"
+    for checkout in (atlas, other):
+        set_remote(checkout, "git@github.com:mira/atlas.git")
+    brief = [told("note", f"Fact of {place.name}.", str(place), number) for number, place in enumerate((atlas, other))]
+    write_brief(settings, *brief)
+    hook(cwd=str(atlas))
+    hook(cwd=str(other))
+    set_remote(atlas, "git@github.com:acme/atlas.git")
+    set_remote(third, "git@github.com:acme/atlas.git")
+    for checkout in (atlas, other, third):
+        text = hook(cwd=str(checkout), session=checkout.name)
+        assert ("Fact of atlas." in text, "Fact of elsewhere." in text) == (True, True), checkout
+    monkeypatch.chdir(other)
+    assert CliRunner().invoke(cli, ["session-start", "--off"]).exit_code == 0
+    assert hook(cwd=str(third), session="s3") == ""
+
+
+def test_projects_that_began_as_copies_of_one_repository_are_told_apart(settings: Settings, tmp_path: Path) -> None:
+    copies = [tmp_path / "heron", tmp_path / "osprey"]
+    write_brief(settings, *(told("note", f"Fact of {each.name}.", str(each), number) for number, each in enumerate(copies)))
+    for name in ("template", "heron", "osprey"):
+        for each in copies if name == "template" else [tmp_path / name]:
+            set_remote(each, f"git@github.com:acme/{name}.git")
+            hook(cwd=str(each), session=f"{name} in {each.name}")
+    for each in copies:
+        text = hook(cwd=str(each), session=each.name)
+        assert [f"Fact of {copy.name}." in text for copy in copies] == [copy == each for copy in copies]
