@@ -19,7 +19,6 @@ from memory_assets.tenants import Tenant
 
 _THREADS = 4
 """Concurrent calls, and as many that use the embedder; other requests are answered at once on the reading thread."""
-_SLOW = ("tools/call", "resources/read")
 
 
 def serve(tenant: Tenant, here: Project | None) -> None:
@@ -99,7 +98,7 @@ class _Connection:
             cancelled = params.get("requestId") if isinstance(params := message.get("params"), dict) else None
             if isinstance(cancelled, str | int) and (call := self._calls.pop(cancelled, None)):
                 call.cancel()
-        elif method in _SLOW and isinstance(number, str | int):
+        elif method == "tools/call" and isinstance(number, str | int):
             tool = self._server.called_tool(message)
             pool = waiting if tool and tool.asks_embedder else threads
             call = self._calls[number] = pool.submit(self._server.answer, message)

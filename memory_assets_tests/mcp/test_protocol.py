@@ -92,7 +92,7 @@ def test_a_handshake_agrees_on_a_revision_and_tells_the_server_version(server: S
     assert agreed == ["2025-06-18", "2025-11-25", "2025-11-25", "2025-11-25"]
     begun = ask(server, "initialize", protocolVersion="2025-06-18")
     assert begun["serverInfo"]["version"] == "0.1.0"
-    assert set(begun["capabilities"]) == {"tools", "resources", "prompts"}
+    assert set(begun["capabilities"]) == {"tools"}
     refused = ask(server, "ping", _meta={"io.modelcontextprotocol/protocolVersion": "2031-01-01"})
     assert refused["code"] == -32022
     assert "2026-07-28" in refused["data"]["supported"]
@@ -239,37 +239,18 @@ def test_relations_that_are_stated_make_paths(server: Server, tenant: Tenant) ->
     assert str(cause) in "".join(path.read_text() for path in (tenant.folder / "access").iterdir())
 
 
-def test_memories_are_resources(server: Server) -> None:
-    number, _ = stored(server, "Dora sails.")
-    (template,) = ask(server, "resources/templates/list")["resourceTemplates"]
-    uri = template["uriTemplate"].replace("{id}", str(number))
-    (content,) = ask(server, "resources/read", uri=uri)["contents"]
-    assert "\nDora sails.\n" in content["text"]
-    assert "Dora sails." in ask(server, "resources/read", uri="memory://recent")["contents"][0]["text"]
-    for unknown in ("memory://1", "memory://x", "file:///etc/passwd"):
-        assert ask(server, "resources/read", uri=unknown)["code"] == -32002
-
-
-def test_prompts_take_what_a_person_adds(server: Server) -> None:
-    for prompt in ask(server, "prompts/list")["prompts"]:
-        (argument,) = prompt["arguments"]
-        (message,) = ask(server, "prompts/get", name=prompt["name"], arguments={argument["name"]: "the {harbour}"})["messages"]
-        assert "the {harbour}" in message["content"]["text"]
-        assert "{}" not in ask(server, "prompts/get", name=prompt["name"])["messages"][0]["content"]["text"]
-
-
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
     max_leaves=8,
 )
-METHODS = st.sampled_from(["initialize", "tools/call", "tools/list", "resources/read", "prompts/get", "server/discover", "x"])
+METHODS = st.sampled_from(["initialize", "tools/call", "tools/list", "server/discover", "x"])
 MESSAGES = JSON | st.fixed_dictionaries(
     {"jsonrpc": st.just("2.0")},
     optional={
         "id": JSON,
         "method": METHODS | JSON,
-        "params": JSON | st.fixed_dictionaries({}, optional={"name": JSON, "uri": JSON, "arguments": JSON, "_meta": JSON}),
+        "params": JSON | st.fixed_dictionaries({}, optional={"name": JSON, "arguments": JSON, "_meta": JSON}),
     },
 )
 
