@@ -124,14 +124,27 @@ class EmbeddingColumns:
 
     def add(self, embedder: str, dimension: int) -> str:
         """Return the column of this embedder; if it is missing, add it and its `meaning_column`, both empty."""
-        column = _name_column(embedder, dimension)
-        fields = [pa.field(name, pa.list_(pa.float32(), dimension)) for name in (meaning_column(column), column)]
-        table = self.stored.writing
-        failure = f"The vector columns of {embedder} cannot be added to {self.stored.uri}"
-        lance.ensure(self.stored, lambda: column in table.schema.names, lambda: table.add_columns(fields), failure)
-        lance.set_facts(self.stored, {EMBEDDER_FACT: embedder}, column)
-        self._cached_schema = None
+        column, vectors = _name_column(embedder, dimension), pa.list_(pa.float32(), dimension)
+        self._add_fields(pa.field(meaning_column(column), vectors), pa.field(column, vectors, metadata={EMBEDDER_FACT: embedder}))
         return column
+
+    def adopt(self, schema: pa.Schema) -> None:
+        """Make the live columns of another table's schema live here, too; if they are missing, add them, empty."""
+        live = lance.facts_of(schema).get(LIVE_COLUMN_FACT)
+        if live is not None:
+            self._add_fields(*(schema.field(name) for name in (meaning_column(live), live) if name in schema.names))
+            self.make_live(live)
+
+    def _add_fields(self, *fields: pa.Field) -> None:
+        """Add columns, of which the last is searched, and set their facts."""
+        table, column = self.stored.writing, fields[-1].name
+        failure = f"The vector column {column} cannot be added to {self.stored.uri}"
+        lance.ensure(self.stored, lambda: column in table.schema.names, lambda: table.add_columns(list(fields)), failure)
+        for field in fields:
+            if field.metadata:
+                facts = {name.decode(): value.decode() for name, value in field.metadata.items()}
+                lance.set_facts(self.stored, facts, field.name)
+        self._cached_schema = None
 
     @contextmanager
     def switching(self) -> Iterator[None]:
