@@ -207,17 +207,13 @@ def _link(tenant: Tenant, source: str, target: str) -> None:
 
 
 def _read_files(tenant: Tenant, notes: list[str]) -> Iterator[tuple[str, bytes]]:
+    """Yield the kept files and tables; append to `notes` what a damaged catalog lost. StoreError if the catalog is away or busy."""
     try:
         with tenant.catalog.read() as connection:
-            rows = read_kept(connection)
-            accesses = [
-                (path, read_entry(tenant.state, tenant.folder, path) or b"")
-                for path in kept_entries(tenant.state, tenant.folder)
-                if path.startswith("access/")
-            ]
-    except StoreError as error:
+            rows, accesses = read_kept(connection), _read_access_logs(tenant)
+    except DamagedError as error:
         notes.append(f"The record of recalls is not in this backup: {error}")
-        rows, accesses = {}, []
+        rows, accesses = {}, _read_access_logs(tenant)
     yield from accesses
     for name, table in rows.items():
         if table.num_rows:
@@ -229,6 +225,12 @@ def _read_files(tenant: Tenant, notes: list[str]) -> Iterator[tuple[str, bytes]]
             yield MAPPING, mapping.read_bytes()
         if held := _settings_file(tenant.settings):
             yield SETTINGS, held
+
+
+def _read_access_logs(tenant: Tenant) -> list[tuple[str, bytes]]:
+    state, folder = tenant.state, tenant.folder
+    logs = (path for path in kept_entries(state, folder) if path.startswith("access/"))
+    return [(path, read_entry(state, folder, path) or b"") for path in logs]
 
 
 def _read_consistent(tenant: Tenant) -> dict[str, bytes]:
@@ -266,14 +268,18 @@ def _settings_file(settings: Settings) -> bytes:
 def select_kept(snapshots: Sequence[Snapshot], keep: Sequence[int], zone: tzinfo) -> list[Snapshot]:
     """Return which backups of a tenant (oldest first) to keep: the newest of each of the last `keep` days, weeks and months in `zone`.
 
-    If the tenant was deleted and recreated, the newest of each store is kept, because a new store holds nothing of the old one.
+    If the tenant was deleted and recreated, the newest of each store is kept, because a new store holds nothing of the old one. If the
+    newest has notes, so that something is not in it, the newest without notes is kept, too.
     """
     kept: set[str] = {snapshots[-1].name} if snapshots else set()
     for period, most in zip(_PERIODS, keep, strict=True):
-        newest: dict[str, dict[str, str]] = {}
+        newest: dict[str, dict[str, list[Snapshot]]] = {}
         for each in reversed(snapshots):
-            newest.setdefault(each.taken_at.astimezone(zone).strftime(period), {}).setdefault(each.store, each.name)
-        kept.update(name for stores in list(newest.values())[:most] for name in stores.values())
+            stores = newest.setdefault(each.taken_at.astimezone(zone).strftime(period), {})
+            chosen = stores.setdefault(each.store, [])
+            if not chosen or (chosen[-1].notes and not each.notes):
+                chosen.append(each)
+        kept.update(each.name for stores in list(newest.values())[:most] for chosen in stores.values() for each in chosen)
     return [each for each in snapshots if each.name in kept]
 
 

@@ -39,7 +39,7 @@ from memory_assets.stores.locks import alone, locked
 from memory_assets.stores.resident.copies import remove_copies
 from memory_assets.stores.rows import COLUMNS, from_arrow
 from memory_assets.stores.tombstones import ERASED, Tombstone, Tombstones, folded
-from memory_assets.stores.upkeep import rewrite
+from memory_assets.stores.upkeep import drop_older_versions, rewrite
 from memory_assets.tana.formats import node_name
 from memory_assets.tana.state import Mapping, forget_entries
 from memory_assets.tenants import Tenant, tenant_names
@@ -125,6 +125,17 @@ def erase(tenant: Tenant, memories: Sequence[Memory], *, of_machine: bool = Fals
         remains = find_remains(tenant, unique, of_machine=of_machine)
         Tombstones.change(tenant.state, Tombstones.finish)
         return remains
+
+
+def clean_again(tenant: Tenant) -> None:
+    """Remove what earlier erasures had to leave in object storage: older versions of the tables, and data derived meanwhile."""
+    if tenant.location.is_folder:
+        return
+    with alone(tenant.folder, "erasing", parents=True):
+        for stored in (tenant.relations.stored, tenant.memories.stored):
+            if stored.exists:
+                drop_older_versions(stored)
+        purge_derived(tenant)
 
 
 def erase_as_elsewhere(tenant: Tenant, there: Collection[tuple[str, Tombstone]]) -> int:

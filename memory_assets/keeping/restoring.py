@@ -3,8 +3,8 @@
 import secrets
 import shutil
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -20,7 +20,7 @@ from memory_assets.keeping.repository import Repository, Snapshot, TableCopy
 from memory_assets.settings import config_file
 from memory_assets.stores.catalog import Catalog, put_kept
 from memory_assets.stores.files import replace_file
-from memory_assets.stores.lance import aligned, commit
+from memory_assets.stores.lance import aligned
 from memory_assets.stores.layout import Care, files_of, write_entry
 from memory_assets.stores.location import Location
 from memory_assets.stores.locks import locked
@@ -91,7 +91,7 @@ def restore_backup(
 
     Texts erased since the backup are left out. A backup of another tenant brings no keys. An existing settings file is kept.
     """
-    _refuse_filled(tenant)
+    _refuse_filled(tenant, repository, snapshot)
     data = tenant.settings.data_dir
     data.mkdir(parents=True, exist_ok=True, mode=0o700)
     staging = data / f"{_STAGING}{tenant.name}"
@@ -106,12 +106,26 @@ def restore_backup(
     return restore.finish()
 
 
-def _refuse_filled(tenant: Tenant) -> None:
+def _refuse_filled(tenant: Tenant, repository: Repository, snapshot: Snapshot) -> None:
     """Raise ConflictError if the tenant has memories. A killed restore to tables elsewhere may have left relations."""
     if held := len(tenant.memories):
+        copied = _find_ids(repository, snapshot) - {stone.id for stone in Tombstones(tenant.state).all}
+        is_complete = copied and copied <= set(tenant.memories.scan(("id",))["id"].to_pylist())
+        among = f", all {len(copied)} of this backup among them, so an earlier restore is complete" if is_complete else ""
         raise ConflictError(
-            f"The tenant {tenant.name!r} holds {held} memories already; restore into a new one with --tenant NAME."
+            f"The tenant {tenant.name!r} holds {held} memories already{among}; restore into a new one with --tenant NAME."
         )
+
+
+def _find_ids(repository: Repository, snapshot: Snapshot) -> set[int]:
+    """Return the ids of the memories in a backup; none if it is damaged."""
+    found: set[int] = set()
+    with suppress(DamagedError):
+        for pack in snapshot.tables["memories"].packs if "memories" in snapshot.tables else ():
+            ids = from_bytes(repository.get(pack.index, snapshot.objects[pack.index]))["id"]
+            found.update(ids.filter(pa.array(pack.live)).to_pylist())
+        return found
+    return set()
 
 
 class _Restore:
@@ -146,7 +160,7 @@ class _Restore:
             self._restore_tables(Location(str(self._staging / "vectors")))
         self._state.create_id(anew=self._state is not tenant.state)
         with tenant.state.closed_to_writers(), tenant.location.closed_to_writers():
-            _refuse_filled(Tenant(tenant.settings, tenant.name))  # again: somebody may have stored something meanwhile
+            self._refuse_filled()  # again: somebody may have stored something meanwhile
             self._keep_files()
             self._restore_outside(with_settings=with_settings)  # before the memories, with which a restore cannot be repeated
             if tenant.folder.exists():  # the folder of an empty tenant; it is removed like that of a deleted one
@@ -158,9 +172,12 @@ class _Restore:
         if not self._has_own_tables:
             fresh = Tenant(self._tenant.settings, self._tenant.name)
             with fresh.state.closed_to_writers(), fresh.location.creating():
-                _refuse_filled(fresh)
+                self._refuse_filled()
                 self._restore_tables(fresh.location)
         return self._done
+
+    def _refuse_filled(self) -> None:
+        _refuse_filled(Tenant(self._tenant.settings, self._tenant.name), self._repository, self._snapshot)
 
     def _read(self, name: str) -> bytes | None:
         """Return the content of an object; None if it is damaged and to be skipped."""
@@ -200,48 +217,67 @@ class _Restore:
 
     def _restore_tables(self, place: Location) -> None:
         """Write each table in one commit and compare every row with the backup; the memories come last."""
-        done = self._done
-        data = self._tenant.settings.data_dir
-        stores: tuple[StoredTable, ...] = (RelationStore(place, data_dir=data).stored, MemoryStore(place, data_dir=data).stored)
-        for stored in stores:
-            name = stored.definition.name
+        done, data = self._done, self._tenant.settings.data_dir
+        relations, memories = RelationStore(place, data_dir=data), MemoryStore(place, data_dir=data)
+        for stored in (relations.stored, memories.stored):
+            name = stored.name
             if (copy := self._snapshot.tables.get(name)) is None:
                 continue
-            indices: list[pa.Table] = []
-            faults: list[Exception] = []
             if place.is_folder:
                 place.path.mkdir(parents=True, exist_ok=True, mode=0o700)
-            stream = pa.RecordBatchReader.from_batches(copy.table_schema, self._read_batches(copy, indices, faults))
-            options = {"schema": copy.table_schema, "mode": "overwrite", "on_bad_vectors": "null"}
-            try:
-                table = place.connect(None, session(name)).create_table(name, data=stream, **options)
-            except (RuntimeError, OSError, ValueError) as error:
-                if faults:
-                    raise faults[0] from error
-                raise StoreError(
-                    f"The table {name!r} cannot be written to {place.uri} ({first_line(error)}); restore again."
-                ) from error
-            _keep_stored(table, stored)
-            done.rows[name] = _verify_table(table, pa.concat_tables([*indices, INDEX.empty_table()]))
+            if stored.exists and stored is memories.stored:
+                memories.columns.adopt(copy.table_schema)
+            done.rows[name] = self._restore_table(stored, copy)
             if not done.damaged and done.rows[name] + done.erased * (name == "memories") != copy.rows:
                 raise DamagedError(
                     f"The backup {self._snapshot.name} has {done.rows[name]} of {copy.rows} rows of {name}; take another one."
                 )
-        RelationStore(place).prepare()
-        memories = MemoryStore(place)
+        relations.prepare()
         memories.prepare()
         if done.erased:
             note_removal(memories.stored)
 
-    def _read_batches(self, copy: TableCopy, indices: list[pa.Table], faults: list[Exception]) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a table; append their index to `indices`, and an error, which LanceDB does not pass on, to `faults`."""
+    def _restore_table(self, stored: StoredTable, copy: TableCopy) -> int:
+        """Write a new table, or insert the rows into an existing one, beside those of other processes; return their number."""
+        place, name, is_new = stored.location, stored.name, not stored.exists
+        schema = copy.table_schema if is_new else stored.writing.schema
+        there = [] if is_new else stored.writing.search().select(["id"]).to_arrow()["id"].to_pylist()
+        indices: list[pa.Table] = []
+        faults: list[Exception] = []
+        stream = pa.RecordBatchReader.from_batches(schema, self._read_batches(copy, schema, indices, faults))
+        try:
+            if is_new:
+                table: Any = place.connect(None, session(name)).create_table(name, stream, schema, on_bad_vectors="null")
+            else:
+                table = stored.writing
+                with stored.committing():
+                    table.merge_insert("id").when_not_matched_insert_all().execute(stream, on_bad_vectors="null")
+        except (RuntimeError, OSError, ValueError) as error:
+            if faults:
+                raise faults[0] from error
+            raise StoreError(
+                f"The table {name!r} cannot be written to {place.uri} ({first_line(error)}); restore again."
+            ) from error
+        return _verify_table(
+            table, pa.concat_tables([*indices, INDEX.empty_table()]), _columns(copy, schema), there, is_new=is_new
+        )
+
+    def _read_batches(
+        self, copy: TableCopy, schema: pa.Schema, indices: list[pa.Table], faults: list[Exception]
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a table in `schema`; append their index to `indices`.
+
+        LanceDB does not pass an error on, so it is appended to `faults`.
+        """
         packs = ((pack, content) for pack in copy.packs if (content := self._read(pack.rows)) is not None)
+        columns = _columns(copy, schema)
         try:
             for pack in rows_of(packs, copy.table_schema):
                 whole = self._erased.without(pack) if "content" in pack.column_names else pack
                 self._done.erased += pack.num_rows - whole.num_rows
+                whole = whole.select(columns)
                 indices.append(index_of(whole))
-                yield from whole.to_batches()
+                yield from aligned(whole, schema).to_batches()
         except MemoryAssetsError as error:
             faults.append(error)
             raise
@@ -257,36 +293,31 @@ class _Restore:
                 self._done.outside.append(target)
 
 
-def _verify_table(table: Any, written: pa.Table) -> int:
-    """Return the number of rows of a table, after checking each against what was written."""
+def _columns(copy: TableCopy, schema: pa.Schema) -> list[str]:
+    """Return the columns of a copied table that a table with this schema has, too; vectors of a move under way are left out."""
+    return [name for name in copy.table_schema.names if name in schema.names]
+
+
+def _verify_table(table: Any, written: pa.Table, columns: list[str], there: list[int], *, is_new: bool) -> int:
+    """Return how many rows of `written` a table holds, after comparing all but those of the ids `there`, which it had before.
+
+    If it `is_new`, it must hold no other rows.
+    """
     written = written.sort_by("id")
     digests = np.array(written["digest"].to_pylist() or [b""], dtype="S16")
     ids = written["id"].to_numpy()
     count = 0
-    for batch in table.search().to_batches(_BATCH):
+    for batch in table.search().select(columns).to_batches(_BATCH):
         held = index_of(pa.Table.from_batches([batch]))
-        places = np.searchsorted(ids, held["id"].to_numpy())
-        count += held.num_rows
-        if (places >= len(ids)).any() or (digests[places] != np.array(held["digest"].to_pylist(), dtype="S16")).any():
+        numbers, found = held["id"].to_numpy(), np.array(held["digest"].to_pylist(), dtype="S16")
+        is_ours = np.isin(numbers, ids)
+        compared = is_ours & ~np.isin(numbers, there)
+        count += int(is_ours.sum())
+        if (is_new and not is_ours.all()) or (digests[np.searchsorted(ids, numbers[compared])] != found[compared]).any():
             raise DamagedError(f"The restored table {table.name!r} differs from the backup; check the disk, and restore again.")
     if count != written.num_rows:
         raise DamagedError(f"The restored table {table.name!r} holds {count} of {written.num_rows} rows; restore again.")
     return count
-
-
-def _keep_stored(restored: Any, stored: StoredTable) -> None:
-    """Insert the rows that other processes stored in the empty table before `restored` replaced it."""
-    if (version := restored.version) == 1:
-        return
-    restored.checkout(version - 1)
-    rows = restored.search().to_arrow()
-    restored.checkout(version)
-    if rows.num_rows:
-        table = stored.writing
-        rows = rows.select([name for name in rows.column_names if name in table.schema.names])
-        builder = table.merge_insert("id").when_not_matched_insert_all()
-        write = partial(builder.execute, aligned(rows, table.schema), on_bad_vectors="null")  # of another embedder
-        commit(stored, write, f"{rows.num_rows} row(s) of {stored.name!r}, stored during the restore, could not be kept")
 
 
 def try_restore(repository: Repository, tenant: Tenant) -> Restoration:

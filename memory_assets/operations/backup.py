@@ -71,13 +71,14 @@ class VerifiedBackup(View):
     tenant: str
     backup: BackupView | None = Field(description="None if its manifest is damaged or needs another identity.")
     damage: list[str]
+    notes: list[str] = Field(default=[], description="Sentences about what could not be copied when it was taken.")
     opened: bool = Field(description="Whether rows were compared; without the identity of an encrypted backup only bytes are.")
 
     def lines(self, local: LocalTime) -> list[str]:
         compared = "every row" if self.opened else "every stored byte; MEMORY_BACKUP_IDENTITY lets rows be read too"
         if self.backup and not self.damage:
-            return [f"Whole: {self.backup.line(local)} (compared {compared})"]
-        return [f"{self.tenant}: {each}" for each in self.damage]
+            return [f"Whole: {self.backup.line(local)} (compared {compared})", *self.notes]
+        return [f"{self.tenant}: {each}" for each in (*self.damage, *self.notes)]
 
 
 class VerifiedBackups(Answer):
@@ -129,7 +130,7 @@ def _verify_newest(repository: Repository, tenant: str, as_of: datetime | None) 
     snapshot = repository.require(tenant, as_of)
     opened = not any(each.endswith(".age") for each in snapshot.objects) or repository.cipher.identity is not None
     damage = find_damage(repository, snapshot, decrypting=opened)
-    return VerifiedBackup(tenant=tenant, backup=view_backup(snapshot), damage=damage, opened=opened)
+    return VerifiedBackup(tenant=tenant, backup=view_backup(snapshot), damage=damage, notes=snapshot.notes, opened=opened)
 
 
 def open_repository(settings: Settings, place: str | None) -> Repository:

@@ -110,15 +110,18 @@ def erase(
     """Erase memories for good, so that no file contains their texts; without `confirm`, show which would go.
 
     Erases the memories of `ids` and those that meet all other conditions, with their earlier versions and all with the same text. After
-    an interruption run it again: an erased memory is found by its id. `trash_in_tana` moves the nodes that mirror the memories to
-    the trash. `of_machine` also names other tenants that have the text.
+    an interruption run it again: an erased memory is found by its id. Repeated later, it removes what stayed in object storage.
+    `trash_in_tana` moves the nodes that mirror the memories to the trash. `of_machine` also names other tenants that have the text.
 
     Raises:
         StoreError: A store cannot be read or written; run it again to finish.
     """
     memories, earlier = _find_chosen(tenant, ids, matching, source, before)
     answer = _preview(tenant, memories, earlier, done=confirm)
-    if not confirm or not (memories or any(not each.finished for each in earlier)):
+    if not confirm:
+        return answer
+    if not memories and all(each.finished for each in earlier):
+        erasing.clean_again(tenant)
         return answer
     trashed = trash_in_tana and _trash_nodes(tenant, answer.nodes)  # first: after an interruption the nodes may be unknown
     left = erasing.erase(tenant, memories, of_machine=of_machine)

@@ -21,6 +21,8 @@ from memory_assets.stores.tables import StoredTable, reading
 
 LIVE_COLUMN_FACT = "memory_assets:embedding_column"
 EMBEDDER_FACT = "memory_assets:embedder"
+LEFT_FACT = "memory_assets:embedders_left"
+"""Fact of a table: names of the embedders from which its memories were moved, as a JSON list."""
 SCALE_FACT = "memory_assets:similarity_scale"
 _PREFIX = "embedding_"
 _MEANING_PREFIX = "meaning_"
@@ -80,6 +82,11 @@ class EmbeddingColumns:
         """Name of the embedder of the live vectors; None before the first embedding."""
         return self._read_fact(self.live or "", EMBEDDER_FACT)
 
+    @property
+    def left(self) -> set[str]:
+        """Names of the embedders from which the memories were moved. No run moves them back, because another machine may want them here."""
+        return set(json.loads(lance.facts_of(self.schema).get(LEFT_FACT, "[]")))
+
     def newest_embedder(self) -> str | None:
         """Return `embedder`, including the newest commits of other processes."""
         self._cached_schema = None
@@ -124,14 +131,29 @@ class EmbeddingColumns:
 
     def add(self, embedder: str, dimension: int) -> str:
         """Return the column of this embedder; if it is missing, add it and its `meaning_column`, both empty."""
-        column = _name_column(embedder, dimension)
-        fields = [pa.field(name, pa.list_(pa.float32(), dimension)) for name in (meaning_column(column), column)]
-        table = self.stored.writing
-        failure = f"The vector columns of {embedder} cannot be added to {self.stored.uri}"
-        lance.ensure(self.stored, lambda: column in table.schema.names, lambda: table.add_columns(fields), failure)
-        lance.set_facts(self.stored, {EMBEDDER_FACT: embedder}, column)
-        self._cached_schema = None
+        column, vectors = _name_column(embedder, dimension), pa.list_(pa.float32(), dimension)
+        self._add_fields(pa.field(meaning_column(column), vectors), pa.field(column, vectors, metadata={EMBEDDER_FACT: embedder}))
         return column
+
+    def adopt(self, schema: pa.Schema) -> None:
+        """Make the live columns of another table's schema live here, too; if they are missing, add them, empty."""
+        live = lance.facts_of(schema).get(LIVE_COLUMN_FACT)
+        if live is not None:
+            self._add_fields(*(schema.field(name) for name in (meaning_column(live), live) if name in schema.names))
+            facts = {name: lance.facts_of(schema).get(name) for name in (LIVE_COLUMN_FACT, LEFT_FACT)}
+            lance.set_facts(self.stored, facts)
+            self.make_live(live)
+
+    def _add_fields(self, *fields: pa.Field) -> None:
+        """Add columns, of which the last is searched, and set their facts."""
+        table, column = self.stored.writing, fields[-1].name
+        failure = f"The vector column {column} cannot be added to {self.stored.uri}"
+        lance.ensure(self.stored, lambda: column in table.schema.names, lambda: table.add_columns(list(fields)), failure)
+        for field in fields:
+            if field.metadata:
+                facts = {name.decode(): value.decode() for name, value in field.metadata.items()}
+                lance.set_facts(self.stored, facts, field.name)
+        self._cached_schema = None
 
     @contextmanager
     def switching(self) -> Iterator[None]:
@@ -145,7 +167,8 @@ class EmbeddingColumns:
         self._cached_schema = None
         table = self.stored.writing
         if self.live != column:
-            lance.set_facts(self.stored, {LIVE_COLUMN_FACT: column})
+            left = {*self.left, self.embedder or ""} - {"", self._read_fact(column, EMBEDDER_FACT)}
+            lance.set_facts(self.stored, {LIVE_COLUMN_FACT: column, LEFT_FACT: json.dumps(sorted(left)) if left else None})
             self._cached_schema = None
         kept = {column, meaning_column(column)}
         others = [name for name in self.schema.names if name.startswith((_PREFIX, _MEANING_PREFIX)) and name not in kept]

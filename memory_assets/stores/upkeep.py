@@ -10,6 +10,7 @@ import math
 import warnings
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from time import monotonic, sleep, time
 from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 _VERSION_LIFETIME = timedelta(minutes=10)
 """How long versions are kept for readers; every compaction reads all of them."""
+_CLOCK_SECONDS = 30.0
+"""How long removing older versions waits for this machine's clock to pass the time that another writer's clock gave to one."""
+_PAUSE_SECONDS = 0.1
 _WORTH_MERGING = 50
 """Number of unmerged fragments from which compaction pays (LanceDB's own rule of thumb)."""
 SMALLEST = 20_000
@@ -134,16 +138,40 @@ def rewrite(stored: StoredTable, change: Callable[[pa.Table], pa.Table]) -> None
     new ones, and a repeated call completes it. In object storage, files of killed commits stay until LanceDB removes them after seven
     days, because they may belong to a running commit.
     """
-    table, failure = stored.writing, f"The table {stored.definition.name!r} in {stored.uri} cannot be rewritten"
+    table, failure = stored.writing, f"The table {stored.name!r} in {stored.uri} cannot be rewritten"
     with stored.location.closed_to_writers():
         while not lance.commit(stored, lambda: _replace_rows(table, change), failure):
             pass
         note_removal(stored)
         lance.ensure_indices(stored, stored.definition.indices(), anew=True)
+        drop_older_versions(stored)
+
+
+def drop_older_versions(stored: StoredTable) -> None:
+    """Remove all versions before the newest, with the files that only they use.
+
+    LanceDB keeps a version whose time, by its writer's clock, lies ahead of this machine's clock. A small difference is waited for. For
+    a larger one, StoreError: what older versions hold is still there, and a repeated call completes the removal.
+    """
+    table, newest = stored.writing, stored.newest_version
+    options = {"cleanup_older_than": timedelta(0), "delete_unverified": stored.location.is_folder}
+    failure = f"The older versions of the table {stored.name!r} in {stored.uri} cannot be removed"
+    deadline = monotonic() + _CLOCK_SECONDS
+    while True:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # LanceDB warns of readers of older versions
-            options = {"cleanup_older_than": timedelta(0), "delete_unverified": stored.location.is_folder}
             lance.commit(stored, lambda: table.optimize(**options), failure)
+        with stored.explaining_errors():
+            left = [each["timestamp"].timestamp() for each in table.list_versions() if each["version"] < newest]
+        if not left:
+            return
+        ahead = max(left) - time()
+        if monotonic() + ahead > deadline:
+            raise StoreError(
+                f"{failure}: this machine's clock is {ahead:.0f} s behind that of another writer, so what was removed is still in its "
+                "files; set the clock and run the command again."
+            )
+        sleep(max(ahead, 0.0) + _PAUSE_SECONDS)
 
 
 def note_removal(stored: StoredTable) -> None:

@@ -258,7 +258,7 @@ def test_a_restore_that_is_killed_when_the_memories_are_in_place_has_brought_the
 def _restore_elsewhere(data: Path, place: str, tables: Path) -> None:
     """Restore, and die between the two tables."""
 
-    def die(table: Any, _written: object) -> int:
+    def die(table: Any, *_given: object, **_named: object) -> int:
         assert table.name == "relations"
         os.kill(os.getpid(), signal.SIGKILL)
         return 0

@@ -272,8 +272,8 @@ def test_what_is_stored_while_its_tenant_is_restored_is_kept(
     tenants.create(Tenant(elsewhere))
     texts = iter(("", "", "Tomasz owns the boiler."))
 
-    def refuse_and_store(tenant: Tenant) -> None:
-        refuse(tenant)
+    def refuse_and_store(*given: Any) -> None:
+        refuse(*given)
         if text := next(texts):
             number = store(Tenant(elsewhere), NewMemory(text, Source.CLI)).id
             Tenant(elsewhere).relations.state(StatedRelation(number, 2**52 + 1, RelationType.LEADS_TO))

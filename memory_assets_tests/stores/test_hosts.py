@@ -1,0 +1,140 @@
+"""Several machines on S3, DuckLake and PostgreSQL: other clocks, other settings, and machines that die."""
+
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import SecretStr
+
+from memory_assets.doctor import examine
+from memory_assets.errors import ConflictError, SettingsError, StoreError
+from memory_assets.keeping import restoring
+from memory_assets.keeping.copying import take_backup
+from memory_assets.keeping.repository import Repository
+from memory_assets.models import NewMemory, RelationType, Source
+from memory_assets.operations import show, tenants
+from memory_assets.operations.backup import restore_backup as restore
+from memory_assets.operations.erase import erase
+from memory_assets.operations.search import search
+from memory_assets.operations.store import store
+from memory_assets.settings import Settings
+from memory_assets.stores import postgres
+from memory_assets.stores.postgres import Database
+from memory_assets.stores.relations import StatedRelation
+from memory_assets.stores.tombstones import Tombstones
+from memory_assets.tenants import Tenant, sweep_deleted
+from memory_assets_tests.stores.manifests import set_clock_of_writer
+from memory_assets_tests.stores.objects import object_storage, objects
+from memory_assets_tests.torture import zygote
+
+pytestmark = pytest.mark.timeout(600)
+_LATE = 2**52 + 9
+
+
+def objects_with(settings: Settings, word: bytes) -> list[str]:
+    storage = object_storage(settings)
+    return [path for path in objects(settings, "main") if word in storage.open_input_file(path).read()]
+
+
+def test_an_erasure_that_is_repeated_after_it_was_finished_removes_what_stayed_in_the_bucket(elsewhere: Settings) -> None:
+    tenant = Tenant(elsewhere)
+    store(tenant, NewMemory("Mira owns the xylophone.", Source.CLI, id=2**52 + 1))
+    set_clock_of_writer(tenant.memories.stored, 600, elsewhere)
+    with pytest.raises(StoreError, match="set the clock"):
+        erase(Tenant(elsewhere), [2**52 + 1], confirm=True)
+    Tombstones.change(tenant.state, Tombstones.finish)  # as earlier releases did
+    assert objects_with(elsewhere, b"xylophone")
+    set_clock_of_writer(tenant.memories.stored, -600, elsewhere)
+    erase(Tenant(elsewhere), [2**52 + 1], confirm=True)
+    assert objects_with(elsewhere, b"xylophone") == []
+
+
+def _restore_until(settings: Settings, place: str, readings: int) -> None:
+    """Restore into a tenant in which another machine stores a text meanwhile, and die at the reading of a table after so many."""
+    from lancedb.table import LanceTable
+
+    refuse, search, checks, left = restoring._refuse_filled, LanceTable.search, iter(range(2)), iter(range(readings))
+    is_stored = False
+
+    def refuse_and_store(*given: Any) -> None:
+        nonlocal is_stored
+        refuse(*given)
+        if next(checks, None) is None:
+            store(Tenant(settings), NewMemory("Tomasz owns the boiler.", Source.CLI, id=_LATE))
+            is_stored = True
+
+    def search_or_die(*given: Any) -> Any:
+        if is_stored and next(left, None) is None:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return search(*given)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(restoring, "_refuse_filled", refuse_and_store)
+        patched.setattr(LanceTable, "search", search_or_die)
+        restore(Tenant(settings), place, source="main")
+
+
+def test_a_restore_that_is_killed_loses_nothing_that_another_machine_stored_meanwhile(
+    elsewhere: Settings, settings: Settings, tmp_path: Path
+) -> None:
+    here, place, copied = Tenant(settings), str(tmp_path / "backups"), {2**52 + number for number in range(3)}
+    for number in copied:
+        store(here, NewMemory(f"Note {number} is about the crane.", Source.CLI, id=number))
+    here.relations.state(StatedRelation(2**52, 2**52 + 1, RelationType.LEADS_TO))
+    take_backup(here, Repository.of(settings, place))
+    readings = 0
+    while True:
+        tenants.create(there := Tenant(elsewhere))
+        ended = zygote.shared().call(_restore_until, elsewhere, place, readings).wait()
+        found = set(Tenant(elsewhere).memories.scan(("id",))["id"].to_pylist())
+        assert found in ({_LATE}, {*copied, _LATE}), readings
+        with pytest.raises(
+            ConflictError, match="all 3 of this backup among them" if copied <= found else "restore into a new one"
+        ):
+            restore(Tenant(elsewhere), place, source="main")
+        if not ended.killed:
+            break
+        tenants.delete(there)
+        readings += 1
+    assert (ended.code, readings > 2, found) == (0, True, {*copied, _LATE})
+    assert len(Tenant(elsewhere).relations) == 1
+
+
+def test_a_machine_that_looks_for_a_tenants_tables_in_another_place_is_refused_and_sweeps_where_they_were(
+    elsewhere: Settings,
+) -> None:
+    store(Tenant(elsewhere), NewMemory("Mira owns the export.", Source.CLI))
+    wrong = elsewhere.model_copy(update={"vectors_uri": "s3://memories/other"})
+    uses: list[Callable[[Tenant], object]] = [
+        lambda tenant: show.recent(tenant),
+        lambda tenant: search(tenant, "who owns the export"),
+        lambda tenant: store(tenant, NewMemory("Tomasz owns the boiler.", Source.CLI)),
+        tenants.delete,
+    ]
+    said = f"are in {elsewhere.vectors_uri}, and this machine has MEMORY_VECTORS_URI=s3://memories/other; set it alike"
+    for use in uses:
+        with pytest.raises(SettingsError, match=said):
+            use(Tenant(wrong))
+    assert [found for found in examine(Tenant(wrong)) if said in f"{found.what}; {found.mend}"]
+    assert len(Tenant(elsewhere).memories) == 1
+    assert objects(wrong, "main") == []
+    tenants.delete(Tenant(elsewhere.model_copy(update={"storage_secret_key": SecretStr("wrong")})))
+    assert objects(elsewhere, "main")
+    sweep_deleted(wrong)
+    assert objects(elsewhere, "main") == []
+
+
+def test_the_place_of_a_tenant_of_an_earlier_release_is_recorded_when_its_tables_are_found(elsewhere: Settings) -> None:
+    store(Tenant(elsewhere), NewMemory("Mira owns the export.", Source.CLI))
+    database = Database(elsewhere.state_uri or "", 5)
+    database.execute("ALTER TABLE memory_tenants DROP place")
+    database.execute("ALTER TABLE memory_deleted DROP place")
+    postgres._pool.cache_clear()  # as a new process
+    wrong = elsewhere.model_copy(update={"vectors_uri": "s3://memories/other"})
+    assert len(Tenant(wrong).memories) == 0
+    assert len(Tenant(elsewhere).memories) == 1
+    with pytest.raises(SettingsError, match="set it alike"):
+        len(Tenant(wrong).memories)
