@@ -23,16 +23,17 @@ from memory_assets.defs.assets.curation import silo_backlog
 from memory_assets.defs.assets.memory import stored_memories
 from memory_assets.defs.assets.sources import learning_entries, seed_entries, silo_files
 from memory_assets.defs.assets.tana import tana_learnings
-from memory_assets.defs.partitions import PARTITION_SET, TENANTS
+from memory_assets.defs.partitions import PARTITION_SET, TENANTS, adopt_partitions
 from memory_assets.defs.resources import MemoryResource
 from memory_assets.defs.run_requests import next_run
-from memory_assets.defs.upkeep import forget_tenant, sweep_runs
+from memory_assets.defs.upkeep import LABEL, forget_tenant, sweep_runs
 from memory_assets.errors import MemoryAssetsError, SettingsError
 from memory_assets.ingest.stamps import ABSENT, source_stamp, stored_stamp, table_stamps
 from memory_assets.models import Source
 from memory_assets.privacy import close_to_others
 from memory_assets.settings import Settings
 from memory_assets.sources.readers import source_paths
+from memory_assets.stores.records import instance_home
 from memory_assets.tana.client import TanaClient
 from memory_assets.tana.config import integration
 from memory_assets.tana.errors import TanaError
@@ -216,18 +217,30 @@ def _housekeeping_sensor(memory: MemoryResource) -> dg.SensorDefinition:
     @_sensor(
         "housekeeping_sensor",
         _HOUR_SECONDS,
-        "Deletes Dagster's records of old runs and of deleted tenants, and closes its folder to others.",
+        "Deletes the records of old runs and of deleted tenants, and closes Dagster's folder to others. Leaves other projects' alone.",
     )
     def evaluate(context: dg.SensorEvaluationContext) -> dg.SkipReason:
-        """Do the work in the tick, without a run."""
+        """Do the work in the tick, without a run. A folder that another project or Dagster's chart set up keeps its permissions."""
         settings = memory.settings()
-        instance = context.instance
-        gone = set(instance.get_dynamic_partitions(PARTITION_SET)) - set(tenant_names(settings))
+        instance, home, label = context.instance, Path(context.instance.root_directory), location_label(context)
+        is_foreign = home != instance_home(settings)
+        tenants = set(tenant_names(settings))
+        adopt_partitions(instance, tenants)
+        gone = set(instance.get_dynamic_partitions(PARTITION_SET)) - tenants
         for name in gone:
-            forget_tenant(instance, name)
+            forget_tenant(instance, name, label, is_foreign=is_foreign)
         sweep_deleted(settings)
-        swept = sweep_runs(instance)
-        close_to_others(Path(instance.root_directory))
-        return dg.SkipReason(f"{swept} run records deleted, {len(gone)} deleted tenants forgotten.")
+        swept = sweep_runs(instance, label)
+        done = f"{swept} run records deleted, {len(gone)} deleted tenants forgotten."
+        if is_foreign:
+            return dg.SkipReason(f"{done} {home} is not this project's, so the records of other projects there are left alone.")
+        close_to_others(home)
+        return dg.SkipReason(done)
 
     return evaluate
+
+
+def location_label(context: dg.SensorEvaluationContext) -> str:
+    """Return the label with which Dagster tags the runs of the sensor's code location."""
+    origin = context.code_location_origin
+    return f"{context.repository_name}@{origin.location_name}" if origin else LABEL
