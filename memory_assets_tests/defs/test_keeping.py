@@ -6,6 +6,7 @@ from typing import Any
 
 import dagster as dg
 import pytest
+from dagster._core.storage.tags import ASSET_PARTITION_RANGE_END_TAG, ASSET_PARTITION_RANGE_START_TAG
 
 from memory_assets.defs.build import build_defs
 from memory_assets.defs.partitions import PARTITION_SET
@@ -49,6 +50,26 @@ def test_a_backup_is_taken_and_tried_out(
     monkeypatch.setenv("MEMORY_BACKUP_TO", str(tenant.settings.data_dir / "backups"))
     assert not run(instance, "back_up").success
     assert not (tenant.settings.data_dir / "backups").exists()
+
+
+@pytest.mark.parametrize("last", ["main", "second"], ids=["one", "two"])
+def test_a_single_run_of_several_tenants_is_refused_and_marks_none_of_them_backed_up(
+    tenant: Tenant, tmp_path: Path, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch, last: str
+):
+    for each in (tenant, Tenant(tenant.settings, "second")):
+        add(each, 1)
+    instance.add_dynamic_partitions(PARTITION_SET, ["second"])
+    monkeypatch.setenv("MEMORY_BACKUP_TO", str(tmp_path / "backups"))
+    tags = {ASSET_PARTITION_RANGE_START_TAG: "main", ASSET_PARTITION_RANGE_END_TAG: last}
+    job = build_defs(MemoryResource()).resolve_job_def("back_up")
+    done = job.execute_in_process(instance=instance, tags=tags, raise_on_error=False)
+    assert done.success == (last == "main")
+    assert instance.get_materialized_partitions(dg.AssetKey("backup")) == ({"main"} if done.success else set())
+    assert (tmp_path / "backups").exists() == done.success
+    said = [each.step_failure_data.user_failure_data for each in done.all_events if each.is_step_failure]
+    assert [each and each.description for each in said] == (
+        [] if done.success else ['A run works on one tenant; launch it again with "Multiple runs".']
+    )
 
 
 def test_without_a_place_no_backup_looks_fresh_or_tried_out(
