@@ -9,12 +9,13 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import dagster as dg
+from dagster._core.execution.backfill import BULK_ACTION_TERMINAL_STATUSES
 from dagster._core.launcher import WorkerStatus
 from dagster._core.scheduler.instigation import TickStatus
 from dagster._core.storage.event_log import SqlEventLogStorage
 from dagster._core.storage.event_log.schema import AssetCheckExecutionsTable, AssetKeyTable
 from dagster._core.storage.runs import SqlRunStorage
-from dagster._core.storage.runs.schema import KeyValueStoreTable
+from dagster._core.storage.runs.schema import BulkActionsTable, KeyValueStoreTable
 from dagster._core.storage.tags import REPOSITORY_LABEL_TAG
 from sqlalchemy import ColumnElement
 
@@ -86,11 +87,11 @@ def _forget_values(instance: dg.DagsterInstance, are: Callable[[ColumnElement[st
 
 
 def forget_tenant(instance: dg.DagsterInstance, tenant: str, label: str = LABEL, *, is_foreign: bool = False) -> None:
-    """Delete a tenant's partition and its runs with their events and keys. Sensors drop it from their cursors by themselves.
+    """Delete a tenant's partition, runs with their events and keys, and ended backfills. Sensors drop it from their cursors themselves.
 
     A run in progress is canceled and still records its end; the next call deletes it and the partition. The newest tick of a sensor or
-    schedule may name the tenant until the next tick, because the daemon resumes from it. In a foreign instance, whose assets and
-    ticks are other projects' too, those keep the name.
+    schedule may name the tenant until the next tick, because the daemon resumes from it. In a foreign instance, whose assets,
+    backfills and ticks are other projects' too, those keep the name.
     """
     own = [{PARTITION_TAG: tenant, **tags} for tags in _own_tags(label)]
     for run in {run.run_id: run for tags in own for run in instance.get_runs(dg.RunsFilter(tags=tags))}.values():
@@ -108,6 +109,12 @@ def forget_tenant(instance: dg.DagsterInstance, tenant: str, label: str = LABEL,
         return
     instance.delete_dynamic_partition(FORMER_SET, tenant)
     instance.wipe_asset_cached_status(list(instance.all_asset_keys()))
+    runs = instance.run_storage
+    if isinstance(runs, SqlRunStorage):
+        ended, body = [status.value for status in BULK_ACTION_TERMINAL_STATUSES], BulkActionsTable.c.body
+        names_it = body.contains(f'"{tenant}"', autoescape=True) | body.contains(f'\\"{tenant}\\"', autoescape=True)
+        with runs.connect() as connection:
+            connection.execute(BulkActionsTable.delete().where(BulkActionsTable.c.status.in_(ended) & names_it))
     events = instance.event_log_storage
     if isinstance(events, SqlEventLogStorage):
         last = AssetKeyTable.c.last_materialization

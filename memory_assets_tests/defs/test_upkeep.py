@@ -12,6 +12,7 @@ import dagster as dg
 import pytest
 from click.testing import CliRunner
 from dagster._core.definitions.run_request import InstigatorType
+from dagster._core.execution.backfill import BulkActionStatus, PartitionBackfill
 from dagster._core.remote_origin import InProcessCodeLocationOrigin, RemoteInstigatorOrigin, RemoteRepositoryOrigin
 from dagster._core.scheduler.instigation import (
     InstigatorState,
@@ -97,7 +98,11 @@ def test_deleting_a_tenant_leaves_the_others_runs_and_its_name_nowhere(home: dg.
         home.create_tick(
             TickData(*where, TickStatus.SUCCESS, now - ago, run_ids=[], run_keys=[key], selector_id=state.selector_id)
         )
+    for backfill_id, tenants in (("both", ["bob", "eve_x"]), ("one", ["bob"])):
+        moment, ended = now, BulkActionStatus.COMPLETED_SUCCESS
+        home.add_backfill(PartitionBackfill(backfill_id, ended, False, {}, moment, partition_names=tenants))
     forget_tenant(home, "eve_x")
+    assert [each.backfill_id for each in home.get_backfills()] == ["one"]
     assert [each.tags["dagster/partition"] for each in home.get_runs()] == ["bob"]
     assert home.get_dynamic_partitions(PARTITION_SET) == ["bob"]
     (tick,) = home.get_ticks(state.instigator_origin_id, state.selector_id)
