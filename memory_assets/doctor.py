@@ -5,7 +5,9 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from functools import partial
+from pathlib import Path
 from typing import Literal
 
 from memory_assets.display import counted
@@ -24,7 +26,7 @@ from memory_assets.learn.briefing import renew_brief
 from memory_assets.learn.noted import read_noted
 from memory_assets.privacy import close_to_others, open_to_others
 from memory_assets.settings import read_settings_file, unknown_names
-from memory_assets.stores.files import disk_fault
+from memory_assets.stores.files import disk_fault, find_disk_error
 from memory_assets.stores.filters import Filters
 from memory_assets.stores.keys import KeyStore
 from memory_assets.stores.layout import unlisted_files
@@ -40,6 +42,8 @@ from memory_assets.tenants import Tenant, open_states, own_paths, sweep_deleted
 
 _TANA_PATIENCE_S = 1.0
 _SERVICE_PATIENCE_S = 10.0
+_OVERDUE = {"daily": timedelta(days=2), "weekly": timedelta(days=8)}
+"""MEMORY_BACKUP_EVERY -> age from which the newest backup is overdue."""
 _MOST_NAMED = 5
 """At most so many rows are named in one finding."""
 _SAMPLED, _SAMPLED_CHARACTERS, _LEAST_SAMPLED = 200, 400, 20
@@ -183,6 +187,23 @@ def _backups(tenant: Tenant) -> Iterator[Finding]:
     if cipher.identity and not os.access(cipher.identity, os.R_OK):
         what = f"the age identity {cipher.identity} is missing or cannot be read, so no encrypted backup can be restored now"
         yield Finding("note", what, "If it is elsewhere, set MEMORY_BACKUP_IDENTITY.")
+    if tenant.settings.backup_to and tenant.exists:
+        yield _newest_backup(tenant, tenant.settings.backup_to)
+
+
+def _newest_backup(tenant: Tenant, place: str) -> Finding:
+    from memory_assets.keeping.repository import Repository
+
+    repository = Repository.of(tenant.settings, place)
+    if "://" not in place and (error := find_disk_error(Path(repository.target))):
+        return Finding("fault", f"Backups cannot be kept in {place} ({error.strerror}).", "Mend it, or set MEMORY_BACKUP_TO.")
+    if (newest := repository.newest(tenant.name)) is None:
+        return Finding("note", f"{place} holds no backup of the tenant {tenant.name} yet", "Run `memory backup`.")
+    age = datetime.now(UTC) - newest.taken_at
+    if age > _OVERDUE[tenant.settings.backup_every]:
+        what = f"The newest backup of the tenant {tenant.name} in {place} is {age.days} days old."
+        return Finding("fault", what, "Run `memory backup`, which says why none can be taken, and keep `memory up` running.")
+    return Finding("ok", f"newest backup in {place}: {newest.taken_at:%Y-%m-%d %H:%M} UTC")
 
 
 def _language(tenant: Tenant) -> Iterator[Finding]:

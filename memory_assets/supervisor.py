@@ -31,6 +31,8 @@ STATE = "supervisor.json"
 LOG = "supervisor.log"
 """Messages of a supervisor in the background and of its parts. They append, so that the file can be shortened meanwhile."""
 _MOST_LOG_BYTES = 4 << 20
+_WORKSPACE = "workspace.yaml"
+"""File in Dagster's folder that names the code location."""
 RUNS_ALREADY = "The services of this data folder run already; `memory down` ends them."
 _LOOK_SECONDS = 0.5
 _FIRST_PAUSE_SECONDS = 1.0
@@ -147,11 +149,15 @@ def supervise(settings: Settings, ui_port: int | None, port: int | None, announc
         ui_port = None if ui_port is None else find_port("127.0.0.1", ui_port, "--ui-port")
         port = None if port is None else find_port(settings.host, port, "--port")
         with _prepare_instance() as (home, door):
+            config = home / "dagster.yaml"
+            configuration = config.read_bytes()
             parts = _make_parts(settings, home, door, ui_port, port)
             try:
-                _run_parts(parts, door, state, stopping, announce)
+                _run_parts(parts, home, door, state, stopping, announce)
             finally:
                 _stop_parts(parts, announce)
+                if state.is_in_place and home.exists() and not config.exists():  # a part wrote there after it was deleted
+                    replace_file(config, configuration)
 
 
 def find_port(host: str, port: int, option: str) -> int:
@@ -216,7 +222,7 @@ def _prepare_instance() -> Iterator[tuple[Path, Path]]:
     if scratch:
         door = scratch / "code.sock"
     location = {"grpc_server": {"socket": str(door), "location_name": "memory_assets"}}
-    replace_file(home / "workspace.yaml", json.dumps({"load_from": [location]}))
+    replace_file(home / _WORKSPACE, json.dumps({"load_from": [location]}))
     try:
         yield home, door
     finally:
@@ -226,7 +232,7 @@ def _prepare_instance() -> Iterator[tuple[Path, Path]]:
 
 
 def _make_parts(settings: Settings, home: Path, door: Path, ui_port: int | None, port: int | None) -> list[Part]:
-    python, workspace = sys.executable, str(home / "workspace.yaml")
+    python, workspace = sys.executable, str(home / _WORKSPACE)
     os.environ |= {"DAGSTER_HOME": str(home), "DAGSTER_DISABLE_TELEMETRY": "1"}
     os.environ.setdefault("MALLOC_ARENA_MAX", "2")  # a thread of Dagster's would keep an arena of its own
     os.environ.setdefault("PYTHONWARNINGS", "ignore")
@@ -253,13 +259,16 @@ def _make_parts(settings: Settings, home: Path, door: Path, ui_port: int | None,
     return parts
 
 
-def _run_parts(parts: list[Part], door: Path, state: _StateFile, stopping: Event, announce: Announce) -> None:
+def _run_parts(parts: list[Part], home: Path, door: Path, state: _StateFile, stopping: Event, announce: Announce) -> None:
     code = parts[0]
     while not stopping.is_set():
         if not state.is_in_place:
             announce(
                 f"{state.path.parent} was moved or deleted, and everything ends; start it again where the data folder is now."
             )
+            return
+        if not (home / _WORKSPACE).exists():
+            announce(f"Dagster's folder {home} was moved or deleted, and everything ends; start it again with new records.")
             return
         changed = False
         for part in parts:

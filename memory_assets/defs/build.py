@@ -89,9 +89,9 @@ def _add_explanations(
     models = {"extracted_features": settings.spacy_model, "memories": settings.embedder}
     starts: dict[dg.AssetKey, list[str]] = {asset.key: [] for asset in made}
     for each in automation:
-        if isinstance(each, dg.ScheduleDefinition) or each.targets:
-            for key in selected[each.job_name or ""] & starts.keys():
-                starts[key].append(f"- `{each.name}`: {each.description}")
+        jobs = [each.job_name] if isinstance(each, dg.ScheduleDefinition) else [target.job_name for target in each.targets]
+        for key in starts.keys() & {key for job in jobs for key in selected[job]}:
+            starts[key].append(f"- `{each.name}`: {each.description}")
 
     def explain(spec: dg.AssetSpec) -> dg.AssetSpec:
         if spec.key not in starts:

@@ -18,12 +18,14 @@ from dagster_shared.check import CheckError
 from sqlalchemy.exc import DBAPIError
 from yaml import YAMLError
 
+from memory_assets.defs.partitions import adopt_partitions
 from memory_assets.defs.upkeep import wipe_future_ticks
 from memory_assets.errors import MemoryAssetsError, StoreError, first_line
 from memory_assets.privacy import close_to_others, keep_private
 from memory_assets.settings import Settings, load_settings
 from memory_assets.stores.files import replace_file
 from memory_assets.stores.records import OURS, explain_failure, instance_home
+from memory_assets.tenants import tenant_names
 
 _log = logging.getLogger(__name__)
 _CONFIG = files("memory_assets.defs").joinpath("dagster.yaml")
@@ -83,7 +85,9 @@ def main() -> None:
     """Set the instance up for the webserver and the daemon, and print the folder that `DAGSTER_HOME` must name for them."""
     keep_private()
     try:
-        with open_instance(load_settings()) as instance:
+        settings = load_settings()
+        with open_instance(settings) as instance:
+            adopt_partitions(instance, tenant_names(settings))
             if moment := wipe_future_ticks(instance):
                 _log.warning(
                     "memory: Sensors and schedules last ran on %s, in the future; their records are deleted, so that they run again.",

@@ -24,9 +24,11 @@ from dagster._core.launcher import (
     RunLauncher,
     WorkerStatus,
 )
-from dagster._core.storage.tags import ASSET_PARTITION_RANGE_START_TAG, PARTITION_NAME_TAG
+from dagster._core.storage.tags import ASSET_PARTITION_RANGE_START_TAG, MAX_RETRIES_TAG, PARTITION_NAME_TAG
 from dagster._grpc.types import ExecuteRunArgs, ResumeRunArgs
 from dagster._serdes import ConfigurableClassData, serialize_value
+
+from memory_assets.errors import MemoryAssetsError
 
 _ENDED = "The process of this run ended unexpectedly."
 
@@ -72,8 +74,8 @@ class ProcessLauncher(ResumingLauncher, DefaultRunLauncher):
 
     def launch_run(self, context: LaunchRunContext) -> None:
         """Start a run."""
-        assign_tenant(self._instance, context.dagster_run)
-        self._start(context, "execute_run", ExecuteRunArgs)
+        if assign_tenant(self._instance, context.dagster_run):
+            self._start(context, "execute_run", ExecuteRunArgs)
 
     def resume_run(self, context: ResumeRunContext) -> None:
         """Resume a run whose process ended. A run of `memory run` fails instead, because its user has seen it end."""
@@ -108,19 +110,29 @@ class ProcessLauncher(ResumingLauncher, DefaultRunLauncher):
             self._instance.report_run_canceled(run, _ENDED)
 
 
-def assign_tenant(instance: dg.DagsterInstance, run: dg.DagsterRun) -> None:
+def assign_tenant(instance: dg.DagsterInstance, run: dg.DagsterRun) -> bool:
     """Give a run without a partition the tenant of its configuration, else of the settings, as its partition.
 
-    Dagster itself rejects a step without a partition after partitioned assets.
+    Dagster itself rejects a step without a partition after partitioned assets. If there is no such tenant, the run fails, and False is
+    returned. It adds no partition, which backfills of all tenants would include.
     """
     if not run.tags.keys() & {PARTITION_NAME_TAG, ASSET_PARTITION_RANGE_START_TAG}:
         from memory_assets.defs.partitions import PARTITION_SET
         from memory_assets.settings import load_settings
+        from memory_assets.tenants import Tenant
 
         resources: Any = run.run_config.get("resources", {})
-        tenant = resources.get("memory", {}).get("config", {}).get("tenant") or load_settings().tenant
+        settings, named = load_settings(), resources.get("memory", {}).get("config", {}).get("tenant")
+        tenant = (os.environ.get(named["env"]) if isinstance(named, dict) else named) or settings.tenant
+        try:
+            Tenant(settings, tenant).must_exist()
+        except MemoryAssetsError as error:
+            instance.add_run_tags(run.run_id, {MAX_RETRIES_TAG: "0"})
+            instance.report_run_failed(run, str(error))
+            return False
         instance.add_dynamic_partitions(PARTITION_SET, [tenant])
         instance.add_run_tags(run.run_id, {PARTITION_NAME_TAG: tenant})
+    return True
 
 
 @contextmanager

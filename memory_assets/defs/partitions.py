@@ -1,13 +1,21 @@
 """Partitions: one per tenant, added when a run is requested for it and deleted with the tenant."""
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 
 import dagster as dg
 
-PARTITION_SET = "tenant"
+PARTITION_SET = "memory_tenant"
+"""Its name is in the records of the whole instance, where other projects may have a set `tenant`."""
+FORMER_SET = "tenant"
 TENANTS = dg.DynamicPartitionsDefinition(name=PARTITION_SET)
+
+
+def adopt_partitions(instance: dg.DagsterInstance, tenants: Collection[str]) -> None:
+    """Add these tenants' partitions of release 0.1, which named its set `tenant`."""
+    if former := set(instance.get_dynamic_partitions(FORMER_SET)).intersection(tenants):
+        instance.add_dynamic_partitions(PARTITION_SET, sorted(former))
 
 
 @contextmanager

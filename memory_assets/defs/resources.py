@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 import dagster as dg
 from pydantic import Field, PrivateAttr
 
-from memory_assets.errors import SettingsError
+from memory_assets.errors import InvalidInputError, SettingsError
 from memory_assets.language.workers import Workers
 from memory_assets.settings import Settings, load_settings
 from memory_assets.tenants import Tenant
@@ -43,9 +43,13 @@ class MemoryResource(dg.ConfigurableResource):
     def open_for(self, context: dg.AssetExecutionContext | dg.AssetCheckExecutionContext) -> Tenant:
         """Return the tenant of a step's partition, or the one of the settings if the run has no partition; all steps of a run share it.
 
+        InvalidInputError: the run has a range of partitions. Dagster would record its results for each of them.
         NotFoundError: the tenant does not exist. A run makes none: the tenant may have been deleted since the run was requested.
         """
-        name = context.partition_key if context.has_partition_key else self.settings().tenant
+        has_range = context.has_partition_key_range and not context.has_partition_key
+        if has_range and context.partition_key_range.start != context.partition_key_range.end:
+            raise InvalidInputError('A run works on one tenant; launch it again with "Multiple runs".')
+        name = context.partition_key if has_range or context.has_partition_key else self.settings().tenant
         if name not in self._opened:
             tenant = Tenant(self.settings(), name)
             tenant.must_exist()

@@ -1,19 +1,20 @@
-"""The rule by which all sensors decide when to request a run.
+"""The rules by which sensors decide when to request a run, and when to repeat one of a schedule that failed.
 
 Before a step reads an input, it records the input's stamp for the run in the instance's key-value storage. A stamp is reached if the
 newest successful run that recorded the input recorded this stamp, whoever started it. Until then sensors request runs: again a minute
-after the first failure, and later once an hour. A sensor's cursor only caches this result, so that a lost cursor has no effect.
+after the first failure, and later once an hour, as failed runs of schedules are. A sensor's cursor only caches this result, so that a
+lost cursor has no effect.
 """
 
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from hashlib import blake2b
 
 import dagster as dg
-from dagster._core.storage.tags import ASSET_RESUME_RETRY_TAG, RESUME_RETRY_TAG
+from dagster._core.storage.tags import ASSET_RESUME_RETRY_TAG, REPOSITORY_LABEL_TAG, RESUME_RETRY_TAG, SCHEDULE_NAME_TAG
 
-from memory_assets.defs.upkeep import PARTITION_TAG, read_values, seen_by, write_value
+from memory_assets.defs.upkeep import KEPT_RUNS, PARTITION_TAG, read_values, seen_by, write_value
 
 _FIRST_PAUSE_SECONDS = 60.0
 _MAX_PAUSE_SECONDS = 3600.0
@@ -58,14 +59,42 @@ def next_run(instance: dg.DagsterInstance, tenant: str, stamps: Mapping[str, str
     if not all(run.is_finished for run in runs):
         return dg.SkipReason(f"A run for {tenant} is in progress; the next tick checks again.")
     failed = asked[:_COUNTED_FAILURES]
-    if failed:
-        pause = min(_FIRST_PAUSE_SECONDS * 4 ** (len(failed) - 1), _MAX_PAUSE_SECONDS)
-        wait = (failed[0].end_time or 0) + pause - time.time()
-        if 0 < wait <= pause:  # a longer one is counted from the future, by a clock that was ahead
-            return dg.SkipReason(f"{len(failed)} run(s) for {tenant} failed; the next is requested in {wait:.0f} s.")
+    if failed and (wait := _seconds_to_wait(failed)):
+        return dg.SkipReason(f"{len(failed)} run(s) for {tenant} failed; the next is requested in {wait:.0f} s.")
     before = f"after {runs[since].run_id[:8]}" if since < len(runs) else "first"
     last = f"after {failed[0].dagster_run.run_id[:8]} failed" if failed else before
     return dg.RunRequest(f"{wanted}, {last}", partition_key=tenant, tags={CHANGED_TAG: changed})
+
+
+def _seconds_to_wait(failed: Sequence[dg.RunRecord]) -> float:
+    """Return the time until the next request after these failures, the newest first; 0 if it is due."""
+    pause = min(_FIRST_PAUSE_SECONDS * 4 ** (len(failed) - 1), _MAX_PAUSE_SECONDS)
+    wait = (failed[0].end_time or 0) + pause - time.time()
+    return wait if 0 < wait <= pause else 0.0  # a longer one is counted from the future, by a clock that was ahead
+
+
+def repeat_failed(instance: dg.DagsterInstance, label: str, schedules: Sequence[str]) -> Iterator[dg.RunRequest | dg.SkipReason]:
+    """Yield a request, or the reason to wait, for each job and tenant whose newest run of a schedule failed.
+
+    None is requested once a later run of the job has begun, succeeded or been canceled for the tenant.
+    """
+    own = {REPOSITORY_LABEL_TAG: label}
+    scheduled = dg.RunsFilter(statuses=[dg.DagsterRunStatus.FAILURE], tags={**own, SCHEDULE_NAME_TAG: schedules})
+    newest: dict[tuple[str, str], dg.RunRecord] = {}
+    for record in instance.get_run_records(scheduled, limit=KEPT_RUNS):
+        newest.setdefault((record.dagster_run.job_name, record.dagster_run.tags[PARTITION_TAG]), record)
+    for (job, tenant), first in newest.items():
+        of_job = dg.RunsFilter(job_name=job, tags={**own, PARTITION_TAG: tenant})
+        records = instance.get_run_records(of_job, limit=_COUNTED_FAILURES)
+        later = [record for record in records if record.storage_id > first.storage_id]
+        if any(record.dagster_run.status is not dg.DagsterRunStatus.FAILURE for record in later):
+            continue
+        failed, run = [*later, first][:_COUNTED_FAILURES], first.dagster_run
+        if wait := _seconds_to_wait(failed):
+            yield dg.SkipReason(f"{len(failed)} run(s) of {job} for {tenant} failed; the next is requested in {wait:.0f} s.")
+            continue
+        key = f"{run.tags[_RUN_KEY_TAG]}, after {failed[0].dagster_run.run_id[:8]} failed"
+        yield dg.RunRequest(key, job_name=job, run_config=run.run_config, partition_key=tenant)
 
 
 def _read_seen(instance: dg.DagsterInstance, tenant: str, runs: Sequence[dg.DagsterRun]) -> list[dict[str, str]]:

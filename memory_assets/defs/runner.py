@@ -21,7 +21,7 @@ from memory_assets.defs.instance import is_set_up, open_instance
 from memory_assets.defs.launcher import end_dead_runs, shown_alive
 from memory_assets.defs.partitions import PARTITION_SET
 from memory_assets.defs.resources import MemoryResource
-from memory_assets.defs.upkeep import forget_tenant, sweep_runs
+from memory_assets.defs.upkeep import MEMORY_RUN, forget_tenant, sweep_runs
 from memory_assets.errors import MemoryAssetsError, NotFoundError
 from memory_assets.settings import Settings
 from memory_assets.tenants import Tenant
@@ -71,7 +71,7 @@ def _run_job(
                     instance=instance,
                     partition_key=tenant.name,
                     raise_on_error=False,
-                    tags={"user": "memory run"},
+                    tags=MEMORY_RUN,
                     run_config={"loggers": {"console": {}}},
                 )
             if not (tenant.exists and tenant.state.is_current):

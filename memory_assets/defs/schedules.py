@@ -1,6 +1,6 @@
 """Schedules of sleep cycles, Tana and backups, for every tenant concerned, in one time zone."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import dagster as dg
@@ -12,15 +12,25 @@ from memory_assets.settings import Settings
 from memory_assets.tana.client import find_token
 from memory_assets.tenants import tenant_names
 
+REPEATED = {
+    "decay_daily": "decay",
+    "creative_weekly": "creative",
+    "cluster_monthly": "cluster",
+    "forget_quarterly": "forget",
+    "backup_regularly": "back_up",
+    "backup_check_weekly": "check_backup",
+}
+"""Schedule -> job, of those whose failed runs are repeated before the next period. Tana is read every hour anyway."""
 _BACKUP_HOURS = {"daily": "40 3 * * *", "weekly": "40 3 * * 1"}
 
 
-def _why_no_backup(settings: Settings) -> str:
-    return "" if settings.backup_to else "No place for backups is set; set MEMORY_BACKUP_TO."
-
-
-def _why_no_tana(settings: Settings) -> str:
-    return "" if find_token(settings) else "There is no token for Tana; set MEMORY_TANA_TOKEN."
+def why_not(job: str, settings: Settings) -> str:
+    """Return why a scheduled job has no work, or an empty string."""
+    if job in ("back_up", "check_backup") and not settings.backup_to:
+        return "No place for backups is set; set MEMORY_BACKUP_TO."
+    if job == "read_tana" and not find_token(settings):
+        return "There is no token for Tana; set MEMORY_TANA_TOKEN."
+    return ""
 
 
 def build_schedules(zone: str, backup_every: str) -> list[dg.ScheduleDefinition]:
@@ -36,9 +46,9 @@ def build_schedules(zone: str, backup_every: str) -> list[dg.ScheduleDefinition]
         _schedule(zone, "creative_weekly", "creative", "10 4 * * 0", "%G-W%V", linked),
         _schedule(zone, "cluster_monthly", "cluster", "10 5 1 * *", "%Y-%m", "Monthly: clusters and their summaries."),
         _schedule(zone, "forget_quarterly", "forget", "10 6 1 1,4,7,10 *", "%Y-%m", archived, config=ARCHIVING),
-        _schedule(zone, "tana_hourly", "read_tana", "25 * * * *", "%Y-%m-%dT%H", read, why_not=_why_no_tana, is_of_sources=True),
-        _schedule(zone, "backup_regularly", "back_up", hours, "%Y-%m-%d", backups, why_not=_why_no_backup),
-        _schedule(zone, "backup_check_weekly", "check_backup", "40 4 * * 0", "%Y-%m-%d", tried, why_not=_why_no_backup),
+        _schedule(zone, "tana_hourly", "read_tana", "25 * * * *", "%Y-%m-%dT%H", read, is_of_sources=True),
+        _schedule(zone, "backup_regularly", "back_up", hours, "%Y-%m-%d", backups),
+        _schedule(zone, "backup_check_weekly", "check_backup", "40 4 * * 0", "%Y-%m-%d", tried),
     ]
 
 
@@ -51,7 +61,6 @@ def _schedule(
     description: str,
     *,
     config: Mapping[str, Any] | None = None,
-    why_not: Callable[[Settings], str] = lambda _: "",
     is_of_sources: bool = False,
 ) -> dg.ScheduleDefinition:
     """Return a schedule with one run per tenant and `period` (a `strftime` format), unless `why_not` returns why it has no work."""
@@ -66,7 +75,7 @@ def _schedule(
     )
     def evaluate(context: dg.ScheduleEvaluationContext, memory: MemoryResource) -> dg.SkipReason | list[dg.RunRequest]:
         settings = memory.settings()
-        if reason := why_not(settings):
+        if reason := why_not(job, settings):
             return dg.SkipReason(reason)
         moment = context.scheduled_execution_time.strftime(period)
         return [

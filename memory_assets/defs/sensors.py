@@ -23,16 +23,19 @@ from memory_assets.defs.assets.curation import silo_backlog
 from memory_assets.defs.assets.memory import stored_memories
 from memory_assets.defs.assets.sources import learning_entries, seed_entries, silo_files
 from memory_assets.defs.assets.tana import tana_learnings
-from memory_assets.defs.partitions import PARTITION_SET, TENANTS
+from memory_assets.defs.jobs import JOBS
+from memory_assets.defs.partitions import PARTITION_SET, TENANTS, adopt_partitions
 from memory_assets.defs.resources import MemoryResource
-from memory_assets.defs.run_requests import next_run
-from memory_assets.defs.upkeep import forget_tenant, sweep_runs
+from memory_assets.defs.run_requests import next_run, repeat_failed
+from memory_assets.defs.schedules import REPEATED, why_not
+from memory_assets.defs.upkeep import LABEL, forget_tenant, sweep_runs
 from memory_assets.errors import MemoryAssetsError, SettingsError
 from memory_assets.ingest.stamps import ABSENT, source_stamp, stored_stamp, table_stamps
 from memory_assets.models import Source
 from memory_assets.privacy import close_to_others
 from memory_assets.settings import Settings
 from memory_assets.sources.readers import source_paths
+from memory_assets.stores.records import instance_home
 from memory_assets.tana.client import TanaClient
 from memory_assets.tana.config import integration
 from memory_assets.tana.errors import TanaError
@@ -50,6 +53,7 @@ _INTERVAL_SECONDS = 9
 _BACKLOG_SECONDS = 900
 _HOUR_SECONDS = 3600
 _TANA_SECONDS = 60
+_FAILED_SECONDS = 60
 _TANA_TIMEOUT_SECONDS = 1.0
 _BUDGET_SECONDS = 0.5
 """Time in which a tick opens stores; the next tick takes the other tenants."""
@@ -66,6 +70,7 @@ def build_sensors(memory: MemoryResource) -> list[dg.SensorDefinition]:
         _source_sensor("backlog_sensor", memory, {silo_backlog: Source.CLAUDE_SILO}, "backlog", _BACKLOG_SECONDS, _BACKLOG_TEXT),
         _stored_memories_sensor(memory),
         _tana_sensor(memory),
+        _failed_schedules_sensor(memory),
         _housekeeping_sensor(memory),
     ]
 
@@ -212,22 +217,59 @@ def _tana_sensor(memory: MemoryResource) -> dg.SensorDefinition:
     return evaluate
 
 
+def _failed_schedules_sensor(memory: MemoryResource) -> dg.SensorDefinition:
+    @dg.sensor(
+        name="failed_schedules_sensor",
+        jobs=[job for job in JOBS if job.name in REPEATED.values()],
+        minimum_interval_seconds=_FAILED_SECONDS,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        description="Repeats a failed run of a schedule after 1, 4, 16 and then every 60 minutes; not those that read Tana.",
+    )
+    def evaluate(context: dg.SensorEvaluationContext) -> dg.SensorResult:
+        """Request each run again until one of its job has succeeded or been canceled, or the job has no more work."""
+        settings = memory.settings()
+        tenants = tenant_names(settings)
+        requests: list[dg.RunRequest] = []
+        waiting: list[str] = []
+        for each in repeat_failed(context.instance, location_label(context), list(REPEATED)):
+            if isinstance(each, dg.SkipReason):
+                waiting.append(each.skip_message or "")
+            elif each.partition_key in tenants and not why_not(each.job_name or "", settings):
+                requests.append(each)
+        reason = None if requests else " ".join(waiting) or "No newest run of a schedule failed."
+        return dg.SensorResult(run_requests=requests[:_MAX_REQUESTS], skip_reason=reason)
+
+    return evaluate
+
+
 def _housekeeping_sensor(memory: MemoryResource) -> dg.SensorDefinition:
     @_sensor(
         "housekeeping_sensor",
         _HOUR_SECONDS,
-        "Deletes Dagster's records of old runs and of deleted tenants, and closes its folder to others.",
+        "Deletes the records of old runs and of deleted tenants, and closes Dagster's folder to others. Leaves other projects' alone.",
     )
     def evaluate(context: dg.SensorEvaluationContext) -> dg.SkipReason:
-        """Do the work in the tick, without a run."""
+        """Do the work in the tick, without a run. A folder that another project or Dagster's chart set up keeps its permissions."""
         settings = memory.settings()
-        instance = context.instance
-        gone = set(instance.get_dynamic_partitions(PARTITION_SET)) - set(tenant_names(settings))
+        instance, home, label = context.instance, Path(context.instance.root_directory), location_label(context)
+        is_foreign = home != instance_home(settings)
+        tenants = set(tenant_names(settings))
+        adopt_partitions(instance, tenants)
+        gone = set(instance.get_dynamic_partitions(PARTITION_SET)) - tenants
         for name in gone:
-            forget_tenant(instance, name)
+            forget_tenant(instance, name, label, is_foreign=is_foreign)
         sweep_deleted(settings)
-        swept = sweep_runs(instance)
-        close_to_others(Path(instance.root_directory))
-        return dg.SkipReason(f"{swept} run records deleted, {len(gone)} deleted tenants forgotten.")
+        swept = sweep_runs(instance, label)
+        done = f"{swept} run records deleted, {len(gone)} deleted tenants forgotten."
+        if is_foreign:
+            return dg.SkipReason(f"{done} {home} is not this project's, so the records of other projects there are left alone.")
+        close_to_others(home)
+        return dg.SkipReason(done)
 
     return evaluate
+
+
+def location_label(context: dg.SensorEvaluationContext) -> str:
+    """Return the label with which Dagster tags the runs of the sensor's code location."""
+    origin = context.code_location_origin
+    return f"{context.repository_name}@{origin.location_name}" if origin else LABEL

@@ -4,25 +4,34 @@ Run records hold counts, ids and kinds, and no text of a memory.
 """
 
 import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import dagster as dg
+from dagster._core.execution.backfill import BULK_ACTION_TERMINAL_STATUSES
 from dagster._core.launcher import WorkerStatus
 from dagster._core.scheduler.instigation import TickStatus
 from dagster._core.storage.event_log import SqlEventLogStorage
 from dagster._core.storage.event_log.schema import AssetCheckExecutionsTable, AssetKeyTable
 from dagster._core.storage.runs import SqlRunStorage
-from dagster._core.storage.runs.schema import KeyValueStoreTable
+from dagster._core.storage.runs.schema import BulkActionsTable, KeyValueStoreTable
+from dagster._core.storage.tags import REPOSITORY_LABEL_TAG
 from sqlalchemy import ColumnElement
 
 from memory_assets.defs.launcher import is_alive, lock_of
-from memory_assets.defs.partitions import PARTITION_SET
+from memory_assets.defs.partitions import FORMER_SET, PARTITION_SET
 from memory_assets.defs.workers import WorkerLauncher
 
 KEPT_RUNS = 200
-"""Finished runs whose records are kept: 55 MB if all are of `remember`. The cursors also keep reached states."""
+"""Finished runs whose records are kept, of the daemon and of `memory run` each: 55 MB if all are of `remember`.
+
+The cursors also keep reached states.
+"""
+LABEL = "__repository__@memory_assets"
+"""Label of this code location, unless a workspace gives the location another name. Dagster tags the runs that it launches with it."""
+MEMORY_RUN = {"user": "memory run"}
+"""Tags of a run of `memory run`."""
 PARTITION_TAG = "dagster/partition"
 _TICK_SLACK = timedelta(minutes=5)
 """Most that a tick may lie ahead of the clock: sensors and schedules wait that long without harm."""
@@ -30,17 +39,23 @@ _ENDED_TICKS = [TickStatus.SKIPPED, TickStatus.SUCCESS, TickStatus.FAILURE]
 FINISHED = [dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED]
 
 
-def sweep_runs(instance: dg.DagsterInstance, keep: int = KEPT_RUNS) -> int:
-    """Delete the records of finished runs except the newest `keep`; return how many."""
-    newest = instance.get_run_ids(dg.RunsFilter(statuses=FINISHED), limit=keep)
-    if len(newest) < keep:
-        return 0
+def sweep_runs(instance: dg.DagsterInstance, label: str = LABEL, keep: int = KEPT_RUNS) -> int:
+    """Delete the records of finished runs of this code location, and of `memory run`, except the newest `keep`; return how many."""
     swept = 0
-    while old := instance.get_run_ids(dg.RunsFilter(statuses=FINISHED), cursor=newest[-1], limit=100):
-        for run_id in old:
-            delete_run(instance, run_id)
-        swept += len(old)
+    for tags in _own_tags(label):
+        newest = instance.get_run_ids(dg.RunsFilter(statuses=FINISHED, tags=tags), limit=keep)
+        if len(newest) < keep:
+            continue
+        while old := instance.get_run_ids(dg.RunsFilter(statuses=FINISHED, tags=tags), cursor=newest[-1], limit=100):
+            for run_id in old:
+                delete_run(instance, run_id)
+            swept += len(old)
     return swept
+
+
+def _own_tags(label: str) -> tuple[Mapping[str, str], Mapping[str, str]]:
+    """Return the tags of which a run of this project has one: an instance may also have runs of other code locations."""
+    return {REPOSITORY_LABEL_TAG: label}, MEMORY_RUN
 
 
 def read_values(instance: dg.DagsterInstance, tenant: str, names: Iterable[str]) -> list[str | None]:
@@ -71,24 +86,35 @@ def _forget_values(instance: dg.DagsterInstance, are: Callable[[ColumnElement[st
             connection.execute(KeyValueStoreTable.delete().where(are(KeyValueStoreTable.c.key)))
 
 
-def forget_tenant(instance: dg.DagsterInstance, tenant: str) -> None:
-    """Delete a tenant's partition and its runs with their events and keys. Sensors drop it from their cursors by themselves.
+def forget_tenant(instance: dg.DagsterInstance, tenant: str, label: str = LABEL, *, is_foreign: bool = False) -> None:
+    """Delete a tenant's partition, runs with their events and keys, and ended backfills. Sensors drop it from their cursors themselves.
 
     A run in progress is canceled and still records its end; the next call deletes it and the partition. The newest tick of a sensor or
-    schedule may name the tenant until the next tick, because the daemon resumes from it.
+    schedule may name the tenant until the next tick, because the daemon resumes from it. In a foreign instance, whose assets,
+    backfills and ticks are other projects' too, those keep the name.
     """
-    for run in instance.get_runs(dg.RunsFilter(tags={PARTITION_TAG: tenant})):
+    own = [{PARTITION_TAG: tenant, **tags} for tags in _own_tags(label)]
+    for run in {run.run_id: run for tags in own for run in instance.get_runs(dg.RunsFilter(tags=tags))}.values():
         if not run.is_finished:
             instance.report_run_canceled(run, f"The tenant {tenant} was deleted.")
         launcher = instance.run_launcher
         has_worker = isinstance(launcher, WorkerLauncher) and launcher.check_run_worker_health(run).status == WorkerStatus.RUNNING
         if not (has_worker or is_alive(instance, run.run_id)):
             delete_run(instance, run.run_id)
-    if instance.get_runs_count(dg.RunsFilter(tags={PARTITION_TAG: tenant})):
+    if any(instance.get_runs_count(dg.RunsFilter(tags=tags)) for tags in own):
         return
     _forget_values(instance, lambda key: key.startswith(_key(tenant, ""), autoescape=True))
     instance.delete_dynamic_partition(PARTITION_SET, tenant)
+    if is_foreign:
+        return
+    instance.delete_dynamic_partition(FORMER_SET, tenant)
     instance.wipe_asset_cached_status(list(instance.all_asset_keys()))
+    runs = instance.run_storage
+    if isinstance(runs, SqlRunStorage):
+        ended, body = [status.value for status in BULK_ACTION_TERMINAL_STATUSES], BulkActionsTable.c.body
+        names_it = body.contains(f'"{tenant}"', autoescape=True) | body.contains(f'\\"{tenant}\\"', autoescape=True)
+        with runs.connect() as connection:
+            connection.execute(BulkActionsTable.delete().where(BulkActionsTable.c.status.in_(ended) & names_it))
     events = instance.event_log_storage
     if isinstance(events, SqlEventLogStorage):
         last = AssetKeyTable.c.last_materialization

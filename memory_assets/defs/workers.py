@@ -61,8 +61,8 @@ class WorkerLauncher(ResumingLauncher, ConfigurableClass):
 
     def launch_run(self, context: LaunchRunContext) -> None:
         """Submit a run to the workers."""
-        assign_tenant(self._instance, context.dagster_run)
-        self._tasks.launch_run(context)
+        if assign_tenant(self._instance, context.dagster_run):
+            self._tasks.launch_run(context)
 
     def resume_run(self, context: ResumeRunContext) -> None:
         """Submit a run whose process ended again; its steps continue where they stopped."""

@@ -12,6 +12,7 @@ from memory_assets.defs import sensors
 from memory_assets.defs.build import build_defs
 from memory_assets.defs.partitions import PARTITION_SET
 from memory_assets.defs.resources import MemoryResource
+from memory_assets.defs.upkeep import MEMORY_RUN
 from memory_assets.tenants import Tenant
 
 
@@ -47,6 +48,7 @@ def run(
     models = MemoryResource().settings()
     Tenant(models, tenant).state.claim()
     resolved = _resolved(job, tuple(only), models.spacy_model, models.embedder)
+    given["tags"] = {**MEMORY_RUN, **given.get("tags", {})}
     return resolved.execute_in_process(instance=instance, partition_key=tenant, raise_on_error=False, **given)
 
 

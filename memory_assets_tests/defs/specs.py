@@ -38,7 +38,7 @@ def specs() -> Iterator[str]:
         assert isinstance(each, dg.ScheduleDefinition)
         yield f"schedule {each.name}: {each.cron_schedule} {each.job_name} {each.default_status.value}"
     for each in sorted(defs.sensors or [], key=lambda each: each.name):
-        job = each.job_name if each.targets else "no job"
+        job = ",".join(target.job_name for target in each.targets) or "no job"
         yield f"sensor {each.name}: {each.minimum_interval_seconds} s {job} {each.default_status.value}"
 
 

@@ -1,15 +1,18 @@
 """Backups by the daemon: an asset, a check that restores, and schedules that wait for a backup location."""
 
-from datetime import UTC, datetime
+import shutil
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import dagster as dg
 import pytest
+from dagster._core.storage.tags import ASSET_PARTITION_RANGE_END_TAG, ASSET_PARTITION_RANGE_START_TAG
 
 from memory_assets.defs.build import build_defs
 from memory_assets.defs.partitions import PARTITION_SET
 from memory_assets.defs.resources import MemoryResource
+from memory_assets.doctor import examine
 from memory_assets.keeping.repository import Repository
 from memory_assets.operations.backup import places_of
 from memory_assets.settings import load_settings
@@ -49,6 +52,52 @@ def test_a_backup_is_taken_and_tried_out(
     monkeypatch.setenv("MEMORY_BACKUP_TO", str(tenant.settings.data_dir / "backups"))
     assert not run(instance, "back_up").success
     assert not (tenant.settings.data_dir / "backups").exists()
+
+
+@pytest.mark.parametrize("last", ["main", "second"], ids=["one", "two"])
+def test_a_single_run_of_several_tenants_is_refused_and_marks_none_of_them_backed_up(
+    tenant: Tenant, tmp_path: Path, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch, last: str
+):
+    for each in (tenant, Tenant(tenant.settings, "second")):
+        add(each, 1)
+    instance.add_dynamic_partitions(PARTITION_SET, ["second"])
+    monkeypatch.setenv("MEMORY_BACKUP_TO", str(tmp_path / "backups"))
+    tags = {ASSET_PARTITION_RANGE_START_TAG: "main", ASSET_PARTITION_RANGE_END_TAG: last}
+    job = build_defs(MemoryResource()).resolve_job_def("back_up")
+    done = job.execute_in_process(instance=instance, tags=tags, raise_on_error=False)
+    assert done.success == (last == "main")
+    assert instance.get_materialized_partitions(dg.AssetKey("backup")) == ({"main"} if done.success else set())
+    assert (tmp_path / "backups").exists() == done.success
+    said = [each.step_failure_data.user_failure_data for each in done.all_events if each.is_step_failure]
+    assert [each and each.description for each in said] == (
+        [] if done.success else ['A run works on one tenant; launch it again with "Multiple runs".']
+    )
+
+
+def test_the_doctor_says_how_old_the_newest_backup_is_and_that_its_place_cannot_be_written(
+    tenant: Tenant, tmp_path: Path, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+):
+    add(tenant, 1)
+    place = tmp_path / "backups"
+
+    def find() -> tuple[str, str]:
+        (found,) = [each for each in examine(Tenant(load_settings())) if str(place) in each.what]
+        return found.level, found.what
+
+    monkeypatch.setenv("MEMORY_BACKUP_TO", str(place))
+    assert find() == ("note", f"{place} holds no backup of the tenant main yet")
+    assert run(instance, "back_up").success
+    assert find()[0] == "ok"
+    repository = Repository(str(place))
+    newest = repository.require("main")
+    repository.write(newest.model_copy(update={"taken_at": newest.taken_at - timedelta(days=3)}))
+    repository.remove([newest])
+    assert find() == ("fault", f"The newest backup of the tenant main in {place} is 3 days old.")
+    monkeypatch.setenv("MEMORY_BACKUP_EVERY", "weekly")
+    assert find()[0] == "ok"
+    shutil.rmtree(place)
+    place.touch()
+    assert find() == ("fault", f"Backups cannot be kept in {place} (Not a directory).")
 
 
 def test_without_a_place_no_backup_looks_fresh_or_tried_out(

@@ -12,9 +12,11 @@ from dagster._core.launcher import WorkerStatus
 from dagster._core.workspace.context import WorkspaceRequestContext
 
 from memory_assets.defs.instance import open_instance
-from memory_assets.defs.launcher import end_dead_runs, shown_alive
+from memory_assets.defs.launcher import assign_tenant, end_dead_runs, shown_alive
+from memory_assets.defs.partitions import PARTITION_SET
 from memory_assets.defs.workers import WorkerLauncher
 from memory_assets.settings import Settings, load_settings
+from memory_assets.tenants import Tenant, create_tenant
 from memory_assets_tests.torture import zygote
 
 
@@ -46,6 +48,39 @@ def _begin(home: dg.DagsterInstance, settings: Settings) -> tuple[dg.DagsterRun,
 def _kill(worker: zygote.Command) -> None:
     worker.kill()
     assert worker.wait().killed
+
+
+@pytest.mark.parametrize(("named", "tenant"), [(None, "main"), ("bob", "bob"), ({"env": "TENANT_OF_RUN"}, "bob")], ids=str)
+def test_a_run_without_a_partition_has_the_tenant_of_its_configuration_or_of_the_settings(
+    home: dg.DagsterInstance, settings: Settings, monkeypatch: pytest.MonkeyPatch, named: object, tenant: str
+) -> None:
+    monkeypatch.setenv("TENANT_OF_RUN", "bob")
+    for name in ("main", "bob"):
+        create_tenant(Tenant(settings, name))
+    begun = _add_run(home, named)
+    assert assign_tenant(home, begun)
+    assert home.get_dynamic_partitions(PARTITION_SET) == [tenant]
+    assigned = home.get_run_by_id(begun.run_id)
+    assert assigned and assigned.tags["dagster/partition"] == tenant
+
+
+@pytest.mark.parametrize(("named", "why"), [("ghost", "There is no tenant 'ghost'"), ("../up", "../up")])
+def test_a_run_of_a_tenant_that_does_not_exist_fails_in_one_sentence_and_adds_no_partition(
+    home: dg.DagsterInstance, named: str, why: str
+) -> None:
+    begun = _add_run(home, named)
+    assert not assign_tenant(home, begun)
+    ended = home.get_run_by_id(begun.run_id)
+    assert ended and ended.status is dg.DagsterRunStatus.FAILURE
+    assert ended.tags["dagster/max_retries"] == "0"
+    assert [why in each.message for each in home.all_logs(begun.run_id)] == [True]
+    assert not home.get_dynamic_partitions(PARTITION_SET)
+
+
+def _add_run(home: dg.DagsterInstance, named: object) -> dg.DagsterRun:
+    """Record a run whose configuration names a tenant, if any."""
+    config = {"resources": {"memory": {"config": {"tenant": named}}}} if named else {}
+    return home.add_run(dg.DagsterRun("decay", run_id=str(uuid4()), run_config=config))
 
 
 def test_a_run_lives_as_long_as_its_process_and_then_monitoring_ends_it(home: dg.DagsterInstance, settings: Settings) -> None:

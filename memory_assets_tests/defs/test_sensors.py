@@ -12,12 +12,13 @@ import dagster as dg
 import pytest
 from dagster._core.definitions.job_base import InMemoryJob
 from dagster._core.execution.api import execute_run
+from dagster._core.storage.tags import REPOSITORY_LABEL_TAG, SCHEDULE_NAME_TAG
 
 from memory_assets.defs import run_requests, sensors
 from memory_assets.defs.build import build_defs
 from memory_assets.defs.partitions import PARTITION_SET
 from memory_assets.defs.resources import MemoryResource
-from memory_assets.defs.upkeep import delete_run, forget_tenant, read_values, seen_by
+from memory_assets.defs.upkeep import LABEL, delete_run, forget_tenant, read_values, seen_by
 from memory_assets.models import NewMemory, RelationType, Source
 from memory_assets.operations.erase import erase
 from memory_assets.operations.store import store
@@ -195,6 +196,35 @@ def test_a_re_execution_from_the_failure_has_seen_what_the_failed_runs_saw(
     assert len(silos.tick()) == 1
     assert run_again(instance, second, failing[1:], tag).is_success
     assert silos.tick() == []
+
+
+def test_a_failed_run_of_a_schedule_is_repeated_until_one_succeeds(
+    instance: dg.DagsterInstance, tenant: Tenant, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hours: list[float]
+) -> None:
+    create_tenant(tenant)
+    place = tmp_path / "backups"
+    place.touch()
+    monkeypatch.setenv("MEMORY_BACKUP_TO", str(place))
+    daemon, own = Daemon(instance, NAMED["failed_schedules_sensor"]), {REPOSITORY_LABEL_TAG: LABEL}
+    key = {"dagster/run_key": "back_up:main:2026-11-30"}
+    assert daemon.tick() == []
+    assert not run(instance, "back_up", tags={**own, **key, SCHEDULE_NAME_TAG: "backup_regularly"}).success
+    assert daemon.tick() == []
+    hours[0] = 1
+    (request,) = daemon.tick()
+    assert (request.job_name, request.partition_key) == ("back_up", "main")
+    again = {**own, "dagster/run_key": str(request.run_key)}
+    assert not run(instance, "back_up", tags=again).success
+    hours[0] += 2 / 60
+    assert daemon.tick() == []
+    hours[0] += 3 / 60
+    (request,) = daemon.tick()
+    monkeypatch.delenv("MEMORY_BACKUP_TO")
+    assert daemon.tick() == []
+    monkeypatch.setenv("MEMORY_BACKUP_TO", str(place))
+    place.unlink()
+    assert run(instance, "back_up", tags={**own, "dagster/run_key": str(request.run_key)}).success
+    assert daemon.tick() == []
 
 
 def test_a_change_is_asked_for_until_it_is_taken_in_even_if_the_run_never_began(silos: Daemon, write_silo: WriteSilo) -> None:

@@ -1,6 +1,7 @@
 """`memory up` with real webserver, daemon, code location and service: killed processes are restarted, and none is left behind."""
 
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -16,6 +17,7 @@ import pytest
 
 from memory_assets.operations.search import search
 from memory_assets.operations.status import status
+from memory_assets.stores.records import instance_home
 from memory_assets.supervisor import LOG, STATE, Part, _lock_state, _run_parts, find_port, find_running
 from memory_assets.tenants import Tenant, create_tenant
 from memory_assets_tests.conftest import IS_LONG, WriteSilo
@@ -104,9 +106,30 @@ def test_a_part_waits_while_its_port_is_taken_and_all_ends_if_the_data_folder_mo
 
     with socket.create_server(("127.0.0.1", 0)) as taken, _lock_state(path) as state:
         part = Part("UI", ["false"], Mock(), reserve=partial(find_port, "127.0.0.1", taken.getsockname()[1], "--ui-port"))
-        _run_parts([part], tmp_path / "door", state, Event(), announce)
+        (tmp_path / "workspace.yaml").touch()
+        _run_parts([part], tmp_path, tmp_path / "door", state, Event(), announce)
     assert (part.process, part.ended, len(said)) == (None, "port taken", 2)
     assert str(path.parent) in said[1]
+
+
+def test_all_ends_if_dagsters_folder_is_deleted_and_the_next_run_has_it_again(
+    tenant: Tenant, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create_tenant(tenant)
+    home = tmp_path / "home of dagster"
+    monkeypatch.setenv("DAGSTER_HOME", str(home))
+    deployment = Deployment("--no-ui", "--no-service")
+    try:
+        wait_for("the start", deployment.running)
+        shutil.rmtree(home)
+        (home / "history").mkdir(parents=True)  # as by a part that is about to be told
+        assert deployment.process.wait(120) == 0
+    finally:
+        deployment.kill()
+    assert f"Dagster's folder {home} was moved or deleted" in deployment.log.read_text()
+    assert instance_home(tenant.settings) == home
+    done = subprocess.run([sys.executable, "-m", "memory_assets.cli", "run"], capture_output=True, text=True, check=False)
+    assert (done.returncode, "DAGSTER_HOME" in done.stderr) == (0, False), done.stderr
 
 
 def test_no_part_outlives_a_supervisor_that_is_killed_and_down_ends_one(tenant: Tenant) -> None:

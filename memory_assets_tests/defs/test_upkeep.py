@@ -12,6 +12,7 @@ import dagster as dg
 import pytest
 from click.testing import CliRunner
 from dagster._core.definitions.run_request import InstigatorType
+from dagster._core.execution.backfill import BulkActionStatus, PartitionBackfill
 from dagster._core.remote_origin import InProcessCodeLocationOrigin, RemoteInstigatorOrigin, RemoteRepositoryOrigin
 from dagster._core.scheduler.instigation import (
     InstigatorState,
@@ -20,16 +21,17 @@ from dagster._core.scheduler.instigation import (
     TickData,
     TickStatus,
 )
+from dagster._core.storage.tags import PARTITION_NAME_TAG, REPOSITORY_LABEL_TAG
 from dagster._core.types.loadable_target_origin import LoadableTargetOrigin
 
 from memory_assets.cli.main import cli, main
 from memory_assets.defs.build import build_defs
 from memory_assets.defs.instance import main as set_up_instance
 from memory_assets.defs.instance import open_instance
-from memory_assets.defs.partitions import PARTITION_SET
+from memory_assets.defs.partitions import FORMER_SET, PARTITION_SET
 from memory_assets.defs.resources import MemoryResource
 from memory_assets.defs.sensors import build_sensors
-from memory_assets.defs.upkeep import forget_tenant, sweep_runs
+from memory_assets.defs.upkeep import KEPT_RUNS, LABEL, MEMORY_RUN, forget_tenant, sweep_runs
 from memory_assets.models import NewMemory, Source
 from memory_assets.operations.store import store
 from memory_assets.settings import Settings
@@ -67,7 +69,7 @@ def test_run_records_hold_no_text_and_a_deleted_tenant_leaves_no_byte(
         store(tenant, NewMemory(f"Zebedee lit the quartz lighthouse of marmalade, night {number}.", Source.CLI))
     home.add_dynamic_partitions(PARTITION_SET, ["main"])
     everything = build_defs(MemoryResource()).resolve_implicit_global_asset_job_def()
-    assert everything.execute_in_process(instance=home, partition_key="main").success
+    assert everything.execute_in_process(instance=home, partition_key="main", tags=MEMORY_RUN).success
     archiving = {"ops": {"archived_memories": {"config": {"archive": True}}}}
     assert run(home, "forget", run_config=archiving).success
     assert {path.split("/")[0] for path in holding(settings.data_dir)} == {"main"}
@@ -96,7 +98,11 @@ def test_deleting_a_tenant_leaves_the_others_runs_and_its_name_nowhere(home: dg.
         home.create_tick(
             TickData(*where, TickStatus.SUCCESS, now - ago, run_ids=[], run_keys=[key], selector_id=state.selector_id)
         )
+    for backfill_id, tenants in (("both", ["bob", "eve_x"]), ("one", ["bob"])):
+        moment, ended = now, BulkActionStatus.COMPLETED_SUCCESS
+        home.add_backfill(PartitionBackfill(backfill_id, ended, False, {}, moment, partition_names=tenants))
     forget_tenant(home, "eve_x")
+    assert [each.backfill_id for each in home.get_backfills()] == ["one"]
     assert [each.tags["dagster/partition"] for each in home.get_runs()] == ["bob"]
     assert home.get_dynamic_partitions(PARTITION_SET) == ["bob"]
     (tick,) = home.get_ticks(state.instigator_origin_id, state.selector_id)
@@ -125,12 +131,59 @@ def test_a_tenant_that_is_gone_from_the_disk_is_forgotten_within_the_hour(home: 
     home.add_dynamic_partitions(PARTITION_SET, ["bob"])
     left = settings.data_dir / ".deleted-bob-0123abcd"
     left.mkdir()
-    (housekeeping,) = [each for each in build_sensors(MemoryResource()) if each.name == "housekeeping_sensor"]
-    with dg.build_sensor_context(instance=home) as context:
-        housekeeping(context)
+    keep_house(home)
     assert not home.get_dynamic_partitions(PARTITION_SET)
     assert not settings.tenant_dir("bob").exists()
     assert not left.exists()
+
+
+def keep_house(instance: dg.DagsterInstance) -> str:
+    """Let the housekeeping sensor tick; return what it says."""
+    (housekeeping,) = [each for each in build_sensors(MemoryResource()) if each.name == "housekeeping_sensor"]
+    with dg.build_sensor_context(instance=instance) as context:
+        said = housekeeping(context)
+    assert isinstance(said, dg.SkipReason)
+    return said.skip_message or ""
+
+
+@dg.asset(partitions_def=dg.DynamicPartitionsDefinition(name="tenant"))
+def orders() -> int:
+    """An asset of another project, whose partitions are customers."""
+    return 1
+
+
+def test_housekeeping_in_an_instance_of_others_leaves_their_runs_partitions_and_files_as_they_are(tmp_path: Path) -> None:
+    config = tmp_path / "dagster.yaml"
+    config.write_text("telemetry: {enabled: false}\n")
+    config.chmod(0o644)
+
+    def end_run(name: str, **tags: str) -> str:
+        ended = dg.DagsterRun(name, run_id=str(uuid4()), status=dg.DagsterRunStatus.SUCCESS, tags=tags)
+        return theirs.add_run(ended).run_id
+
+    with dg.DagsterInstance.from_config(str(tmp_path)) as theirs:
+        theirs.add_dynamic_partitions("tenant", ["acme"])
+        memory = {"io_manager": dg.mem_io_manager}
+        assert dg.materialize([orders], instance=theirs, partition_key="acme", resources=memory).success
+        for _ in range(KEPT_RUNS):
+            end_run("orders", **{REPOSITORY_LABEL_TAG: "__repository__@shop", PARTITION_NAME_TAG: "acme"})
+        kept = set(theirs.get_run_ids())
+        theirs.add_dynamic_partitions(PARTITION_SET, ["acme"])
+        end_run("decay", **{REPOSITORY_LABEL_TAG: LABEL, PARTITION_NAME_TAG: "acme"})
+        assert "other projects" in keep_house(theirs)
+        assert set(theirs.get_run_ids()) == kept
+        assert theirs.get_dynamic_partitions("tenant") == ["acme"]
+        assert not theirs.get_dynamic_partitions(PARTITION_SET)
+        assert theirs.get_materialized_partitions(orders.key) == {"acme"}
+        assert theirs.get_latest_materialization_event(orders.key)
+    assert config.stat().st_mode & 0o777 == 0o644
+
+
+def test_a_tenant_of_the_release_before_keeps_its_partition(home: dg.DagsterInstance, tenant: Tenant) -> None:
+    store(tenant, NewMemory("Alice debugged the lock.", Source.CLI))
+    home.add_dynamic_partitions(FORMER_SET, ["main", "gone"])
+    keep_house(home)
+    assert home.get_dynamic_partitions(PARTITION_SET) == ["main"]
 
 
 def test_the_records_of_the_newest_runs_are_kept_and_no_file_of_the_others(home: dg.DagsterInstance, tenant: Tenant) -> None:
