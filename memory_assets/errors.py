@@ -50,7 +50,8 @@ class SettingsError(MemoryAssetsError):
 
 def is_program_missing(error: BaseException) -> bool:
     """Whether an error arose because the program's files were replaced or removed while it runs."""
-    return not isinstance(error, MemoryAssetsError) and (isinstance(error, ImportError) or not Path(__file__).exists())
+    is_ours = isinstance(error, ImportError) and (error.name or "").startswith("memory_assets")
+    return not isinstance(error, MemoryAssetsError) and (is_ours or not Path(__file__).exists())
 
 
 def format_trace(error: BaseException) -> str:

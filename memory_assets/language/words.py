@@ -48,6 +48,8 @@ _ENDS_SENTENCE = re.compile(r"[.!?:;…。！？][\"'”’)*_]*$")
 _BEGINS_BLOCK = re.compile(r"(?:[-*+>#•|]|\d{1,3}[.)])\s|\*\*")
 _BEGINS_ITEM = re.compile(r"(?:[-*+>•|]|\d{1,3}[.)])\s")
 _SHORT_LINE = 60
+_FEWEST_WRAPPED = 4
+"""Words of a line from which a small letter in the next one shows that it is wrapped prose, no list."""
 _WRAPPED_LINE = 120
 """Maximum characters of a line in a hand-wrapped text."""
 LINE_BREAK = " · "
@@ -170,7 +172,8 @@ def _split(line: str) -> Iterator[str]:
 def split_lines(lines: Iterable[str]) -> Iterator[tuple[str, bool]]:
     """Yield each line that is not blank, stripped, and whether it goes on with the sentence of the line before.
 
-    A line is wrapped if it is as wide as its paragraph or ends in a comma, or if the next one is indented or begins with a small letter.
+    A line is wrapped if it is as wide as its paragraph or ends in a comma, or if the next one is indented or, after a line of some words,
+    begins with a small letter.
     The first of several paragraphs, often a description and a hook of one line each, has the width of the others.
     """
     stripped = [(line.strip(), line[:1].isspace()) for line in lines]
@@ -182,7 +185,8 @@ def split_lines(lines: Iterable[str]) -> Iterator[tuple[str, bool]]:
         before = ""
         for line, is_indented in paragraph:
             is_full = len(before) <= min(width, _WRAPPED_LINE) and width < len(before) + 1 + len(line.split(maxsplit=1)[0])
-            goes_on = is_indented or is_full or before.endswith(",") or (line[0].islower() and not is_description)
+            is_prose = line[0].islower() and not is_description and len(before.split()) >= _FEWEST_WRAPPED
+            goes_on = is_indented or is_full or before.endswith(",") or is_prose
             yield line, bool(before) and goes_on and not (_BEGINS_BLOCK.match(line) or _ENDS_SENTENCE.search(before))
             before = line
 

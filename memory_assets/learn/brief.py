@@ -14,7 +14,7 @@ from memory_assets.hook_settings import HookSettings
 from memory_assets.language.unseen import without_unseen
 
 NAME = "brief.json"
-ENDS = (".", "!", "?", ":", ";", "…")
+ENDS = (".", "!", "?", ":", ";", "…", "。", "！", "？")
 """Characters that end a sentence."""
 FORMAT = 4
 LIST_GOES_ON = "; …"
@@ -40,6 +40,8 @@ class BriefLine:
     """Tokens of the fact when it is joined to another line of its memory."""
     place: int = 0
     """Position of the fact in its memory."""
+    lead: int = 0
+    """Length of what introduces the fact, if it has items of a list."""
     spare: bool = False
     """Whether the line is shown only if every other line fits."""
 

@@ -7,6 +7,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
+from heapq import nsmallest
 from itertools import islice, pairwise
 from typing import NamedTuple
 
@@ -15,7 +16,7 @@ from memory_assets.graph.statements import introduces, is_short, split_statement
 from memory_assets.language.changes import announces
 from memory_assets.language.english import pattern
 from memory_assets.language.secrets import marks
-from memory_assets.language.words import CODE_BLOCK, stems, topic_words, unwrapped
+from memory_assets.language.words import CODE_BLOCK, sentences, stems, topic_words, unwrapped
 from memory_assets.learn.brief import FILES, LIST_GOES_ON
 from memory_assets.models import STANDING_KINDS, Kind, Memory, Source
 
@@ -38,6 +39,8 @@ _CODE_LENGTH, _CODE_LINES = 120, 2
 _INTRODUCED_CODE = re.compile(rf"(?P<lead>^[^\n]*:[*_ \t]*\n\s*)?{CODE_BLOCK.pattern}", re.MULTILINE)
 _NEW_WORDS = 0.3
 """Share of a sentence's topic words up to which it says nothing new."""
+_MOST_FACTS = 80
+"""Facts of one memory, the most needed, more than a project is told."""
 _EXCHANGED = (1, 2)
 """Topic words by which two facts of one form differ."""
 _ITEM = re.compile(r"(?:[-*+•]|\d{1,3}[.)])\s")
@@ -91,6 +94,7 @@ class _Sentence(NamedTuple):
     lead: str
     follows: bool
     """Whether nothing but white space of a paragraph separates it from the sentence before."""
+    indent: int
 
     @property
     def is_item(self) -> bool:
@@ -125,6 +129,11 @@ class Doubts:
                 older.add((each.old_id, each.old_text))
         return cls(outdated, newer, older, contrary)
 
+    def concern(self, memory: int, statement: str) -> bool:
+        """Whether a statement replaces another, or may be replaced or contradicted."""
+        key = memory, statement
+        return key in self.newer or key in self.older or key in self.contrary
+
 
 def list_facts(memory: Memory, doubts: Doubts) -> list[Fact]:
     """Return the facts of a memory that still hold as far as is known, without those of which a part is masked.
@@ -139,17 +148,22 @@ def list_facts(memory: Memory, doubts: Doubts) -> list[Fact]:
 
 
 def _inline_code(block: re.Match[str]) -> str:
-    """Return a short block of code behind the sentence that introduces it; else nothing, and no introduction of nothing."""
-    lines = [line.strip() for line in block[0].removeprefix(block["lead"] or "").strip().splitlines()[1:-1] if line.strip()]
+    """Return a short block of code behind the sentence that introduces it; of a long one only what stands before that sentence."""
+    lead = block["lead"] or ""
+    lines = [line.strip() for line in block[0].removeprefix(lead).strip().splitlines()[1:] if line.strip()]
+    if lines and lines[-1].startswith(block["fence"]):
+        lines.pop()
     code = "; ".join(lines)
-    is_told = block["lead"] and 0 < len(lines) <= _CODE_LINES and len(code) <= _CODE_LENGTH and "`" not in code
-    return f"{block['lead'].rstrip()} `{code}`\n\n" if is_told else "\n\n"
+    if lead and 0 < len(lines) <= _CODE_LINES and len(code) <= _CODE_LENGTH and "`" not in code:
+        return f"{lead.rstrip()} `{code}`\n\n"
+    return f"{' '.join(sentences(lead)[:-1])}\n\n"
 
 
 def _choose_facts(memory: Memory, doubts: Doubts) -> list[Fact]:
     found = {each.text: each for each in _parse_facts(memory, doubts)}
-    facts = [each for each in found.values() if not any(text != each.text and text.startswith(each.text) for text in found)]
-    facts = list(_drop_repeated(facts))
+    begun = {text for text, following in pairwise(sorted(found)) if following.startswith(text)}
+    most = nsmallest(_MOST_FACTS, (each for text, each in found.items() if text not in begun), key=lambda each: each.need)
+    facts = list(_drop_repeated(sorted(most, key=lambda each: each.place)))
     opening = _extract_opening(memory)
     holds = not (doubts.outdated.get(memory.id) or any(each.contrary for each in facts) or marks(opening))
     if holds and len(opening) <= _OPENING_LENGTH:
@@ -167,18 +181,22 @@ def _choose_facts(memory: Memory, doubts: Doubts) -> list[Fact]:
 
 
 def _drop_repeated(facts: Sequence[Fact]) -> Iterator[Fact]:
-    """Yield the facts, except those of which the earlier ones have most topic words and all numbers and names.
+    """Yield the facts, except those of which an earlier one has most topic words and all numbers and names.
 
     A fact with another word in the place of an earlier one's says something else, and so does an item of a list with any new word.
     """
     said: list[frozenset[str]] = []
     for each in facts:
         stems_of = {word: stems(word) or frozenset((word,)) for word in topic_words(each.text)}
-        own, known = frozenset().union(*stems_of.values()), frozenset().union(*said)
-        new = [word for word, stemmed in stems_of.items() if known.isdisjoint(stemmed)]
-        is_repeated = len(new) <= _NEW_WORDS * len(stems_of) and all(word in each.text and word.isalpha() for word in new)
-        is_other = any(len(own - other) == len(other - own) in _EXCHANGED for other in said) or (each.lead and new)
-        if each.need < Need.OPENING or is_other or not (said and is_repeated):
+        own = frozenset().union(*stems_of.values())
+
+        def repeats(other: frozenset[str]) -> bool:
+            new = [word for word, stemmed in stems_of.items() if other.isdisjoint(stemmed)]  # noqa: B023 - called in this turn
+            is_other = new and (each.lead or len(own - other) == len(other - own) in _EXCHANGED)  # noqa: B023
+            is_like = len(new) <= _NEW_WORDS * len(stems_of) and all(word in each.text and word.isalpha() for word in new)  # noqa: B023
+            return is_like and not is_other
+
+        if each.need < Need.OPENING or not any(map(repeats, said)):
             yield each
         if not each.lead:
             said.append(own)
@@ -209,7 +227,7 @@ def _lead_with(memory: Memory, text: str, facts: Sequence[Fact]) -> list[Fact]:
     inside = [each for each in facts if each.text in text]
     first = min(inside, key=lambda each: each.need, default=Fact(text, Need.OPENING))
     need = min(first.need, Need.STANDING) if memory.kind in STANDING_KINDS else first.need
-    return [replace(first, text=text, need=need), *(each for each in facts if each not in inside)]
+    return [replace(first, text=text, need=need, lead=""), *(each for each in facts if each not in inside)]
 
 
 def _extract_opening(memory: Memory) -> str:
@@ -221,14 +239,19 @@ def _extract_opening(memory: Memory) -> str:
             first, _, rest = rest.partition("\n\n")
         is_heading = first.rstrip().endswith(("?", ":")) or first.lstrip().startswith("#")
         text = f"{first} {rest.partition(chr(10) * 2)[0]}" if is_heading else first
-    return _ALSO.sub("", _join_lines(text, unwrapped(memory.content)))
+    whole = unwrapped(memory.content)
+    return _ALSO.sub("", _join_lines(text, whole, whole.replace("\n", " "))[0])
 
 
-def _join_lines(part: str, whole: str) -> str:
-    """Return a part of the unwrapped text `whole` on one line, without markup."""
+def _join_lines(part: str, whole: str, flat: str, begin: int = 0) -> tuple[str, int]:
+    """Return a part of the unwrapped text `whole` on one line without markup, and where it ends.
+
+    `flat` is the text with spaces for line breaks; the part stands behind `begin`.
+    """
     line = " ".join(part.split())
-    begin = whole.replace("\n", " ").find(line)
-    return strip_marks(whole[begin : begin + len(line)].replace("\n", ". "))
+    found = flat.find(line, begin)
+    end = found + len(line) if found >= 0 else begin
+    return strip_marks(whole[found:end].replace("\n", ". ") if found >= 0 else line), end
 
 
 def _is_title(paragraph: str) -> bool:
@@ -241,7 +264,7 @@ def _parse_facts(memory: Memory, doubts: Doubts) -> Iterator[Fact]:
     described = len(first) if rest and not is_curated(memory) else -1
     hooks = first.find("\n") if described > 0 else -1
     is_first, before, is_dropped = True, "", False
-    for place, each in enumerate(_read_sentences(memory, first if described > 0 else "")):
+    for place, each in enumerate(_read_sentences(memory, first if described > 0 else "", doubts)):
         statement = each.statement
         is_dropped = statement in outdated or bool(marks(statement)) or (is_dropped and _depends_on_previous(statement))
         is_row = each.written.startswith("|")
@@ -282,33 +305,38 @@ def _parse_facts(memory: Memory, doubts: Doubts) -> Iterator[Fact]:
         yield Fact(text, need, likelihood, doubts.contrary.get(key, 0), each.lead, place)
 
 
-def _read_sentences(memory: Memory, description: str) -> Iterator[_Sentence]:
-    """Yield the sentences of a memory; items of lists with what introduces them, and without their labels."""
-    content, whole, end = memory.content, unwrapped(memory.content), 0
+def _read_sentences(memory: Memory, description: str, doubts: Doubts) -> Iterator[_Sentence]:
+    """Yield the sentences of a memory; items of lists with what introduces them, and without their labels.
+
+    What is replaced or masked introduces nothing, and an item that replaces something or is in doubt is no label.
+    """
+    content, whole, end, told = memory.content, unwrapped(memory.content), 0, 0
+    flat = whole.replace("\n", " ")
     found: list[_Sentence] = []
     for heading, statement, written in split_statements(content):
         begin = max(content.find(written, end), end)  # it is not found if its lines are indented
         follows = content[end:begin] in {" ", "\n"}
         end = begin + len(written)
-        found.append(_Sentence(statement, _join_lines(written, whole), written, begin, heading, "", follows))
+        line, told = _join_lines(written, whole, flat, told)
+        indent = begin - content.rfind("\n", 0, begin)
+        found.append(_Sentence(statement, line, written, begin, heading, "", follows, indent))
     introduction, section, labels = "", "", dict[int, str]()
     for each, following in pairwise([*found, None]):
         assert each
         if each.heading != section or not (each.is_item or each.follows):
             introduction, section, labels = "", each.heading, {}
+        is_unfit = each.statement in doubts.outdated.get(memory.id, ()) or marks(each.statement)
         if not each.is_item:
             if introduces(each.statement):
-                introduction = each.line
+                introduction = "" if is_unfit else each.line
             if not is_short(each.statement):
                 yield each
             continue
-        indent = each.begin - content.rfind("\n", 0, each.begin)
-        labels = {depth: label for depth, label in labels.items() if depth < indent}
-        is_above = (
-            following is not None and following.is_item and following.begin - content.rfind("\n", 0, following.begin) > indent
-        )
-        if is_above and len(each.statement) <= _LABEL_LENGTH and not each.statement.endswith((".", "!")):
-            labels[indent] = f"{each.statement.rstrip(':')}:"
+        labels = {depth: label for depth, label in labels.items() if depth < each.indent}
+        is_above = following is not None and following.is_item and following.indent > each.indent
+        is_label = len(each.statement) <= _LABEL_LENGTH and not each.statement.endswith((".", "!"))
+        if is_above and is_label and not doubts.concern(memory.id, each.statement):
+            labels[each.indent] = "" if is_unfit else f"{each.statement.rstrip(':')}:"
             continue
         lead = introduction or _as_lead(each.heading, f"{description} {memory.title}")
         yield each._replace(lead=" ".join(filter(None, (lead, *labels.values()))))

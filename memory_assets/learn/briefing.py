@@ -16,7 +16,18 @@ from typing import TYPE_CHECKING
 from memory_assets.errors import StoreBusyError, safe_message
 from memory_assets.graph.outdated import find_outdated, find_undecided, list_replaced, read_changes, read_contradictions
 from memory_assets.language.times import day_in, display_zone
-from memory_assets.learn.brief import FORMAT, MOST, MOST_OF_SESSION, NAME, Backlog, Brief, BriefLine, parse_brief, render_line
+from memory_assets.learn.brief import (
+    BULLET,
+    FORMAT,
+    MOST,
+    MOST_OF_SESSION,
+    NAME,
+    Backlog,
+    Brief,
+    BriefLine,
+    parse_brief,
+    render_line,
+)
 from memory_assets.learn.brief_facts import Doubts, Fact, Need, is_curated, list_facts
 from memory_assets.learn.curation import Curation
 from memory_assets.models import STANDING_KINDS, Kind, Source, State, is_time_guessed
@@ -196,8 +207,9 @@ def _update(tenant: "Tenant", make: "Callable[[Brief | None], Brief]") -> None:
     """Write the brief that `make` returns for the old one; retry if another process wrote first. A failure is only logged."""
 
     def change(content: bytes | None) -> bytes | None:
-        old, hidden = parse_brief(content), read_untold(tenant.state)
+        old = parse_brief(content)
         made = make(old)
+        hidden = read_untold(tenant.state)
         brief = replace(made, lines=tuple(each for each in made.lines if each.id not in hidden))
         if brief == old:
             return content
@@ -335,7 +347,8 @@ def _render_fact(
         tokens, more = count_tokens(f"{rendered}\n"), count_tokens(f"; {rendered[begin:]}")
     project = "" if is_home(memory.project) else memory.project
     spare = fact.need is Need.EXPLAINING
-    return BriefLine(memory.kind, project, rendered, tokens, memory.id, is_curated(memory), begin, more, fact.place, spare)
+    lead = len(render_line(f"{fact.lead} ")) - len(BULLET) + 1 if fact.lead else 0
+    return BriefLine(memory.kind, project, rendered, tokens, memory.id, is_curated(memory), begin, more, fact.place, lead, spare)
 
 
 def _title_prefix(title: str, text: str) -> str:

@@ -12,7 +12,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from itertools import pairwise
 from pathlib import Path
 
 from memory_assets.display import counted
@@ -37,7 +36,6 @@ _SECTIONS = (
 """Heading, and the cumulative share of the tokens that this and the earlier sections may use."""
 _MAX_GENERAL_LINES = 5
 _JOINT = len("; ")
-_LEAD_ENDS = re.compile(": ")
 _KEEPING_SOURCES = frozenset({"resume", "fork"})
 """Kinds of start after which the session still has the text."""
 _COMPACTED = "compact"
@@ -184,16 +182,18 @@ def _join_facts(lines: Iterable[BriefLine]) -> list[BriefLine]:
     groups: dict[int | str, list[BriefLine]] = {}
     for each in lines:
         groups.setdefault(each.id if each.begin else each.text, []).append(each)
-    return [_join(sorted(group, key=lambda each: each.place)) for group in groups.values()]
+    return [_join(group) for group in groups.values()]
 
 
 def _join(lines: Sequence[BriefLine]) -> BriefLine:
-    text = lines[0].text
-    for before, each in pairwise(lines):
-        leads = (each.fact[: found.end()] for found in reversed([*_LEAD_ENDS.finditer(each.fact)]))
-        lead = next(filter(before.fact.startswith, leads), "")
-        text = text.removesuffix(LIST_GOES_ON) if lead else text
-        text = f"{text}{'' if text.endswith(ENDS) else ';'} {each.fact.removeprefix(lead)}"
+    """Join facts of one memory behind the head of the line that was chosen first, whose tokens were counted."""
+    first, *others = sorted(lines, key=lambda each: each.place)
+    text, before = f"{lines[0].text[: lines[0].begin]}{first.fact}", first
+    for each in others:
+        has_lead = each.lead and before.lead == each.lead and before.fact[: each.lead] == each.fact[: each.lead]
+        text = text.removesuffix(LIST_GOES_ON) if has_lead else text
+        text = f"{text}{'' if text.endswith(ENDS) else ';'} {each.fact[each.lead :] if has_lead else each.fact}"
+        before = each
     return replace(lines[0], text=text, tokens=lines[0].tokens + sum(each.more for each in lines[1:]))
 
 
@@ -288,12 +288,24 @@ def still_told(folder: Path, session: str) -> dict[int, set[str]]:
 
 
 def digest_sentences(line: str) -> set[str]:
-    """Return a digest of each sentence or item in the line of a memory, without date, id, markup, labels and a sentence cut short."""
+    """Return a digest of each sentence or item in the line of a memory, without date, id, markup and sentences cut short.
+
+    Labels are left out, but before a single word, which says nothing without. Of a line with nothing but a sentence cut short, the digest
+    is that of what is left.
+    """
     _, _, shown = line.partition(")")
     parts = _SENTENCE_ENDS.split(shown)
-    complete = zip(parts[::2], [*parts[1::2], ""], strict=True)
-    named = [" ".join(_WORDS.findall(part.casefold())) for part, mark in complete if not mark.startswith((":", "…"))]
-    return {hashlib.blake2b(each.encode(), digest_size=4).hexdigest() for each in named if each}
+    told: list[str] = []
+    cut = label = ""
+    for part, mark in zip(parts[::2], [*parts[1::2], ""], strict=True):
+        words = _WORDS.findall(part.casefold())
+        said = " ".join(words if len(words) > 1 else [*label.split(), *words])
+        label = said if mark.startswith(":") else ""
+        if mark.startswith("…"):
+            cut = cut or said
+        elif said and not label:
+            told.append(said)
+    return {hashlib.blake2b(each.encode(), digest_size=4).hexdigest() for each in told or [cut] if each}
 
 
 def read_last_told(folder: Path) -> list[Told]:
@@ -320,8 +332,7 @@ def drop_digests(folder: Path) -> None:
     from memory_assets.stores.files import replace_file
 
     for path in _list_by_age(folder / _FOLDER):
-        lines = [f"{each.memory} {each.reason} {each.at.isoformat(timespec='seconds')}\n" for each in _parse_record(path)]
-        with suppress(FileNotFoundError):  # another session deleted it
+        if lines := [f"{each.memory} {each.reason} {each.at.isoformat(timespec='seconds')}\n" for each in _parse_record(path)]:
             replace_file(path, "".join(lines))
 
 

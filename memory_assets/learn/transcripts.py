@@ -27,7 +27,7 @@ _REMARKS = re.compile(r"\n\nNote: |^The user wants to clarify")
 _QUEUED = "queued_command"
 """Type of an attachment with a prompt that the user wrote while the assistant was working."""
 _PASTED = re.compile(
-    r"```.*?(?:```|\Z)"
+    r"^[^\S\n]*```.*?(?:```|\Z)"
     r"|^Traceback \(most recent call last\):\n(?:[^\S\n][^\n]*\n)*[^\n]*"
     r"|^\W{0,2}(?:\d{4}-\d\d-\d\d[T ]|[A-Z][a-z]{2} [ \d]\d )?\d\d:\d\d:\d\d\b[^\n]*|^[^\S\n]+at [^\n]+:\d+\)?$",
     re.DOTALL | re.MULTILINE,

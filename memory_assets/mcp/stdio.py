@@ -35,7 +35,7 @@ def serve(tenant: Tenant, here: Project | None) -> None:
 
 
 def _warm_up(tenant: Tenant, watch: SourceWatch) -> None:
-    """Load models and indices before the first calls need them, renew a lost brief, then watch the sources.
+    """Load models and indices before the first calls need them, renew a lost brief, and watch the sources.
 
     Faults are left to the calls to report.
     """
@@ -51,8 +51,8 @@ def _warm_up(tenant: Tenant, watch: SourceWatch) -> None:
         tenant.analyzer.analyze("Alice warmed up the service.")
     with suppress(MemoryAssetsError):
         ensure_brief(tenant)
-    _load_modules()
     watch.start()
+    _load_modules()
 
 
 def _load_modules() -> None:

@@ -231,7 +231,9 @@ def _place_sentences(line: str, parts: Iterable[str], most: int) -> list[tuple[i
         begin = max(end, line.find(sentence, end))
         end = begin + len(sentence)
         step = most if len(sentence) <= most else most // 2
-        places += [(line.rfind(" ", 0, each) + 1, min(each + step, end)) for each in range(begin, end, step)]
+        for each in range(begin, end, step):
+            space = line.rfind(" ", max(begin - 1, each - step, 0), each)
+            places.append((each if space < 0 else space + 1, min(each + step, end)))
     return places
 
 

@@ -56,8 +56,8 @@ def recall_for_prompt(
     told: list[tuple[Memory, str]] = []
 
     def is_known(hit: Hit) -> bool:
-        told_before = known.get(hit.memory.id)
-        return told_before is not None and digest_sentences(render_line(_describe(hit, text, (), zone))) <= told_before
+        digests = digest_sentences(render_line(_describe(hit, text, (), zone))) if hit.memory.id in known else set()
+        return bool(digests) and digests <= known[hit.memory.id]
 
     hits = find_for_prompt(tenant, text, filters, datetime.now(UTC), is_known, only_sure=wanted == "sure")
     outdated = find_outdated_of(tenant, [hit.memory for hit in hits])

@@ -40,6 +40,7 @@ def test_ordinals_list_marks_abbreviations_initials_and_code_end_no_sentence(tex
         (f"The crew of the boat {'waits ' * 15}for\nthe bell", 0),
         (f"Ports\n\nThe model is {'compiled ' * 7}when\nit is called.\n{'A longer line ' * 8}", 1),
         ("Ports:\n- 80 for the web\n- 90 for metrics", 0),
+        ("env of atlas\n\nport=5433\nhost=berlin\nuser=ivo", 3),
         ("", 0),
     ],
 )

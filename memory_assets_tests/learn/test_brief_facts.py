@@ -154,6 +154,31 @@ def test_a_list_below_another_paragraph_does_not_get_the_introduction_above_it()
     assert "the slip is open all day" in needs(text)
 
 
+def test_what_is_replaced_or_masked_introduces_nothing_and_a_label_in_doubt_is_a_fact() -> None:
+    text = f"{_LONG} Berths:\n- The crane runs on diesel\n  - it lifts 8 tons at once\n\n"
+    assert "Berths: it lifts 8 tons at once" in needs(text, Doubts(outdated={7: {"The crane runs on diesel"}}))
+    assert (
+        needs(text, Doubts(contrary={(7, "The crane runs on diesel"): 99}))["Berths: The crane runs on diesel"] is Need.REPLACES
+    )
+    masked = f"{_LONG} The code [secret: password] opens:\n- the boat house in winter"
+    assert not any("secret" in each for each in needs(masked))
+
+
+def test_what_stands_before_the_introduction_of_long_code_is_told_and_an_open_block_keeps_its_last_line() -> None:
+    listing = "\n".join(f"crane --boat {number} --slowly" for number in range(8))
+    found = needs(f"{_LONG} The slip moved to the east. Lift all boats with:\n```\n{listing}\n```\n")
+    assert "The slip moved to the east." in found
+    assert not any("Lift all" in each for each in found)
+    assert "Stop the crane with: crane --stop; crane --off" in needs(
+        f"{_LONG} Stop the crane with:\n```\ncrane --stop\ncrane --off"
+    )
+
+
+def test_words_that_several_sentences_have_repeat_none_of_them() -> None:
+    text = f"{_LONG} Alice leads boats, Bob cranes. The slip depends on the ledger. Carol reviews it with Bob. Alice reviews the slip."
+    assert "Alice reviews the slip." in needs(text)
+
+
 def test_a_command_is_told_behind_its_introduction_and_a_long_listing_with_its_introduction_is_not() -> None:
     listing = "\n".join(f"crane --boat {number} --slowly" for number in range(4))
     text = f"{_LONG} Start the crane with:\n\n```bash\ncrane --up\n```\n\nAll at once:\n```\n{listing}\n```\n- The slip is steep and wet."

@@ -402,6 +402,13 @@ def of_memory(number: int, head: str, fact: str) -> BriefLine:
     return BriefLine("note", "/atlas", text, count_tokens(f"{text}\n"), number, begin=len(text) - len(fact), more=more)
 
 
+def test_a_digest_is_of_each_sentence_and_tells_two_values_of_two_labels_apart() -> None:
+    shown = module.digest_sentences("- (id 1) Ports: Staging: 8080; Production: 9090")
+    assert not module.digest_sentences("- (id 1) Staging: 9090") <= shown
+    assert module.digest_sentences("- (id 1) Production: 9090") <= shown
+    assert module.digest_sentences("- (id 1) A sentence that is cut…")
+
+
 def test_facts_of_one_memory_share_a_line_and_cost_no_more_than_it_has() -> None:
     first, other = of_memory(1, "hosts: ", "Builds run on alder."), of_memory(2, "", "Tests run on oak.")
     second = of_memory(1, "hosts: ", "Backups run on maple.")
@@ -412,6 +419,20 @@ def test_facts_of_one_memory_share_a_line_and_cost_no_more_than_it_has() -> None
     assert sum(count_tokens(f"{each.text}\n") for each in joined) <= sum(each.tokens for each in joined)
     short = module._choose_lines((first, other, second), names, first.tokens + other.tokens + second.more - 1)
     assert [each.text for each in module._join_facts(short[2])] == [first.text, other.text]
+
+
+def test_items_are_joined_under_their_own_lead_and_in_the_order_of_their_memory() -> None:
+    def item(fact: str, lead: str, place: int) -> BriefLine:
+        return replace(of_memory(1, "ports: " if not place else "", fact), lead=len(lead), place=place)
+
+    lines = [
+        item("Staging: http: 81", "Staging: ", 1),
+        item("Staging: http: 80; https: 443; …", "Staging: ", 0),
+        item("Note: the router is in Kiel.", "", 2),
+        item("Note: the disk is full.", "", 3),
+    ]
+    (joined,) = module._join_facts(lines)
+    assert joined.text == "- (id 1) Staging: http: 80; https: 443; http: 81; Note: the router is in Kiel. Note: the disk is full."
 
 
 def test_a_memory_gives_its_room_to_others_when_its_line_is_full() -> None:

@@ -17,6 +17,7 @@ from memory_assets.mcp.protocol import Server
 from memory_assets.mcp.tools import Session
 from memory_assets.models import Kind, NewMemory, Source
 from memory_assets.operations import prompt as operations_prompt
+from memory_assets.operations.answers import passage
 from memory_assets.operations.context import context
 from memory_assets.operations.prompt import LONGEST_PROMPT, read_question, recall_for_prompt
 from memory_assets.operations.store import store
@@ -56,6 +57,11 @@ def test_a_prompt_is_told_what_it_needs_once_in_a_session(filled: Tenant) -> Non
     )
     assert [each.memory for each in read_told(filled.folder, "s1")] == list(first.ids)
     assert [each.memory for each in read_last_told(filled.folder)] == list(first.ids)
+
+
+def test_the_passage_of_an_unspaced_text_holds_what_fits_and_costs_as_much_as_its_length() -> None:
+    text = f"{'会议室的灯是白色的' * 2_000}，备份保存三十五天"
+    assert "三十五天" in passage(text, "备份保存多久")
 
 
 _SPANISH = (
