@@ -186,8 +186,8 @@ def passage(content: str, query: str = "", most: int = PASSAGE_LENGTH) -> str:
     """Return a text of at most `most` characters unchanged, else the stretch whose whole sentences fit the query best.
 
     A word of the query counts the more, the fewer sentences have it, and twice in the sentence that fits best. The stretch begins at a
-    sentence with such a word, or within a sentence that is too long; the last of equal ones wins, because a text's beginning often only
-    names its topic. The item of a list follows the line that introduces the list, if there is room.
+    sentence with such a word, or within a sentence that is too long; of equal ones the longest wins, then the last, because a text often
+    begins with its topic alone. The item of a list follows the line that introduces the list, if there is room.
     """
     line, asked = unwrapped(content).replace("\n", LINE_BREAK), stems(query)
     if len(line) <= most:
@@ -205,9 +205,9 @@ def passage(content: str, query: str = "", most: int = PASSAGE_LENGTH) -> str:
         matched = found[place : max(place + 1, bisect_right(parts, parts[place][0] + room, key=itemgetter(1)))]
         return matched[: 1 + max(number for number, each in enumerate(matched) if each)]
 
-    def worth(place: int) -> float:
+    def worth(place: int) -> tuple[float, int]:
         matched = matched_from(place)
-        return weigh(frozenset().union(*matched)) + max(map(weigh, matched))
+        return weigh(frozenset().union(*matched)) + max(map(weigh, matched)), min(room, len(line) - parts[place][0])
 
     place = max((each for each in reversed(range(len(parts))) if found[each]), key=worth, default=None)
     if place is None:

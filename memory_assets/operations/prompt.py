@@ -22,6 +22,8 @@ from memory_assets.tenants import Tenant
 
 HEADING = "Recalled for this prompt"
 _MOST_LINES = 4
+MOST_OF_ONE = 2 * MOST
+"""Maximum length of the line of a memory that is shown alone, in characters."""
 _LEAST_PASSAGE = 110
 """Characters of a passage that a long title leaves."""
 LONGEST_PROMPT = 2_000
@@ -56,16 +58,19 @@ def recall_for_prompt(
     told: list[tuple[Memory, str]] = []
 
     def is_known(hit: Hit) -> bool:
-        digests = digest_sentences(render_line(_describe(hit, text, (), zone))) if hit.memory.id in known else set()
+        digests = digest_sentences(render_line(_describe(hit, text, (), zone, MOST))) if hit.memory.id in known else set()
         return bool(digests) and digests <= known[hit.memory.id]
 
     hits = find_for_prompt(tenant, text, filters, datetime.now(UTC), is_known, only_sure=wanted == "sure")
     outdated = find_outdated_of(tenant, [hit.memory for hit in hits])
-    for hit in hits:
-        rendered = render_line(_describe(hit, text, outdated.get(hit.memory.id, ()), zone))
-        room -= count_tokens(f"{rendered}\n")
-        if room < 0 or len(told) == _MOST_LINES:
+    lengths = (MOST_OF_ONE, MOST) if len(hits) == 1 else (MOST,)
+    for hit in hits[:_MOST_LINES]:
+        sentences = outdated.get(hit.memory.id, ())
+        lines = (render_line(_describe(hit, text, sentences, zone, most), most) for most in lengths)
+        rendered, tokens = next(((line, count) for line in lines if (count := count_tokens(f"{line}\n")) <= room), ("", 0))
+        if not rendered:
             break
+        room -= tokens
         told.append((hit.memory, rendered))
     if not told or not is_awaited():
         return PromptRecall()
@@ -82,13 +87,13 @@ def read_question(prompt: str) -> str:
     return text if len(text) <= LONGEST_PROMPT else f"{text[:half]}\n{text[-half:]}"
 
 
-def _describe(hit: Hit, prompt: str, outdated_sentences: Sequence[Outdated], zone: tzinfo) -> str:
+def _describe(hit: Hit, prompt: str, outdated_sentences: Sequence[Outdated], zone: tzinfo, most: int) -> str:
     memory, newer = hit.memory, hit.replaced_by
     day = "" if is_time_guessed(memory.metadata) else f"{day_in(memory.created_at, zone)} "
     outdated = f" [outdated: replaced by {newer.id}{on_day(hit.replaced_on, zone)}]" if newer else ""
     head = f"{day}(id {memory.id}){outdated}"
-    room = MOST - len(f"… {head} {memory.title}: ")
-    shown = passage(without_title(memory.content, memory.title), prompt, min(PASSAGE_LENGTH, max(room, _LEAST_PASSAGE)))
+    room = max(most - len(f"… {head} {memory.title}: "), _LEAST_PASSAGE)
+    shown = passage(without_title(memory.content, memory.title), prompt, min(PASSAGE_LENGTH * most // MOST, room))
     is_named = begins_with(shown, memory.title) or memory.title.casefold() in shown.casefold()
     named = shown if is_named else f"{memory.title}: {shown}"
     of_sentences = [

@@ -64,6 +64,14 @@ def test_the_passage_of_an_unspaced_text_holds_what_fits_and_costs_as_much_as_it
     assert "三十五天" in passage(text, "备份保存多久")
 
 
+def test_a_memory_that_is_shown_alone_is_shown_at_more_length_if_it_fits(tenant: Tenant) -> None:
+    long = " ".join(f"The rota of the quarry has Nadia on day {day} and Ivo in the night after it." for day in range(40))
+    number = store(tenant, NewMemory(long, Source.CLI, Kind.NOTE)).id
+    told = recall_for_prompt(tenant, "who is on the rota of the quarry?")
+    assert told.ids == (number,)
+    assert 450 < len(told.framed.splitlines()[-2]) <= operations_prompt.MOST_OF_ONE + len("- ")
+
+
 _SPANISH = (
     "La base de pruebas se restaura cada lunes desde una copia; Priya se encarga de ello.",
     "Las declaraciones de aduana se envían por fax al agente Vandermeer antes del mediodía.",
