@@ -227,12 +227,8 @@ def _embedder(tenant: Tenant) -> Iterator[Finding]:
     stored = tenant.memories.columns.embedder if tenant.exists else None
     if stored and stored != choice.name:
         spec_in_use(tenant.settings.embedder, stored)
-        if choice.name in tenant.memories.columns.left:
-            what = f"the memories were moved from {choice.name} to {stored}, so no run moves them back"
-            yield Finding("note", what, "Set MEMORY_EMBEDDER alike on every machine, or run `memory backfill`.")
-        else:
-            what = f"the memories are still embedded by {stored}, which answers until they are moved to {choice.name}"
-            yield Finding("note", what, "Run `memory backfill`.")
+        what = f"the memories are still embedded by {stored}, which answers until they are moved to {choice.name}"
+        yield Finding("note", what, "Run `memory backfill`.")
     elif stored and tenant.memories.columns.outdated:
         what = "the vectors were made by an earlier release, so similar memories are not found when one is stored"
         yield Finding("note", what, "Run `memory run`.")

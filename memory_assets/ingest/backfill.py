@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pyarrow as pa
 
 from memory_assets.ingest.memories import write_accepted
-from memory_assets.language.embedders import Embedder, describe_choice, spec_to_move_to
+from memory_assets.language.embedders import Embedder, spec_to_move_to
 from memory_assets.language.embedders.calibration import MEASURED, measure
 from memory_assets.language.embedders.context import embed_in_context
 from memory_assets.language.embedders.protocol import EmbedderError
@@ -70,16 +70,11 @@ def reembed(store: MemoryStore, embedder: Embedder, on_progress: Callable[[int, 
 
 
 def catch_up(tenant: Tenant, on_progress: Callable[[int, int], None]) -> int:
-    """Move the memories to the settings' embedder and its current method. Returns how many memories were embedded.
-
-    They are not moved back to an embedder that an earlier move left: machines with different settings would do so in turn.
-    """
+    """Move the memories to the settings' embedder and its current method. Returns how many memories were embedded."""
     if tenant.memories.exists:
         tenant.memories.prepare()
     columns = tenant.memories.columns
     better = spec_to_move_to(tenant.settings.embedder, columns.embedder)
-    if better and describe_choice(better).name in columns.left:
-        better = None
     if better or columns.outdated:
         return reembed(tenant.memories, tenant.open_embedder(better) if better else tenant.embedder, on_progress)
     if columns.live and tenant.memories.count_missing():

@@ -21,8 +21,6 @@ from memory_assets.stores.tables import StoredTable, reading
 
 LIVE_COLUMN_FACT = "memory_assets:embedding_column"
 EMBEDDER_FACT = "memory_assets:embedder"
-LEFT_FACT = "memory_assets:embedders_left"
-"""Fact of a table: names of the embedders from which its memories were moved, as a JSON list."""
 SCALE_FACT = "memory_assets:similarity_scale"
 _PREFIX = "embedding_"
 _MEANING_PREFIX = "meaning_"
@@ -82,11 +80,6 @@ class EmbeddingColumns:
         """Name of the embedder of the live vectors; None before the first embedding."""
         return self._read_fact(self.live or "", EMBEDDER_FACT)
 
-    @property
-    def left(self) -> set[str]:
-        """Names of the embedders from which the memories were moved. No run moves them back, because another machine may want them here."""
-        return set(json.loads(lance.facts_of(self.schema).get(LEFT_FACT, "[]")))
-
     def newest_embedder(self) -> str | None:
         """Return `embedder`, including the newest commits of other processes."""
         self._cached_schema = None
@@ -140,8 +133,6 @@ class EmbeddingColumns:
         live = lance.facts_of(schema).get(LIVE_COLUMN_FACT)
         if live is not None:
             self._add_fields(*(schema.field(name) for name in (meaning_column(live), live) if name in schema.names))
-            facts = {name: lance.facts_of(schema).get(name) for name in (LIVE_COLUMN_FACT, LEFT_FACT)}
-            lance.set_facts(self.stored, facts)
             self.make_live(live)
 
     def _add_fields(self, *fields: pa.Field) -> None:
@@ -167,8 +158,7 @@ class EmbeddingColumns:
         self._cached_schema = None
         table = self.stored.writing
         if self.live != column:
-            left = {*self.left, self.embedder or ""} - {"", self._read_fact(column, EMBEDDER_FACT)}
-            lance.set_facts(self.stored, {LIVE_COLUMN_FACT: column, LEFT_FACT: json.dumps(sorted(left)) if left else None})
+            lance.set_facts(self.stored, {LIVE_COLUMN_FACT: column})
             self._cached_schema = None
         kept = {column, meaning_column(column)}
         others = [name for name in self.schema.names if name.startswith((_PREFIX, _MEANING_PREFIX)) and name not in kept]

@@ -12,7 +12,6 @@ from datetime import UTC, datetime
 import numpy as np
 import pytest
 
-from memory_assets.doctor import examine
 from memory_assets.errors import StoreError
 from memory_assets.ingest import backfill
 from memory_assets.language.embedders.calibration import PLACES
@@ -184,25 +183,6 @@ def test_tenants_that_stay_open_follow_a_move_to_another_embedder(settings: Sett
     remember(unaware, replace(given[0], content="Priya stored this in the moment of the change"))
     assert moving.memories.table.count_rows(f"{moving.memories.columns.live} IS NULL") == 0
     assert backfill.catch_up(moving, lambda *_: None) == 0
-
-
-@pytest.mark.skipif(not e5_is_installed(), reason=E5_INSTALL_COMMAND)
-def test_runs_of_machines_with_different_embedders_move_the_memories_once_and_a_backfill_moves_them_back(
-    settings: Settings,
-) -> None:
-    def one() -> Tenant:
-        return Tenant(settings)
-
-    def other() -> Tenant:
-        return Tenant(settings.model_copy(update={"embedder": "e5-multilingual"}))
-
-    remember(one(), NewMemory(content="Priya owns the release notes", source=Source.CLI))
-    moved = [backfill.catch_up(machine, lambda *_: None) for machine in (other(), one(), other(), one())]
-    assert moved == [1, 0, 0, 0]
-    (found,) = (found for found in examine(one()) if "were moved from" in found.what)
-    assert "Set MEMORY_EMBEDDER alike on every machine, or run `memory backfill`" in found.mend
-    assert backfill.reembed(one().memories, one().open_embedder(settings.embedder), lambda *_: None) == 1
-    assert [backfill.catch_up(machine, lambda *_: None) for machine in (one(), other(), one())] == [0, 0, 0]
 
 
 def test_vectors_that_were_made_in_another_way_answer_until_they_are_made_anew(
