@@ -197,8 +197,7 @@ def open_states(settings: "Settings") -> "TenantStates":
         return FileStates(settings.data_dir)
     from memory_assets.stores.postgres import Database, PostgresStates
 
-    place = (settings.vectors_uri or "").rstrip("/")
-    return PostgresStates(Database(settings.state_uri, settings.lock_timeout), place if "://" in place else "")
+    return PostgresStates(Database(settings.state_uri, settings.lock_timeout))
 
 
 def _open_catalog(settings: "Settings", name: str, state: "TenantState", store_id: str | None = None) -> "Catalog":
@@ -286,13 +285,12 @@ def sweep_deleted(settings: "Settings") -> "dict[str, StoreError]":
     states, failed = open_states(settings), dict[str, StoreError]()
     waiting = "Remains of the deleted tenant %r wait for the next `memory run`: %s"
     for left in states.deleted():
-        there = settings.model_copy(update={"vectors_uri": left.place}) if left.place else settings
-        location = Location(there.tenant_vectors_uri(left.tenant), settings.storage_options())
+        location = Location(settings.tenant_vectors_uri(left.tenant), settings.storage_options())
         try:
             if left.store_id and not location.is_folder:
                 location.of_store(left.store_id).remove()
             if left.store_id and settings.tenant_catalog_uri(left.tenant).startswith("ducklake:"):
-                _open_catalog(there, left.tenant, states.open(left.tenant), left.store_id).remove()
+                _open_catalog(settings, left.tenant, states.open(left.tenant), left.store_id).remove()
         except StoreError as error:
             _log.warning(waiting, left.tenant, error)
             continue

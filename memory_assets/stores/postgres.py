@@ -42,19 +42,10 @@ CREATE TABLE IF NOT EXISTS memory_records (
     store text, name text, start bigint, content bytea NOT NULL, PRIMARY KEY (store, name, start),
     FOREIGN KEY (store, name) REFERENCES memory_values ON DELETE CASCADE
 );
-DO $$ BEGIN
-    IF NOT EXISTS (SELECT FROM pg_attribute WHERE attrelid = 'memory_deleted'::regclass AND attname = 'place') THEN
-        ALTER TABLE memory_tenants ADD COLUMN place text;
-        ALTER TABLE memory_deleted ADD COLUMN place text;
-    END IF;
-END $$;
 """
 _SCHEMA_LOCK = 6_271_301
 """Number of the advisory lock for creating the tables, which several processes may do at once."""
-_NEW = """
-    INSERT INTO memory_tenants (name, store, place) VALUES (%(tenant)s, %(number)s, nullif(%(place)s::text, ''))
-    ON CONFLICT DO NOTHING
-"""
+_NEW = "INSERT INTO memory_tenants (name, store) VALUES (%(tenant)s, %(number)s) ON CONFLICT DO NOTHING"
 _STORE_ID = "coalesce(%(store)s, (SELECT store FROM memory_tenants WHERE name = %(tenant)s))"
 _GET = f"""
     SELECT substr(v.content, %(start)s + 1) || coalesce((
@@ -173,16 +164,12 @@ def _pool(uri: str, patience: float, _process: int) -> "ConnectionPool[Connectio
 class PostgresState(TenantState):
     """Values and logs of a tenant in a database."""
 
-    def __init__(self, database: Database, tenant: str, place: str = "") -> None:
-        """Refer to a tenant; `place` is MEMORY_VECTORS_URI if the tables are in object storage, else empty."""
+    def __init__(self, database: Database, tenant: str) -> None:
         self._database = database
         self.tenant = tenant
-        self._place = place
-        self._lacks_place = False
-        """Whether an earlier release created the tenant, and no machine has found its tables since."""
 
     def _execute(self, *statements: str, **given: object) -> list[tuple[Any, ...]]:
-        return self._database.execute(*statements, tenant=self.tenant, place=self._place, **{"store": self.store_id, **given})
+        return self._database.execute(*statements, tenant=self.tenant, **{"store": self.store_id, **given})
 
     def _write(self, *statements: str, **given: object) -> int:
         from psycopg.errors import ForeignKeyViolation
@@ -225,25 +212,8 @@ class PostgresState(TenantState):
         return f"{name} of the tenant {self.tenant!r} in PostgreSQL"
 
     def read_id(self) -> str | None:
-        """Return the id. SettingsError if another machine's settings have put the tenant's tables in another place."""
-        rows = self._execute("SELECT store, place FROM memory_tenants WHERE name = %(tenant)s")
-        if not rows:
-            return None
-        store_id, place = rows[0]
-        self._lacks_place = place is None
-        if place and place != self._place:
-            here = f"MEMORY_VECTORS_URI={self._place}" if self._place else "no MEMORY_VECTORS_URI with a bucket"
-            raise SettingsError(
-                f"The memories of the tenant {self.tenant!r} are in {place}, and this machine has {here}; set it alike."
-            )
-        return store_id
-
-    def note_place(self) -> None:
-        if self._lacks_place and self._place:
-            self._execute(
-                "UPDATE memory_tenants SET place = %(place)s WHERE name = %(tenant)s AND store = %(store)s AND place IS NULL"
-            )
-            self._lacks_place = False
+        rows = self._execute("SELECT store FROM memory_tenants WHERE name = %(tenant)s")
+        return rows[0][0] if rows else None
 
     def create_id(self, *, anew: bool = False) -> str:
         self._execute(_NEW, number=secrets.token_hex(8))
@@ -284,8 +254,8 @@ class PostgresState(TenantState):
     def delete(self) -> None:
         self._execute(
             """
-            WITH gone AS (DELETE FROM memory_tenants WHERE name = %(tenant)s AND store = %(store)s RETURNING store, name, place)
-            INSERT INTO memory_deleted (store, name, place) SELECT store, name, place FROM gone
+            WITH gone AS (DELETE FROM memory_tenants WHERE name = %(tenant)s AND store = %(store)s RETURNING store, name)
+            INSERT INTO memory_deleted (store, name) SELECT store, name FROM gone
             """
         )
 
@@ -293,20 +263,18 @@ class PostgresState(TenantState):
 class PostgresStates(TenantStates):
     """The states of all tenants in one database."""
 
-    def __init__(self, database: Database, place: str = "") -> None:
-        """Refer to the states; `place` is as for `PostgresState`."""
+    def __init__(self, database: Database) -> None:
         self._database = database
-        self._place = place
 
     def open(self, tenant: str) -> PostgresState:
-        return PostgresState(self._database, tenant, self._place)
+        return PostgresState(self._database, tenant)
 
     def names(self) -> Iterable[str]:
         return (name for (name,) in self._database.execute("SELECT name FROM memory_tenants"))
 
     def deleted(self) -> "list[DeletedTenant]":
-        found = self._database.execute("SELECT name, store, swept, coalesce(place, '') FROM memory_deleted ORDER BY at")
-        return [DeletedTenant(name, store, f"the store {store} of the tenant {name!r}", *rest) for name, store, *rest in found]
+        found = self._database.execute("SELECT name, store, swept FROM memory_deleted ORDER BY at")
+        return [DeletedTenant(name, store, f"the store {store} of the tenant {name!r}", swept) for name, store, swept in found]
 
     def sweep(self, left: DeletedTenant) -> None:
         """Remove the remains of a deleted tenant; the record stays for an hour, so that the next sweep also removes late commits."""

@@ -85,9 +85,6 @@ class TenantState(ABC):
     def note_commit(self) -> int | None:
         """Count a commit to the tables; return the new `count_commits`. DeletedError if the tenant was deleted or recreated."""
 
-    def note_place(self) -> None:  # noqa: B027
-        """Record that the tenant's tables were found where this machine's settings say, unless their place is recorded."""
-
     @property
     @abstractmethod
     def exists(self) -> bool:
@@ -292,8 +289,6 @@ class DeletedTenant(NamedTuple):
     """The place, for messages."""
     is_swept: bool = False
     """Whether it was swept already; a record may be kept for late writers."""
-    place: str = ""
-    """MEMORY_VECTORS_URI of its tables in object storage; empty if it was not recorded."""
 
 
 class TenantStates(ABC):

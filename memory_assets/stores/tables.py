@@ -313,7 +313,6 @@ class StoredTable:
                 raise
             return None
         self._commits.see(seen)
-        self._commits.state.note_place()
         self._looked_at = monotonic()
         return table
 

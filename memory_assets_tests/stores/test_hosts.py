@@ -2,30 +2,24 @@
 
 import os
 import signal
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic import SecretStr
 
-from memory_assets.doctor import examine
-from memory_assets.errors import ConflictError, SettingsError, StoreError
+from memory_assets.errors import ConflictError, StoreError
 from memory_assets.keeping import restoring
 from memory_assets.keeping.copying import take_backup
 from memory_assets.keeping.repository import Repository
 from memory_assets.models import NewMemory, RelationType, Source
-from memory_assets.operations import show, tenants
+from memory_assets.operations import tenants
 from memory_assets.operations.backup import restore_backup as restore
 from memory_assets.operations.erase import erase
-from memory_assets.operations.search import search
 from memory_assets.operations.store import store
 from memory_assets.settings import Settings
-from memory_assets.stores import postgres
-from memory_assets.stores.postgres import Database
 from memory_assets.stores.relations import StatedRelation
 from memory_assets.stores.tombstones import Tombstones
-from memory_assets.tenants import Tenant, sweep_deleted
+from memory_assets.tenants import Tenant
 from memory_assets_tests.stores.manifests import set_clock_of_writer
 from memory_assets_tests.stores.objects import object_storage, objects
 from memory_assets_tests.torture import zygote
@@ -101,40 +95,3 @@ def test_a_restore_that_is_killed_loses_nothing_that_another_machine_stored_mean
         readings += 1
     assert (ended.code, readings > 2, found) == (0, True, {*copied, _LATE})
     assert len(Tenant(elsewhere).relations) == 1
-
-
-def test_a_machine_that_looks_for_a_tenants_tables_in_another_place_is_refused_and_sweeps_where_they_were(
-    elsewhere: Settings,
-) -> None:
-    store(Tenant(elsewhere), NewMemory("Mira owns the export.", Source.CLI))
-    wrong = elsewhere.model_copy(update={"vectors_uri": "s3://memories/other"})
-    uses: list[Callable[[Tenant], object]] = [
-        lambda tenant: show.recent(tenant),
-        lambda tenant: search(tenant, "who owns the export"),
-        lambda tenant: store(tenant, NewMemory("Tomasz owns the boiler.", Source.CLI)),
-        tenants.delete,
-    ]
-    said = f"are in {elsewhere.vectors_uri}, and this machine has MEMORY_VECTORS_URI=s3://memories/other; set it alike"
-    for use in uses:
-        with pytest.raises(SettingsError, match=said):
-            use(Tenant(wrong))
-    assert [found for found in examine(Tenant(wrong)) if said in f"{found.what}; {found.mend}"]
-    assert len(Tenant(elsewhere).memories) == 1
-    assert objects(wrong, "main") == []
-    tenants.delete(Tenant(elsewhere.model_copy(update={"storage_secret_key": SecretStr("wrong")})))
-    assert objects(elsewhere, "main")
-    sweep_deleted(wrong)
-    assert objects(elsewhere, "main") == []
-
-
-def test_the_place_of_a_tenant_of_an_earlier_release_is_recorded_when_its_tables_are_found(elsewhere: Settings) -> None:
-    store(Tenant(elsewhere), NewMemory("Mira owns the export.", Source.CLI))
-    database = Database(elsewhere.state_uri or "", 5)
-    database.execute("ALTER TABLE memory_tenants DROP place")
-    database.execute("ALTER TABLE memory_deleted DROP place")
-    postgres._pool.cache_clear()  # as a new process
-    wrong = elsewhere.model_copy(update={"vectors_uri": "s3://memories/other"})
-    assert len(Tenant(wrong).memories) == 0
-    assert len(Tenant(elsewhere).memories) == 1
-    with pytest.raises(SettingsError, match="set it alike"):
-        len(Tenant(wrong).memories)
