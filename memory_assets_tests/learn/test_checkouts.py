@@ -66,3 +66,33 @@ def test_projects_that_began_as_copies_of_one_repository_are_told_apart(settings
     for each in copies:
         text = hook(cwd=str(each), session=each.name)
         assert [f"Fact of {copy.name}." in text for copy in copies] == [copy == each for copy in copies]
+
+
+def test_a_template_that_is_still_checked_out_shares_nothing_with_the_projects_made_from_it(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checkouts = [tmp_path / name for name in ("starter", "heron", "osprey")]
+    write_brief(settings, *(told("note", f"Fact of {each.name}.", str(each), number) for number, each in enumerate(checkouts)))
+    for remote in ("starter", ""):
+        for each in checkouts:
+            set_remote(each, f"git@github.com:acme/{remote or each.name}.git")
+            hook(cwd=str(each), session=f"{remote} in {each.name}")
+    for each in checkouts:
+        text = hook(cwd=str(each), session=each.name)
+        assert [f"Fact of {other.name}." in text for other in checkouts] == [other == each for other in checkouts]
+    monkeypatch.chdir(checkouts[0])
+    assert CliRunner().invoke(cli, ["session-start", "--off"]).exit_code == 0
+    assert [bool(hook(cwd=str(each), session="s1")) for each in checkouts] == [False, True, True]
+
+
+def test_a_folder_used_for_one_repository_after_the_other_does_not_join_them(settings: Settings, tmp_path: Path) -> None:
+    heron, osprey, scratch = (tmp_path / name for name in ("heron", "osprey", "scratch"))
+    write_brief(
+        settings, *(told("note", f"Fact of {each.name}.", str(each), number) for number, each in enumerate((heron, osprey)))
+    )
+    for checkout, remote in ((heron, "acme/heron"), (osprey, "zeta/osprey"), (scratch, "acme/heron"), (scratch, "zeta/osprey")):
+        set_remote(checkout, f"git@github.com:{remote}.git")
+        hook(cwd=str(checkout), session=f"{remote} in {checkout.name}")
+    for checkout in (heron, osprey):
+        text = hook(cwd=str(checkout), session=checkout.name)
+        assert ("Fact of heron." in text, "Fact of osprey." in text) == (checkout == heron, checkout == osprey)
