@@ -73,7 +73,8 @@ def session_end(tenant: str | None) -> None:
                 _ingest_in_background(tenant)
         secrets: dict[str, str] = {}
         try:
-            note(settings.folder, find_sentences(transcript, folder, hook.session, secrets), HOOK_PATIENCE_SECONDS, secrets)
+            found = find_sentences(transcript, folder, hook.session, secrets)
+            note(settings.folder, found, HOOK_PATIENCE_SECONDS, secrets, hook.session)
         except (BlockingIOError, DamagedError):  # a later run makes the notes
             queue_session(settings.folder, Ended(hook.session, str(transcript), folder, is_summarised=summarised))
 

@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import Any, TypeVar
 
 from memory_assets.errors import InvalidInputError
-from memory_assets.language.secrets import find_secrets, mask, secrets_in
+from memory_assets.language.secrets import find_secrets, mask, repeatable, secrets_in
 from memory_assets.models import FileScan, FileStamp, Memory, NewMemory, Refusal, Scan, SecretPolicy, SourceItem
 
 Record = TypeVar("Record", Memory, NewMemory, SourceItem)
@@ -170,10 +170,10 @@ def mask_value(value: Any, name: str = "", known: Mapping[str, str] | None = Non
 
 
 def iter_secrets(value: Any, name: str = "", known: Mapping[str, str] | None = None) -> Iterator[tuple[str, str]]:
-    """Yield (kind, text) of each secret that `mask_value` would mask."""
+    """Yield (kind, text) of each secret that `mask_value` would mask; the text is the one that other texts may repeat."""
     if isinstance(value, str):
         for secret in find_secrets(value, name, known):
-            yield secret.kind, value[secret.start : secret.end]
+            yield secret.kind, repeatable(value, secret)
     elif isinstance(value, dict):
         for key, each in value.items():
             yield from iter_secrets(key, known=known)

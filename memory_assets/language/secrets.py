@@ -38,6 +38,10 @@ _KEY_BLOCK = re.compile(
 """A block between dashes, or PuTTY's."""
 _SHORTEST_REPEATED = 8
 """Characters of a secret that is searched in the rest of the text."""
+_MAX_HYPHENS = 2
+"""Hyphens in a name."""
+_LOGIN = "://"
+"""What precedes the user of an address."""
 _MARK = re.compile(r"\[secret: ([a-z0-9 ]{1,30})\]")
 _LONGEST_MARK = len("[secret: ]") + 30
 
@@ -79,7 +83,14 @@ def mask(text: str, name: str = "", known: Mapping[str, str] | None = None) -> s
 
 def secrets_in(texts: Iterable[str]) -> dict[str, str]:
     """Map the secrets of texts that belong together to their kinds, so that each of them can be masked in all (`known`)."""
-    return {text[each.start : each.end]: each.kind for text in texts for each in find_secrets(text)}
+    return {repeatable(text, each): each.kind for text in texts for each in find_secrets(text)}
+
+
+def repeatable(text: str, secret: Secret) -> str:
+    """Return what another text that repeats a secret holds: the secret, or the whole login if its user has the same name."""
+    value = text[secret.start : secret.end]
+    login = f"{_LOGIN}{value}:{value}@"
+    return login if text[: secret.end + 1].endswith(login) else value
 
 
 def mask_known(text: str, known: Mapping[str, str]) -> str:
@@ -105,7 +116,7 @@ def left_out(text: str) -> str:
 def _search(text: str, known: Mapping[str, str]) -> Iterator[Secret]:
     found = list(_search_new(text))
     yield from found
-    if kinds := {**_occurring(text, known), **{text[each.start : each.end]: each.kind for each in found}}:
+    if kinds := {**_occurring(text, known), **{repeatable(text, each): each.kind for each in found}}:
         yield from _find_repeats(text, kinds)
 
 
@@ -115,9 +126,9 @@ def _occurring(text: str, known: Mapping[str, str]) -> dict[str, str]:
 
 
 def _find_repeats(text: str, kinds: Mapping[str, str]) -> Iterator[Secret]:
-    """Yield every place of the secrets in a text, in any casing. A plain word is searched nowhere: sentences use it, too."""
+    """Yield every place of the secrets in a text, in any casing. A plain name is searched nowhere: sentences use it, too."""
     searched = {
-        secret.lower(): kind for secret, kind in kinds.items() if len(secret) >= _SHORTEST_REPEATED and not _is_plain_word(secret)
+        secret.lower(): kind for secret, kind in kinds.items() if len(secret) >= _SHORTEST_REPEATED and not _is_plain_name(secret)
     }
     lengths: defaultdict[str, set[int]] = defaultdict(set)
     for secret in searched:
@@ -128,11 +139,14 @@ def _find_repeats(text: str, kinds: Mapping[str, str]) -> Iterator[Secret]:
             end = start + length
             kind = searched.get(lowered[start:end])
             if kind and not _is_inside_word(text, start) and not _is_inside_word(text, end):
-                yield Secret(start, end, kind)
+                is_login = lowered.startswith(_LOGIN, start)
+                yield Secret(lowered.rindex(":", start, end) + 1, end - 1, kind) if is_login else Secret(start, end, kind)
 
 
-def _is_plain_word(value: str) -> bool:
-    return value.replace("_", "").isalpha() and (value[1:].islower() or value.isupper())
+def _is_plain_name(value: str) -> bool:
+    """Whether a value is a word, or a name of up to three words such as a project's; more words are a passphrase."""
+    is_name = value.count("-") <= _MAX_HYPHENS and value.replace("_", "").replace("-", "").isalpha()
+    return is_name and (value[1:].islower() or value.isupper())
 
 
 def _is_inside_word(text: str, place: int) -> bool:

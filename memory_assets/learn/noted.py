@@ -94,11 +94,15 @@ def settled_ids(folder: Path) -> frozenset[str]:
 
 
 def note(
-    folder: Path, found: Sequence[Noted], patience_seconds: float | None = None, known: Mapping[str, str] | None = None
+    folder: Path,
+    found: Sequence[Noted],
+    patience_seconds: float | None = None,
+    known: Mapping[str, str] | None = None,
+    session: str = "",
 ) -> None:
     """Add sentences that are not noted, settled or erased yet; keep only the newest hundred notes.
 
-    Notes with one of the `known` secrets are removed: they may have been made before the session showed that it is one.
+    Notes of this `session` with one of its `known` secrets are removed: they may have been made before it showed that it is one.
 
     Raises:
         BlockingIOError: another process held the folder's lock for longer than `patience_seconds`; nothing was noted.
@@ -116,7 +120,8 @@ def note(
     def add(notes: "_Notes") -> "_Notes":
         there = {*notes.settled, *(each.digest for each in notes.noted)}
         fresh = [each for each in found if there.isdisjoint(each.covering) and not erased.find(each.text)]
-        clean = [each for each in (*notes.noted, *fresh) if mask_known(each.text, known or {}) == each.text]
+        every = (*notes.noted, *fresh)
+        clean = [each for each in every if each.session != session or mask_known(each.text, known or {}) == each.text]
         return _Notes(tuple(clean[-_MAX_NOTES:]), notes.settled)
 
     _update(folder, add, patience_seconds)

@@ -83,7 +83,8 @@ def _remember(tenant: Tenant, ended: Ended) -> bool:
         return False
     record = read_record(transcript)
     # again, in case the folder was locked for the hook, and as the assistant's words may show a secret of the user's
-    note(tenant.folder, find_sentences(transcript, ended.project, ended.session, record.secrets), None, record.secrets)
+    found = find_sentences(transcript, ended.project, ended.session, record.secrets)
+    note(tenant.folder, found, None, record.secrets, ended.session)
     if not ended.is_summarised:
         return False
     if not (record.has_work or (len(record.turns) >= _MIN_REQUESTS and find_outcome(record) != Outcome((), (), ()))):

@@ -549,6 +549,16 @@ def test_a_secret_is_masked_wherever_the_text_repeats_it():
         "DB_PASSWORD=Zug9spitze77\nThen paste `zug9spitze77`, not Zug9spitze777.": (
             "DB_PASSWORD=[secret: password]\nThen paste `[secret: password]`, not Zug9spitze777."
         ),
+        "postgres://atlas2-api:atlas2-api@db1/x is what atlas2-api opens, too: postgres://atlas2-api:atlas2-api@db2/x": (
+            "postgres://atlas2-api:[secret: password]@db1/x is what atlas2-api opens, too: "
+            "postgres://atlas2-api:[secret: password]@db2/x"
+        ),
+        "postgres://ada:atlas-api@db1/x opens the database of atlas-api": (
+            "postgres://ada:[secret: password]@db1/x opens the database of atlas-api"
+        ),
+        "PASSPHRASE='tulip-anvil-comet-ferry'\nThen type tulip-anvil-comet-ferry.": (
+            "PASSPHRASE='[secret: password]'\nThen type [secret: password]."
+        ),
         "DB_PASSWORD=postgres opens the database of postgres": "DB_PASSWORD=[secret: password] opens the database of postgres",
     }
     assert {text: mask(text) for text in texts} == texts

@@ -450,3 +450,24 @@ def test_what_was_pasted_is_nothing_that_the_user_said(tenant: Tenant, project: 
     ]
     end(tenant, project, told[:3])
     assert told_of(tenant)[0] == "Session in atlas on 2026-05-01."
+
+
+def test_a_password_that_is_the_name_of_a_project_costs_no_note_and_no_line(tenant: Tenant, project: Path) -> None:
+    address = "psql postgres://atlas-api:atlas-api@localhost/atlas-api"
+    end(tenant, project, [asked("Always lint the atlas-api first. We decided to keep atlas2-api."), answered(words("I will."))])
+    notes = [each.text for each in read_noted(tenant.folder)]
+    assert len(notes) == 2
+    entries = [
+        asked("Why do the migrations of atlas-api fail?"),
+        *ran("Bash", command=f"{address} -c 'select 1'"),
+        *ran("Bash", command="psql postgres://atlas2-api:atlas2-api@localhost/db; export PANEL_PASSWORD=atlas2-api"),
+        *ran("Edit", file_path=str(project / "atlas-api.py")),
+        answered(words(f"The migrations of atlas-api run now, by {address}.")),
+    ]
+    end(tenant, project, entries, "s2")
+    assert [each.text for each in read_noted(tenant.folder)] == notes
+    assert told_of(tenant) == [
+        "Session in atlas on 2026-05-01: Why do the migrations of atlas-api fail?",
+        "Done: The migrations of atlas-api run now, by psql postgres://atlas-api:…@localhost/atlas-api.",
+        "Files: atlas-api.py",
+    ]
