@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from memory_assets.language.secret_places import CLOSING, PATTERNS
 from memory_assets.language.secret_values import is_random
 from memory_assets.language.token_shapes import SHAPES
-from memory_assets.language.unseen import has_unseen, is_seen
+from memory_assets.language.unseen import has_unseen, is_seen, without_unseen
 
 _TOKEN = re.compile(
     r"(?:(?<![A-Za-z0-9])(?<![A-Za-z0-9]_)(?<![A-Za-z0-9]__)|(?<=%[0-9A-Fa-f]{2}))(?=[A-Za-z0-9])(?:"
@@ -38,6 +38,8 @@ _KEY_BLOCK = re.compile(
 """A block between dashes, or PuTTY's."""
 _SHORTEST_REPEATED = 8
 """Characters of a secret that is searched in the rest of the text."""
+_PUNCTUATION = "!?…&*;"
+"""Characters that end a password or the sentence that names it."""
 _MAX_HYPHENS = 2
 """Hyphens in a name."""
 _LOGIN = "://"
@@ -87,10 +89,10 @@ def secrets_in(texts: Iterable[str]) -> dict[str, str]:
 
 
 def repeatable(text: str, secret: Secret) -> str:
-    """Return what another text that repeats a secret holds: the secret, or the whole login if its user has the same name."""
+    """Return what another text that repeats a secret shows: the secret, or the whole login if its user has the same name."""
     value = text[secret.start : secret.end]
     login = f"{_LOGIN}{value}:{value}@"
-    return login if text[: secret.end + 1].endswith(login) else value
+    return without_unseen(login if text[: secret.end + 1].endswith(login) else value)
 
 
 def mask_known(text: str, known: Mapping[str, str]) -> str:
@@ -122,13 +124,22 @@ def _search(text: str, known: Mapping[str, str]) -> Iterator[Secret]:
 
 def _occurring(text: str, known: Mapping[str, str]) -> dict[str, str]:
     lowered = text.lower() if known else ""
-    return {secret: kind for secret, kind in known.items() if secret.lower() in lowered}
+    return {secret: kind for secret, kind in known.items() if any(each.lower() in lowered for each in _spellings(secret))}
+
+
+def _spellings(secret: str) -> set[str]:
+    """Return the secret, also without the punctuation of the sentence that named it; which of them it is, nobody can tell."""
+    bare = secret.rstrip(_PUNCTUATION)
+    return {secret, bare} if len(bare) >= _SHORTEST_REPEATED else {secret}
 
 
 def _find_repeats(text: str, kinds: Mapping[str, str]) -> Iterator[Secret]:
     """Yield every place of the secrets in a text, in any casing. A plain name is searched nowhere: sentences use it, too."""
     searched = {
-        secret.lower(): kind for secret, kind in kinds.items() if len(secret) >= _SHORTEST_REPEATED and not _is_plain_name(secret)
+        each.lower(): kind
+        for secret, kind in kinds.items()
+        for each in _spellings(secret)
+        if len(each) >= _SHORTEST_REPEATED and not _is_plain_name(each)
     }
     lengths: defaultdict[str, set[int]] = defaultdict(set)
     for secret in searched:

@@ -8,7 +8,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from memory_assets.language.secrets import find_secrets, marks, mask
+from memory_assets.language.guard import known_secrets
+from memory_assets.language.secrets import find_secrets, marks, mask, mask_known, secrets_in
+from memory_assets.models import NewMemory, Source
 from memory_assets_tests.language.secret_samples import harmless, secrets
 
 ROOT = Path(__file__).parents[2]
@@ -562,6 +564,29 @@ def test_a_secret_is_masked_wherever_the_text_repeats_it():
         "DB_PASSWORD=postgres opens the database of postgres": "DB_PASSWORD=[secret: password] opens the database of postgres",
     }
     assert {text: mask(text) for text in texts} == texts
+
+
+@pytest.mark.parametrize(
+    "named",
+    [
+        "The panel password is Krabbe19xyz!",
+        "Is the panel password Krabbe19xyz?",
+        "Password: Krabbe19xyz…",
+        "The panel password is Krab\u200bbe19xyz.",
+        "export PANEL_PASSWORD=Krabbe19xyz&& serve",
+    ],
+)
+def test_a_secret_is_masked_in_the_other_texts_without_the_punctuation_behind_it(named: str):
+    for known in (secrets_in([named]), known_secrets([NewMemory(named, Source.CLI)])):
+        assert mask_known("Bo typed Krabbe19xyz, then krabbe19xyz.", known) == (
+            "Bo typed [secret: password], then [secret: password]."
+        )
+
+
+def test_a_word_is_masked_in_no_other_text_though_punctuation_ends_the_password():
+    known = secrets_in(["PANEL_PASSWORD='Sommerregen!'"])
+    assert known
+    assert mask_known("The Sommerregen fell.", known) == "The Sommerregen fell."
 
 
 def test_a_password_that_was_changed_is_masked_with_the_new_one():
