@@ -3,12 +3,14 @@
 from itertools import pairwise
 from pathlib import Path
 from random import Random
+from string import ascii_letters, digits
+from time import process_time
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from memory_assets.language.guard import known_secrets
+from memory_assets.language.guard import known_secrets, without_secrets
 from memory_assets.language.secrets import find_secrets, marks, mask, mask_known, secrets_in
 from memory_assets.models import NewMemory, Source
 from memory_assets_tests.language.secret_samples import harmless, secrets
@@ -695,3 +697,19 @@ def test_masking_again_changes_nothing_and_secrets_lie_apart(text: str, sample: 
 )
 def test_no_long_text_keeps_the_scanner_busy(unit: str):
     find_secrets(unit * (200_000 // len(unit)))
+
+
+def test_many_secrets_of_one_file_cost_little_more_than_few():
+    def masks(count: int) -> float:
+        random = Random(count)
+        tokens = ["gh" + "p_" + "".join(random.choices(ascii_letters + digits, k=36)) for _ in range(count)]
+        records = [
+            NewMemory(f"The token of build {number} is {token} now.", Source.IMPORT) for number, token in enumerate(tokens)
+        ]
+        began = process_time()
+        known = known_secrets(records)
+        assert all("[secret: " in without_secrets(each, known).content for each in records)
+        return process_time() - began
+
+    few = masks(100)
+    assert masks(2_000) < 60 * few
