@@ -171,6 +171,7 @@ def test_a_secret_is_left_out_though_the_line_before_names_it(tenant: Tenant, pr
 
 
 NAMED = f"The panel password is {PANEL}."
+SETTING = f"PANEL_PASSWORD={PANEL}\n"
 
 
 @pytest.mark.parametrize(
@@ -186,8 +187,24 @@ NAMED = f"The panel password is {PANEL}."
             *ran("Write", file_path="a"),
             asked(NAMED),
         ],
+        [asked("Set it."), *ran("Write", file_path=".env", content=SETTING), answered(words(f"I put {PANEL} into .env."))],
+        [asked("Set it."), *ran("Edit", file_path=".env", new_string=SETTING), answered(words(f"I put {PANEL} into .env."))],
+        [
+            asked("Set it."),
+            *ran("MultiEdit", file_path=".env", edits=[{"old_string": "", "new_string": SETTING}]),
+            answered(words(f"I put {PANEL} into .env.")),
+        ],
+        [
+            asked("Set it."),
+            *ran("Bash", command=f"export {SETTING}; false", failed=True),
+            *ran("Write", file_path="a"),
+            answered(words(f"I put {PANEL} into it.")),
+        ],
     ],
-    ids=["named first", "named last", "named by the assistant", "named in a command", "in a task"],
+    ids=[
+        *("named first", "named last", "named by the assistant", "named in a command", "in a task"),
+        *("in a file", "in an edit", "in several edits", "in a command that failed"),
+    ],
 )
 def test_a_secret_of_one_turn_is_masked_in_every_turn_of_its_session(
     project: Path, monkeypatch: pytest.MonkeyPatch, tenant: Tenant, chat: StandIn, entries: list[dict[str, Any]]
