@@ -41,14 +41,17 @@ def _is_moved(former: str, present: str) -> bool:
 
 
 def project_names(folder: Path, project: Project) -> tuple[str, ...]:
-    """Return every name that memories of a project may be marked with, in any of its checkouts. `folder` is the tenant's."""
+    """Return every name that memories of a project may be marked with, in any of its checkouts. `folder` is the tenant's.
+
+    The names are in small letters, as names of projects are compared without case.
+    """
     own = remotes_of(folder, project)
     elsewhere = [
         place
         for place, remotes in read_remotes(folder).items()
         if own and (remotes[0].casefold() in own or own[0] in map(str.casefold, remotes))
     ]
-    return tuple(dict.fromkeys((*project.names, *own, *elsewhere, *map(slug_of, elsewhere))))
+    return tuple(dict.fromkeys(map(str.lower, (*project.names, *own, *elsewhere, *map(slug_of, elsewhere)))))
 
 
 def remotes_of(folder: Path, project: Project) -> list[str]:

@@ -7,7 +7,13 @@ import pytest
 from click.testing import CliRunner
 
 from memory_assets.cli.main import cli
+from memory_assets.ingest.direct import import_memories
+from memory_assets.models import NewMemory, Source
+from memory_assets.operations.arguments import Narrowing
+from memory_assets.operations.search import search
 from memory_assets.settings import Settings
+from memory_assets.sources.projects import project_of
+from memory_assets.tenants import Tenant
 from memory_assets_tests.learn.session_hook import hook, told, write_brief
 
 
@@ -96,3 +102,15 @@ def test_a_folder_used_for_one_repository_after_the_other_does_not_join_them(set
     for checkout in (heron, osprey):
         text = hook(cwd=str(checkout), session=checkout.name)
         assert ("Fact of heron." in text, "Fact of osprey." in text) == (checkout == heron, checkout == osprey)
+
+
+def test_memories_of_a_project_are_told_and_found_whatever_the_case_of_the_project_they_name(
+    settings: Settings, atlas: Path, tenant: Tenant
+) -> None:
+    set_remote(atlas, "git@github.com:acme/atlas.git")
+    named = ["github.com/Acme/Atlas", "Atlas", "github.com/acme/heron"]
+    write_brief(settings, *(told("note", f"Fact {number}.", each, number) for number, each in enumerate(named)))
+    assert [f"Fact {number}." in hook(cwd=str(atlas), session=f"s{number}") for number in range(3)] == [True, True, False]
+    import_memories(tenant, [NewMemory(f"Exports run in {each}.", Source.CLI, project=each) for each in named], lambda *_: None)
+    found = search(tenant, "where do exports run", narrowed=Narrowing(here=project_of(atlas)))
+    assert {each.content for each in found.memories} == {f"Exports run in {each}." for each in named[:2]}
