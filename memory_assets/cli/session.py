@@ -52,12 +52,14 @@ def session_end(tenant: str | None) -> None:
     Notes wait for a decision (`memory noted`); the summary is stored in the background. It prints nothing, even if it fails;
     hooks.log in the data folder records the failure. If another process locks the folder, the next run makes the notes.
     """
-    from memory_assets.learn.session_queue import Ended, queue_session
+    from memory_assets.learn.session_queue import Ended, forget_begun, queue_session
     from memory_assets.stores.locks import HOOK_PATIENCE_SECONDS
 
     settings = read_hook_settings(chosen_tenant(tenant))
     with hide_errors(settings.data_dir):
         hook = starts.Hook.parse(_hook_input())
+        if hook.event == "SessionEnd":
+            forget_begun(settings.folder, hook.session)
         transcript = Path(hook.transcript).expanduser()
         # a session without a prompt has no transcript
         if not hook.transcript or not transcript.exists():
@@ -73,7 +75,8 @@ def session_end(tenant: str | None) -> None:
                 _ingest_in_background(tenant)
         secrets: dict[str, str] = {}
         try:
-            note(settings.folder, find_sentences(transcript, folder, hook.session, secrets), HOOK_PATIENCE_SECONDS, secrets)
+            found = find_sentences(transcript, folder, hook.session, secrets)
+            note(settings.folder, found, HOOK_PATIENCE_SECONDS, secrets, hook.session)
         except (BlockingIOError, DamagedError):  # a later run makes the notes
             queue_session(settings.folder, Ended(hook.session, str(transcript), folder, is_summarised=summarised))
 

@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import Any, TypeVar
 
 from memory_assets.errors import InvalidInputError
-from memory_assets.language.secrets import find_secrets, mask, secrets_in
+from memory_assets.language.secrets import KnownSecrets, find_secrets, mask, repeatable, secrets_in
 from memory_assets.models import FileScan, FileStamp, Memory, NewMemory, Refusal, Scan, SecretPolicy, SourceItem
 
 Record = TypeVar("Record", Memory, NewMemory, SourceItem)
@@ -36,10 +36,12 @@ _RENAME = "rename it, and change the secret where it is used"
 
 def without_secrets(record: Record, known: Mapping[str, str] | None = None) -> Record:
     """Mask every secret in a record's texts, also the `known` ones of other records; returns the same object if there is none."""
+    known = KnownSecrets.of(known)
     found = secrets_of(record, known)
     if not found:
         return record
-    known = {**(known or {}), **{secret: kind for kind, secret in found}}
+    if fresh := {secret: kind for kind, secret in found if not known.covers(secret)}:
+        known = KnownSecrets(known | fresh)
     names = _names(record)
     masked = {field: _mask_field(value, names if field in _NAMED else [], known) for field, value in _texts(record).items()}
     return replace(record, **masked)
@@ -58,9 +60,9 @@ def _names(record: Memory | NewMemory | SourceItem) -> list[str]:
     return [name.replace("-", " ").replace("_", " ") for name in found if name and "\n" not in name]
 
 
-def known_secrets(records: Iterable[Memory | NewMemory | SourceItem]) -> dict[str, str]:
+def known_secrets(records: Iterable[Memory | NewMemory | SourceItem]) -> KnownSecrets:
     """Map the secrets of records that belong together, such as those of one file, to their kinds."""
-    return {secret: kind for record in records for kind, secret in secrets_of(record)}
+    return KnownSecrets({secret: kind for record in records for kind, secret in secrets_of(record)})
 
 
 def secrets_of(record: Memory | NewMemory | SourceItem, known: Mapping[str, str] | None = None) -> list[tuple[str, str]]:
@@ -141,7 +143,7 @@ def guard_scan(scan: Scan, policy: SecretPolicy) -> Scan:
 
 
 def _guard_file(file: FileScan, policy: SecretPolicy) -> FileScan:
-    known = known_secrets(file.items) | secrets_in(hook.text for hook in file.hooks)
+    known = KnownSecrets(known_secrets(file.items) | secrets_in(hook.text for hook in file.hooks))
     refusals = tuple(replace(refusal, reason=mask(refusal.reason, known=known)) for refusal in file.refusals)
     hooks = tuple(replace(hook, target=masked_path(hook.target), text=mask(hook.text, known=known)) for hook in file.hooks)
     file = replace(file, refusals=refusals, hooks=hooks, projects=tuple(map(mask, file.projects)))
@@ -170,10 +172,10 @@ def mask_value(value: Any, name: str = "", known: Mapping[str, str] | None = Non
 
 
 def iter_secrets(value: Any, name: str = "", known: Mapping[str, str] | None = None) -> Iterator[tuple[str, str]]:
-    """Yield (kind, text) of each secret that `mask_value` would mask."""
+    """Yield (kind, text) of each secret that `mask_value` would mask; the text is the one that other texts may repeat."""
     if isinstance(value, str):
         for secret in find_secrets(value, name, known):
-            yield secret.kind, value[secret.start : secret.end]
+            yield secret.kind, repeatable(value, secret)
     elif isinstance(value, dict):
         for key, each in value.items():
             yield from iter_secrets(key, known=known)

@@ -7,11 +7,12 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from memory_assets.language.secret_places import CLOSING, PATTERNS
 from memory_assets.language.secret_values import is_random
 from memory_assets.language.token_shapes import SHAPES
-from memory_assets.language.unseen import has_unseen, is_seen
+from memory_assets.language.unseen import has_unseen, is_seen, without_unseen
 
 _TOKEN = re.compile(
     r"(?:(?<![A-Za-z0-9])(?<![A-Za-z0-9]_)(?<![A-Za-z0-9]__)|(?<=%[0-9A-Fa-f]{2}))(?=[A-Za-z0-9])(?:"
@@ -38,6 +39,14 @@ _KEY_BLOCK = re.compile(
 """A block between dashes, or PuTTY's."""
 _SHORTEST_REPEATED = 8
 """Characters of a secret that is searched in the rest of the text."""
+_PUNCTUATION = "!?…&*;"
+"""Characters that end a password or the sentence that names it."""
+_FEW = 32
+"""Secrets up to which searching each is faster than looking at every place of a text."""
+_MAX_HYPHENS = 2
+"""Hyphens in a name."""
+_LOGIN = "://"
+"""What precedes the user of an address."""
 _MARK = re.compile(r"\[secret: ([a-z0-9 ]{1,30})\]")
 _LONGEST_MARK = len("[secret: ]") + 30
 
@@ -51,6 +60,42 @@ class Secret:
     kind: str
 
 
+class KnownSecrets(dict[str, str]):
+    """Secrets that are masked in other texts, and their kinds. It stays as it is once a text was searched for them."""
+
+    @classmethod
+    def of(cls, known: Mapping[str, str] | None) -> "KnownSecrets":
+        """Return the same object if it is one."""
+        return known if isinstance(known, cls) else cls(known or {})
+
+    @cached_property
+    def searched(self) -> dict[str, str]:
+        """Kinds of those that are searched in other texts, in small letters."""
+        spelt = ((each.lower(), kind) for secret, kind in self.items() for each in _spellings(secret) if not _is_plain_name(each))
+        return {each: kind for each, kind in spelt if len(each) >= _SHORTEST_REPEATED}
+
+    @cached_property
+    def lengths(self) -> dict[str, set[int]]:
+        """Lengths of those that are searched, by their first characters."""
+        lengths: defaultdict[str, set[int]] = defaultdict(set)
+        for secret in self.searched:
+            lengths[secret[:_SHORTEST_REPEATED]].add(len(secret))
+        return dict(lengths)
+
+    @cached_property
+    def _others(self) -> set[str]:
+        return {each.lower() for each in self} - self.searched.keys()
+
+    def covers(self, secret: str) -> bool:
+        """Whether it has this secret, in any casing."""
+        return secret in self or secret.lower() in self.searched
+
+    def may_occur(self, text: str) -> bool:
+        """Whether a text may hold one of them, even one that is found only beside its name."""
+        lowered = text.lower()
+        return len(lowered) != len(text) or any(each in lowered for each in self._others) or any(_find_repeats(text, self))
+
+
 def find_secrets(text: str, name: str = "", known: Mapping[str, str] | None = None) -> list[Secret]:
     """Return the secrets in a text, in order, without overlaps; `name` is the text's name, such as its key in a JSON object.
 
@@ -62,11 +107,12 @@ def find_secrets(text: str, name: str = "", known: Mapping[str, str] | None = No
         found = find_secrets(f"{name}: {text}", known=known)
         shifted = (Secret(max(0, each.start - before), each.end - before, each.kind) for each in found if each.end > before)
         return _merge_overlaps([*shifted, *_tag_tokens(text)])
-    found = list(_search(text, known or {}))
+    known = KnownSecrets.of(known)
+    found = list(_search(text, known))
     if has_unseen(text):
         places = [place for place, char in enumerate(text) if is_seen(char)]
         seen = "".join(text[place] for place in places)
-        found += (Secret(places[each.start], places[each.end - 1] + 1, each.kind) for each in _search(seen, known or {}))
+        found += (Secret(places[each.start], places[each.end - 1] + 1, each.kind) for each in _search(seen, known))
     return _merge_overlaps(found)
 
 
@@ -77,14 +123,22 @@ def mask(text: str, name: str = "", known: Mapping[str, str] | None = None) -> s
     return text
 
 
-def secrets_in(texts: Iterable[str]) -> dict[str, str]:
+def secrets_in(texts: Iterable[str]) -> "KnownSecrets":
     """Map the secrets of texts that belong together to their kinds, so that each of them can be masked in all (`known`)."""
-    return {text[each.start : each.end]: each.kind for text in texts for each in find_secrets(text)}
+    return KnownSecrets({repeatable(text, each): each.kind for text in texts for each in find_secrets(text)})
+
+
+def repeatable(text: str, secret: Secret) -> str:
+    """Return what another text that repeats a secret shows: the secret, or the whole login if its user has the same name."""
+    value = text[secret.start : secret.end]
+    login = f"{_LOGIN}{value}:{value}@"
+    return without_unseen(login if text[: secret.end + 1].endswith(login) else value)
 
 
 def mask_known(text: str, known: Mapping[str, str]) -> str:
     """Mask a text that `secrets_in` searched: as `mask`, but a text without any of the `known` secrets is not searched again."""
-    return mask(text, known=known) if has_unseen(text) or _occurring(text, known) else text
+    known = KnownSecrets.of(known)
+    return mask(text, known=known) if has_unseen(text) or known.may_occur(text) else text
 
 
 def marks(text: str) -> list[str]:
@@ -102,37 +156,40 @@ def left_out(text: str) -> str:
     return replace_marks(mask(text), "…")
 
 
-def _search(text: str, known: Mapping[str, str]) -> Iterator[Secret]:
+def _search(text: str, known: "KnownSecrets") -> Iterator[Secret]:
     found = list(_search_new(text))
     yield from found
-    if kinds := {**_occurring(text, known), **{text[each.start : each.end]: each.kind for each in found}}:
-        yield from _find_repeats(text, kinds)
+    yield from _find_repeats(text, KnownSecrets({repeatable(text, each): each.kind for each in found}))
+    yield from _find_repeats(text, known)
 
 
-def _occurring(text: str, known: Mapping[str, str]) -> dict[str, str]:
-    lowered = text.lower() if known else ""
-    return {secret: kind for secret, kind in known.items() if secret.lower() in lowered}
+def _spellings(secret: str) -> set[str]:
+    """Return the secret, also without the punctuation of the sentence that named it; which of them it is, nobody can tell."""
+    bare = secret.rstrip(_PUNCTUATION)
+    return {secret, bare} if len(bare) >= _SHORTEST_REPEATED else {secret}
 
 
-def _find_repeats(text: str, kinds: Mapping[str, str]) -> Iterator[Secret]:
-    """Yield every place of the secrets in a text, in any casing. A plain word is searched nowhere: sentences use it, too."""
-    searched = {
-        secret.lower(): kind for secret, kind in kinds.items() if len(secret) >= _SHORTEST_REPEATED and not _is_plain_word(secret)
-    }
-    lengths: defaultdict[str, set[int]] = defaultdict(set)
-    for secret in searched:
-        lengths[secret[:_SHORTEST_REPEATED]].add(len(secret))
-    lowered = text.lower() if len(text.lower()) == len(text) else text
-    for start in range(len(text) - _SHORTEST_REPEATED + 1) if searched else ():
+def _find_repeats(text: str, known: "KnownSecrets") -> Iterator[Secret]:
+    """Yield every place of the secrets in a text, in any casing. A plain name is searched nowhere: sentences use it, too."""
+    lowered = text.lower() if known else text
+    if len(lowered) != len(text):
+        lowered = text
+    lengths = known.lengths
+    if len(lengths) <= _FEW and not any(beginning in lowered for beginning in lengths):
+        return
+    for start in range(len(text) - _SHORTEST_REPEATED + 1):
         for length in lengths.get(lowered[start : start + _SHORTEST_REPEATED], ()):
             end = start + length
-            kind = searched.get(lowered[start:end])
+            kind = known.searched.get(lowered[start:end])
             if kind and not _is_inside_word(text, start) and not _is_inside_word(text, end):
-                yield Secret(start, end, kind)
+                is_login = lowered.startswith(_LOGIN, start)
+                yield Secret(lowered.rindex(":", start, end) + 1, end - 1, kind) if is_login else Secret(start, end, kind)
 
 
-def _is_plain_word(value: str) -> bool:
-    return value.replace("_", "").isalpha() and (value[1:].islower() or value.isupper())
+def _is_plain_name(value: str) -> bool:
+    """Whether a value is a word, or a name of up to three words such as a project's; more words are a passphrase."""
+    is_name = value.count("-") <= _MAX_HYPHENS and value.replace("_", "").replace("-", "").isalpha()
+    return is_name and (value[1:].islower() or value.isupper())
 
 
 def _is_inside_word(text: str, place: int) -> bool:

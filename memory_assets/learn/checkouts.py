@@ -1,12 +1,13 @@
 """The folders in which projects were checked out, by Git remote, so that a checkout that moves keeps its memories.
 
-A checkout keeps its former remotes, as its repository may have got another owner or name. Remotes are compared without case.
+A checkout keeps its former remotes of the same repository name, as a repository may get another owner or host; one with another name
+may be another project. Remotes are compared without case.
 """
 
 import json
 from collections.abc import Mapping
 from contextlib import suppress
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from memory_assets.sources.projects import Project, slug_of
 
@@ -28,20 +29,29 @@ def note_checkout(folder: Path, project: Project) -> None:
 
     with suppress(BlockingIOError), locked(folder, patience_seconds=HOOK_PATIENCE_SECONDS):
         known = dict(read_remotes(folder))
-        former = [each for each in known.pop(project.folder, ()) if each.casefold() != project.remote.casefold()]
+        present = project.remote.casefold()
+        former = [each for each in known.pop(project.folder, ()) if _is_moved(each.casefold(), present)]
         known[project.folder] = (project.remote, *former)[:_MAX_REMOTES]
         replace_file(folder / _NAME, json.dumps(dict([*known.items()][-_MAX_CHECKOUTS:]), ensure_ascii=False, indent=1))
 
 
+def _is_moved(former: str, present: str) -> bool:
+    """Whether a repository may have moved from one remote to the other: its owner or host changed, not its name."""
+    return former != present and PurePath(former).name == PurePath(present).name
+
+
 def project_names(folder: Path, project: Project) -> tuple[str, ...]:
-    """Return every name that memories of a project may be marked with, in any of its checkouts. `folder` is the tenant's."""
+    """Return every name that memories of a project may be marked with, in any of its checkouts. `folder` is the tenant's.
+
+    The names are in small letters, as names of projects are compared without case.
+    """
     own = remotes_of(folder, project)
     elsewhere = [
         place
         for place, remotes in read_remotes(folder).items()
         if own and (remotes[0].casefold() in own or own[0] in map(str.casefold, remotes))
     ]
-    return tuple(dict.fromkeys((*project.names, *own, *elsewhere, *map(slug_of, elsewhere))))
+    return tuple(dict.fromkeys(map(str.lower, (*project.names, *own, *elsewhere, *map(slug_of, elsewhere)))))
 
 
 def remotes_of(folder: Path, project: Project) -> list[str]:

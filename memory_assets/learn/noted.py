@@ -94,11 +94,15 @@ def settled_ids(folder: Path) -> frozenset[str]:
 
 
 def note(
-    folder: Path, found: Sequence[Noted], patience_seconds: float | None = None, known: Mapping[str, str] | None = None
+    folder: Path,
+    found: Sequence[Noted],
+    patience_seconds: float | None = None,
+    known: Mapping[str, str] | None = None,
+    session: str = "",
 ) -> None:
     """Add sentences that are not noted, settled or erased yet; keep only the newest hundred notes.
 
-    Notes with one of the `known` secrets are removed: they may have been made before the session showed that it is one.
+    Notes of this `session` with one of its `known` secrets are removed: they may have been made before it showed that it is one.
 
     Raises:
         BlockingIOError: another process held the folder's lock for longer than `patience_seconds`; nothing was noted.
@@ -107,16 +111,17 @@ def note(
     if not (found or known):
         return
 
-    from memory_assets.language.secrets import mask_known
+    from memory_assets.language.secrets import KnownSecrets, mask_known
     from memory_assets.stores.state import FileState
     from memory_assets.stores.tombstones import Tombstones
 
-    erased = Tombstones(FileState(folder))
+    erased, known = Tombstones(FileState(folder)), KnownSecrets.of(known)
 
     def add(notes: "_Notes") -> "_Notes":
         there = {*notes.settled, *(each.digest for each in notes.noted)}
         fresh = [each for each in found if there.isdisjoint(each.covering) and not erased.find(each.text)]
-        clean = [each for each in (*notes.noted, *fresh) if mask_known(each.text, known or {}) == each.text]
+        every = (*notes.noted, *fresh)
+        clean = [each for each in every if each.session != session or mask_known(each.text, known) == each.text]
         return _Notes(tuple(clean[-_MAX_NOTES:]), notes.settled)
 
     _update(folder, add, patience_seconds)
@@ -167,15 +172,16 @@ def find_sentences(transcript: Path, project: str, session: str, known: dict[str
 
     `known` maps secrets that the session is known to contain to their kinds; those of the user's words are added.
     """
-    from memory_assets.language.secrets import marks, mask, mask_known, secrets_in
+    from memory_assets.language.secrets import KnownSecrets, marks, mask, mask_known, secrets_in
     from memory_assets.language.words import sentences
 
     said = [(words, entry.get("timestamp")) for entry in user_entries(transcript) if (words := user_words(entry))]
     known = {} if known is None else known
     known.update(secrets_in(words for words, _ in said))
+    masked = KnownSecrets(known)
     found: dict[str, Noted] = {}
     for words, moment in said:
-        for sentence in sentences(without_pasted(mask_known(words, known))):
+        for sentence in sentences(without_pasted(mask_known(words, masked))):
             text = " ".join(visible(sentence).split())
             if text not in found and (kind := kind_of(text)) != NONE and not marks(mask(text)):
                 said_at = moment if isinstance(moment, str) else ""

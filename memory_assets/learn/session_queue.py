@@ -5,7 +5,9 @@ A session's start is recorded, so that a run also queues sessions that went sile
 
 import hashlib
 import json
+import os
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -31,48 +33,58 @@ class Ended:
 
 
 def queue_session(folder: Path, ended: Ended) -> None:
-    """Queue a session for the next run, and forget that it began if it is to be summarised. `folder` is the tenant's."""
+    """Queue a session for the next run. `folder` is the tenant's."""
     from memory_assets.stores.files import replace_file
 
     queue = folder / QUEUE
     queue.mkdir(parents=True, mode=0o700, exist_ok=True)
-    path = queue / _file_name(ended)
+    path = queue / _file_name(ended.session or ended.transcript)
     if ended.is_summarised or not path.exists():  # never downgrade a session that is queued to be summarised
         replace_file(path, json.dumps(asdict(ended)))
-    if ended.is_summarised:
-        (folder / _BEGUN / path.name).unlink(missing_ok=True)
 
 
 def record_begun(folder: Path, begun: Ended) -> None:
     """Record that a session began, unless that is known. Delete all but the newest 200 records. `folder` is the tenant's."""
-    path = folder / _BEGUN / _file_name(begun)
+    from memory_assets.stores.files import replace_file
+
+    path = folder / _BEGUN / _file_name(begun.session)
     if path.exists():
         return
     path.parent.mkdir(mode=0o700, exist_ok=True)
-    path.write_text(json.dumps(asdict(begun)), encoding="ascii")
+    replace_file(path, json.dumps(asdict(begun)))
     for old in sorted(path.parent.iterdir(), key=_changed_at)[:-_MAX_BEGUN]:
         old.unlink(missing_ok=True)
 
 
-def find_silent(folder: Path) -> list[Ended]:
-    """Return the sessions without an end that wrote to their transcripts since they began, but not in the last hour."""
-    silent = []
-    for path in (folder / _BEGUN).glob("*.json"):
-        with suppress(OSError, ValueError, TypeError):  # a record cut short by a kill
-            begun = Ended(**json.loads(path.read_bytes()))
-            if _changed_at(path) < _changed_at(Path(begun.transcript)) < time.time() - _SILENT_SECONDS:
-                silent.append(begun)
-    return silent
+def forget_begun(folder: Path, session: str) -> None:
+    """Forget that a session began, since its end was reported. `folder` is the tenant's."""
+    (folder / _BEGUN / _file_name(session)).unlink(missing_ok=True)
+
+
+def queue_silent(folder: Path) -> None:
+    """Queue the sessions that went silent without an end; each once, unless it goes on. The caller holds the lock of the queue."""
+    for path, silent in _find_silent(folder):
+        queue_session(folder, silent)
+        with suppress(FileNotFoundError):  # it ended meanwhile
+            os.utime(path)
 
 
 def has_queued(folder: Path) -> bool:
     """Whether any session is queued or went silent."""
-    return any((folder / QUEUE).glob("*.json")) or bool(find_silent(folder))
+    return any((folder / QUEUE).glob("*.json")) or any(_find_silent(folder))
 
 
-def _file_name(session: Ended) -> str:
-    key = (session.session or session.transcript).encode("utf-8", "replace")
-    return f"{hashlib.blake2b(key, digest_size=8).hexdigest()}.json"
+def _find_silent(folder: Path) -> Iterator[tuple[Path, Ended]]:
+    """Yield the sessions without an end that wrote to their transcripts since their records' times, but not in the last hour."""
+    for path in (folder / _BEGUN).glob("*.json"):
+        with suppress(OSError, ValueError, TypeError):  # damaged, or deleted meanwhile
+            begun = Ended(**json.loads(path.read_bytes()))
+            if _changed_at(path) < _changed_at(Path(begun.transcript)) < time.time() - _SILENT_SECONDS:
+                yield path, begun
+
+
+def _file_name(key: str) -> str:
+    return f"{hashlib.blake2b(key.encode('utf-8', 'replace'), digest_size=8).hexdigest()}.json"
 
 
 def _changed_at(path: Path) -> float:

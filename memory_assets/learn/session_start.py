@@ -198,17 +198,18 @@ def _join(lines: Sequence[BriefLine]) -> BriefLine:
 
 
 def _split_by_section(lines: tuple[BriefLine, ...], names: frozenset[str]) -> Iterator[list[BriefLine]]:
+    own = {each for each in lines if each.project.lower() in names}
     standing = ("user", "self_knowledge")
     about_user = [each for each in lines if each.kind in standing]
     # The first fact of every memory goes before the further facts of any.
     first = {each.id: each for each in reversed(about_user)}
-    yield sorted(about_user, key=lambda each: (first[each.id] is not each, each.project not in names))
+    yield sorted(about_user, key=lambda each: (first[each.id] is not each, each not in own))
     feedback = [each for each in lines if each.kind == "feedback"]
     general = [each for each in feedback if not each.project]
-    curated_elsewhere = [each for each in feedback if each.curated and each.project and each.project not in names]
-    yield [*(each for each in feedback if each.project in names), *general, *curated_elsewhere]
+    curated_elsewhere = [each for each in feedback if each.curated and each.project and each not in own]
+    yield [*(each for each in feedback if each in own), *general, *curated_elsewhere]
     others = [each for each in lines if each.kind not in (*standing, "feedback")]
-    yield sorted((each for each in others if each.project in names), key=lambda each: each.kind != "session")
+    yield sorted((each for each in others if each in own), key=lambda each: each.kind != "session")
     # The outcome of a session without a project concerns only sessions that have none either.
     yield [each for each in others if not each.project and (each.kind != "session" or not names)][:_MAX_GENERAL_LINES]
 

@@ -24,7 +24,7 @@ from memory_assets.language.words import sentences
 from memory_assets.learn.brief import FILES
 from memory_assets.learn.noted import LONGEST, NONE, SHORTEST, Noted, find_sentences, kind_of, note
 from memory_assets.learn.outcomes import Outcome, find_outcome
-from memory_assets.learn.session_queue import QUEUE, Ended, find_silent, has_queued, queue_session, record_begun
+from memory_assets.learn.session_queue import QUEUE, Ended, has_queued, queue_silent
 from memory_assets.learn.transcripts import Record, read_record
 from memory_assets.models import Kind, NewMemory, Source
 from memory_assets.settings import Settings
@@ -51,11 +51,11 @@ def remember_sessions(tenant: Tenant) -> int:
     """
     if not has_queued(tenant.folder):
         return 0
-    for silent in find_silent(tenant.folder) if tenant.settings.session_summary == "on" else ():
-        queue_session(tenant.folder, silent)
-        record_begun(tenant.folder, silent)  # it may still go on
     remembered = 0
+    (tenant.folder / QUEUE).mkdir(mode=0o700, exist_ok=True)
     with locked(tenant.folder / QUEUE):
+        if tenant.settings.session_summary == "on":
+            queue_silent(tenant.folder)
         for path in sorted((tenant.folder / QUEUE).glob("*.json")):
             queued_at = path.stat().st_mtime_ns
             try:
@@ -83,7 +83,8 @@ def _remember(tenant: Tenant, ended: Ended) -> bool:
         return False
     record = read_record(transcript)
     # again, in case the folder was locked for the hook, and as the assistant's words may show a secret of the user's
-    note(tenant.folder, find_sentences(transcript, ended.project, ended.session, record.secrets), None, record.secrets)
+    found = find_sentences(transcript, ended.project, ended.session, record.secrets)
+    note(tenant.folder, found, None, record.secrets, ended.session)
     if not ended.is_summarised:
         return False
     if not (record.has_work or (len(record.turns) >= _MIN_REQUESTS and find_outcome(record) != Outcome((), (), ()))):

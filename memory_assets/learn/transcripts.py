@@ -34,6 +34,10 @@ _PASTED = re.compile(
 )
 """Text that a program wrote: fenced code, tracebacks and log lines."""
 _WRITING = frozenset({"Write", "Edit", "MultiEdit", "NotebookEdit"})
+_INPUTS = ("command", "content", "new_string", "new_source")
+"""Fields of a tool's input that hold a command, or text for a file."""
+_SEARCHED = 8_000
+"""Characters of such a text that are searched for secrets: a file of settings is short."""
 _LISTS = frozenset({"TodoWrite", "TaskCreate", "TaskUpdate"})
 _CHOICE = re.compile(r'"([^"\n]+)"="([^"\n]+)"')
 _COMMIT = re.compile(
@@ -72,7 +76,7 @@ class Record:
     """Unfinished items of the assistant's to-do list."""
     ended_at: datetime | None = None
     secrets: dict[str, str] = field(default_factory=dict)
-    """Kind of each secret in the words of both, and in the commands; each is masked in every text above."""
+    """Kind of each secret in the words of both, in commands and in what was written; each is masked in every text above."""
 
     @property
     def requests(self) -> list[str]:
@@ -132,7 +136,17 @@ class _RecordReader:
         elif block.get("type") == "tool_use" and isinstance(block.get("input"), dict):
             if block.get("name") not in _LISTS:
                 turn.answer = ""
+            self._keep_inputs(block["input"])
             self._calls[str(block.get("id"))] = block
+
+    def _keep_inputs(self, given: dict[str, Any]) -> None:
+        """Search what the assistant ran or wrote for secrets, even if the tool failed."""
+        edits = given.get("edits")
+        for part in (given, *(edits if isinstance(edits, list) else ())):
+            texts = [part.get(name) for name in _INPUTS] if isinstance(part, dict) else []
+            for text in texts:
+                if isinstance(text, str):
+                    self._keep(text[:_SEARCHED])
 
     def _add_result(self, call: dict[str, Any], result: str) -> None:
         name, given, record = call.get("name"), call["input"], self.record
@@ -159,7 +173,6 @@ class _RecordReader:
 
     def _add_command(self, command: str) -> None:
         files = self.record.files
-        self._keep(command)
         for found in _UNDO.finditer(command):
             restored = [str(Path(each)) for each in (found[1] or ".").split()]
             for path in set(files) - self._committed:

@@ -26,7 +26,7 @@ class Filters:
     projects: Sequence[str] = ()
     """Any of these."""
     here: Sequence[str] = ()
-    """Any of these, no project, or a kind in `OF_EVERY_PROJECT`."""
+    """Any of these, which are in small letters, in any casing; no project, or a kind in `OF_EVERY_PROJECT`."""
     since: datetime | None = None
     until: datetime | None = None
     """Half-open: created at or after `since` and before `until`."""
@@ -52,7 +52,7 @@ class Filters:
             f"({' OR '.join(_has_entity(entity) for entity in sorted(spellings, key=str))})" for spellings in self.entities
         ]
         if self.here:
-            clauses.append(f"(project IN {lance.quoted(('', *self.here))} OR kind IN {lance.quoted(OF_EVERY_PROJECT)})")
+            clauses.append(f"(lower(project) IN {lance.quoted(('', *self.here))} OR kind IN {lance.quoted(OF_EVERY_PROJECT)})")
         if self.preferences:
             clauses.append("wish")
         if self.since:

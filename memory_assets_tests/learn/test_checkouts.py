@@ -7,7 +7,13 @@ import pytest
 from click.testing import CliRunner
 
 from memory_assets.cli.main import cli
+from memory_assets.ingest.direct import import_memories
+from memory_assets.models import NewMemory, Source
+from memory_assets.operations.arguments import Narrowing
+from memory_assets.operations.search import search
 from memory_assets.settings import Settings
+from memory_assets.sources.projects import project_of
+from memory_assets.tenants import Tenant
 from memory_assets_tests.learn.session_hook import hook, told, write_brief
 
 
@@ -66,3 +72,45 @@ def test_projects_that_began_as_copies_of_one_repository_are_told_apart(settings
     for each in copies:
         text = hook(cwd=str(each), session=each.name)
         assert [f"Fact of {copy.name}." in text for copy in copies] == [copy == each for copy in copies]
+
+
+def test_a_template_that_is_still_checked_out_shares_nothing_with_the_projects_made_from_it(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checkouts = [tmp_path / name for name in ("starter", "heron", "osprey")]
+    write_brief(settings, *(told("note", f"Fact of {each.name}.", str(each), number) for number, each in enumerate(checkouts)))
+    for remote in ("starter", ""):
+        for each in checkouts:
+            set_remote(each, f"git@github.com:acme/{remote or each.name}.git")
+            hook(cwd=str(each), session=f"{remote} in {each.name}")
+    for each in checkouts:
+        text = hook(cwd=str(each), session=each.name)
+        assert [f"Fact of {other.name}." in text for other in checkouts] == [other == each for other in checkouts]
+    monkeypatch.chdir(checkouts[0])
+    assert CliRunner().invoke(cli, ["session-start", "--off"]).exit_code == 0
+    assert [bool(hook(cwd=str(each), session="s1")) for each in checkouts] == [False, True, True]
+
+
+def test_a_folder_used_for_one_repository_after_the_other_does_not_join_them(settings: Settings, tmp_path: Path) -> None:
+    heron, osprey, scratch = (tmp_path / name for name in ("heron", "osprey", "scratch"))
+    write_brief(
+        settings, *(told("note", f"Fact of {each.name}.", str(each), number) for number, each in enumerate((heron, osprey)))
+    )
+    for checkout, remote in ((heron, "acme/heron"), (osprey, "zeta/osprey"), (scratch, "acme/heron"), (scratch, "zeta/osprey")):
+        set_remote(checkout, f"git@github.com:{remote}.git")
+        hook(cwd=str(checkout), session=f"{remote} in {checkout.name}")
+    for checkout in (heron, osprey):
+        text = hook(cwd=str(checkout), session=checkout.name)
+        assert ("Fact of heron." in text, "Fact of osprey." in text) == (checkout == heron, checkout == osprey)
+
+
+def test_memories_of_a_project_are_told_and_found_whatever_the_case_of_the_project_they_name(
+    settings: Settings, atlas: Path, tenant: Tenant
+) -> None:
+    set_remote(atlas, "git@github.com:acme/atlas.git")
+    named = ["github.com/Acme/Atlas", "Atlas", "github.com/acme/heron"]
+    write_brief(settings, *(told("note", f"Fact {number}.", each, number) for number, each in enumerate(named)))
+    assert [f"Fact {number}." in hook(cwd=str(atlas), session=f"s{number}") for number in range(3)] == [True, True, False]
+    import_memories(tenant, [NewMemory(f"Exports run in {each}.", Source.CLI, project=each) for each in named], lambda *_: None)
+    found = search(tenant, "where do exports run", narrowed=Narrowing(here=project_of(atlas)))
+    assert {each.content for each in found.memories} == {f"Exports run in {each}." for each in named[:2]}

@@ -4,18 +4,22 @@ import json
 import os
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from memory_assets.cli.main import cli
 from memory_assets.hook_settings import read_hook_settings
-from memory_assets.learn.session_queue import has_queued
+from memory_assets.learn.session_queue import has_queued, queue_silent
 from memory_assets.learn.session_start import Hook, session_start
+from memory_assets.learn.sessions import remember_sessions
 from memory_assets.operations.take_in import take_in
 from memory_assets.settings import load_settings
 from memory_assets.tenants import Tenant
-from memory_assets_tests.learn.test_sessions import answered, asked, end, ran, told_of, words, work
+from memory_assets_tests.learn.test_sessions import answered, asked, ran, told_of, words, work
 
 
 def make_old(path: Path, hours: float) -> None:
@@ -23,13 +27,25 @@ def make_old(path: Path, hours: float) -> None:
     os.utime(path, (moment, moment))
 
 
+def age_records(tenant: Tenant, hours: float) -> None:
+    for record in (tenant.folder / "begun").glob("*"):
+        make_old(record, hours)
+
+
+def report_end(transcript: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run the hook at a session's end, without its run in the background."""
+    monkeypatch.setattr("memory_assets.cli.session._ingest_in_background", lambda tenant: None)
+    given = {"session_id": transcript.stem, "hook_event_name": "SessionEnd", "transcript_path": str(transcript)}
+    ended = CliRunner().invoke(cli, ["session-end"], input=json.dumps(given))
+    assert (ended.exit_code, ended.output) == (0, "")
+
+
 def begin(tenant: Tenant, atlas: Path, entries: Sequence[dict[str, Any]], hours: float, session: str = "s1") -> Path:
     """Begin a session three hours ago that wrote its transcript some hours ago and had no end; return the transcript."""
-    transcript, begun = atlas.parent / f"{session}.jsonl", tenant.folder / "begun"
+    transcript = atlas.parent / f"{session}.jsonl"
     tenant.folder.mkdir(parents=True, exist_ok=True)
     session_start(read_hook_settings(), Hook(session=session, directory=str(atlas), transcript=str(transcript)))
-    for record in begun.iterdir() if begun.is_dir() else ():
-        make_old(record, 3)
+    age_records(tenant, 3)
     transcript.write_text("\n".join(map(json.dumps, entries)))
     make_old(transcript, hours)
     return transcript
@@ -48,19 +64,54 @@ def test_a_session_whose_end_was_not_noticed_is_remembered_once_it_is_silent_and
     assert "Done: The export writes Parquet now; the tests pass." in told_of(tenant)
     assert not has_queued(tenant.folder)
     later = [asked("Now CSV again.", hour=11), *ran("Edit", file_path="export.py"), answered(words("CSV is back."))]
-    begin(tenant, atlas, [*work(atlas), *later], hours=2)
+    age_records(tenant, 2)
+    with transcript.open("a") as file:
+        file.write("\n" + "\n".join(map(json.dumps, later)))
+    make_old(transcript, 1.5)
     take_in(tenant)
     assert "CSV is back." in "\n".join(told_of(tenant))
+    assert not has_queued(tenant.folder)
 
 
+@pytest.mark.parametrize("at_end", ["on", "off"])
 def test_a_session_that_ended_or_began_without_summaries_is_not_taken_for_a_silent_one(
+    tenant: Tenant, atlas: Path, monkeypatch: pytest.MonkeyPatch, at_end: str
+) -> None:
+    monkeypatch.setenv("MEMORY_SESSION_SUMMARY", "on")
+    question = [asked("What time is it?"), answered(words("Nine."))]
+    transcript = begin(tenant, atlas, question if at_end == "on" else work(atlas), hours=2)
+    without_prompt = begin(tenant, atlas, [], hours=2, session="s3")
+    without_prompt.unlink()
+    monkeypatch.setenv("MEMORY_SESSION_SUMMARY", at_end)
+    report_end(transcript, monkeypatch)
+    report_end(without_prompt, monkeypatch)
+    monkeypatch.setenv("MEMORY_SESSION_SUMMARY", "off")
+    begin(tenant, atlas, work(atlas), hours=2, session="s2")
+    monkeypatch.setenv("MEMORY_SESSION_SUMMARY", "on")
+    take_in(Tenant(load_settings(), tenant.name))
+    assert len(tenant.memories) == 0
+    assert list((tenant.folder / "begun").iterdir()) == []
+
+
+def test_runs_at_once_queue_a_silent_session_once(tenant: Tenant, atlas: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MEMORY_SESSION_SUMMARY", "on")
+    tenant = Tenant(load_settings(), tenant.name)
+    begin(tenant, atlas, work(atlas), hours=2)
+    with ThreadPoolExecutor(2) as runs:
+        remembered = list(runs.map(lambda _: remember_sessions(tenant), range(2)))
+    assert sorted(remembered) == [0, 1]
+
+
+def test_a_kill_after_queueing_a_silent_session_leaves_it_known(
     tenant: Tenant, atlas: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MEMORY_SESSION_SUMMARY", "on")
-    begin(tenant, atlas, work(atlas), hours=2)
-    end(tenant, atlas, [asked("What time is it?"), answered(words("Nine."))])
-    monkeypatch.setenv("MEMORY_SESSION_SUMMARY", "off")
-    begin(tenant, atlas, work(atlas), hours=2, session="s2")
-    take_in(tenant)
-    assert len(tenant.memories) == 0
-    assert list((tenant.folder / "begun").iterdir()) == []
+    transcript = begin(tenant, atlas, work(atlas), hours=2)
+    monkeypatch.setattr("os.utime", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        queue_silent(tenant.folder)
+    monkeypatch.undo()
+    for queued in (tenant.folder / "ended").iterdir():
+        queued.unlink()
+    make_old(transcript, 1.5)
+    assert has_queued(tenant.folder)

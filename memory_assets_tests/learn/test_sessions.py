@@ -171,6 +171,7 @@ def test_a_secret_is_left_out_though_the_line_before_names_it(tenant: Tenant, pr
 
 
 NAMED = f"The panel password is {PANEL}."
+SETTING = f"PANEL_PASSWORD={PANEL}\n"
 
 
 @pytest.mark.parametrize(
@@ -186,8 +187,24 @@ NAMED = f"The panel password is {PANEL}."
             *ran("Write", file_path="a"),
             asked(NAMED),
         ],
+        [asked("Set it."), *ran("Write", file_path=".env", content=SETTING), answered(words(f"I put {PANEL} into .env."))],
+        [asked("Set it."), *ran("Edit", file_path=".env", new_string=SETTING), answered(words(f"I put {PANEL} into .env."))],
+        [
+            asked("Set it."),
+            *ran("MultiEdit", file_path=".env", edits=[{"old_string": "", "new_string": SETTING}]),
+            answered(words(f"I put {PANEL} into .env.")),
+        ],
+        [
+            asked("Set it."),
+            *ran("Bash", command=f"export {SETTING}; false", failed=True),
+            *ran("Write", file_path="a"),
+            answered(words(f"I put {PANEL} into it.")),
+        ],
     ],
-    ids=["named first", "named last", "named by the assistant", "named in a command", "in a task"],
+    ids=[
+        *("named first", "named last", "named by the assistant", "named in a command", "in a task"),
+        *("in a file", "in an edit", "in several edits", "in a command that failed"),
+    ],
 )
 def test_a_secret_of_one_turn_is_masked_in_every_turn_of_its_session(
     project: Path, monkeypatch: pytest.MonkeyPatch, tenant: Tenant, chat: StandIn, entries: list[dict[str, Any]]
@@ -450,3 +467,24 @@ def test_what_was_pasted_is_nothing_that_the_user_said(tenant: Tenant, project: 
     ]
     end(tenant, project, told[:3])
     assert told_of(tenant)[0] == "Session in atlas on 2026-05-01."
+
+
+def test_a_password_that_is_the_name_of_a_project_costs_no_note_and_no_line(tenant: Tenant, project: Path) -> None:
+    address = "psql postgres://atlas-api:atlas-api@localhost/atlas-api"
+    end(tenant, project, [asked("Always lint the atlas-api first. We decided to keep atlas2-api."), answered(words("I will."))])
+    notes = [each.text for each in read_noted(tenant.folder)]
+    assert len(notes) == 2
+    entries = [
+        asked("Why do the migrations of atlas-api fail?"),
+        *ran("Bash", command=f"{address} -c 'select 1'"),
+        *ran("Bash", command="psql postgres://atlas2-api:atlas2-api@localhost/db; export PANEL_PASSWORD=atlas2-api"),
+        *ran("Edit", file_path=str(project / "atlas-api.py")),
+        answered(words(f"The migrations of atlas-api run now, by {address}.")),
+    ]
+    end(tenant, project, entries, "s2")
+    assert [each.text for each in read_noted(tenant.folder)] == notes
+    assert told_of(tenant) == [
+        "Session in atlas on 2026-05-01: Why do the migrations of atlas-api fail?",
+        "Done: The migrations of atlas-api run now, by psql postgres://atlas-api:…@localhost/atlas-api.",
+        "Files: atlas-api.py",
+    ]

@@ -132,7 +132,7 @@ def varied(tmp_path_factory: pytest.TempPathFactory) -> MemoryStore:
             tags=tuple(chance.choice(TAGS, chance.integers(0, 3), replace=False).tolist()),
             entities=tuple(ENTITIES[number] for number in chance.choice(len(ENTITIES), chance.integers(0, 3), replace=False)),
             actions=tuple(chance.choice(["decide", "move"], chance.integers(0, 3), replace=False).tolist()),
-            project=str(chance.choice(["", "atlas", "o'hara"])),
+            project=str(chance.choice(["", "atlas", "Atlas", "o'hara"])),
             state=chance.choice([State.ACTIVE, State.ARCHIVED, State.FORGOTTEN]),
         )
         for _ in range(120)

@@ -281,7 +281,7 @@ class Segment:
             if accepted:
                 passing &= _match_values(self.rows.column(name), accepted)
         if filters.here:
-            in_project = _match_values(self.rows.column("project"), ["", *filters.here])
+            in_project = _match_values(pc.utf8_lower(self.rows.column("project")), ["", *filters.here])
             passing &= in_project | _match_values(self.rows.column("kind"), OF_EVERY_PROJECT)
         for name, wanted in (("tags", filters.tags), ("actions", filters.actions)):
             for value in wanted:
