@@ -18,6 +18,7 @@ from memory_assets.learn.session_start import Hook, session_start
 from memory_assets.learn.sessions import remember_sessions
 from memory_assets.operations.take_in import take_in
 from memory_assets.settings import load_settings
+from memory_assets.stores.locks import locked
 from memory_assets.tenants import Tenant
 from memory_assets_tests.learn.test_sessions import answered, asked, ran, told_of, words, work
 
@@ -93,13 +94,20 @@ def test_a_session_that_ended_or_began_without_summaries_is_not_taken_for_a_sile
     assert list((tenant.folder / "begun").iterdir()) == []
 
 
-def test_runs_at_once_queue_a_silent_session_once(tenant: Tenant, atlas: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_queues_silent_sessions_only_after_the_run_before_it(
+    tenant: Tenant, atlas: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("MEMORY_SESSION_SUMMARY", "on")
     tenant = Tenant(load_settings(), tenant.name)
     begin(tenant, atlas, work(atlas), hours=2)
+    queue = tenant.folder / "ended"
+    queue.mkdir()
     with ThreadPoolExecutor(2) as runs:
-        remembered = list(runs.map(lambda _: remember_sessions(tenant), range(2)))
-    assert sorted(remembered) == [0, 1]
+        with locked(queue):
+            at_once = [runs.submit(remember_sessions, tenant) for _ in range(2)]
+            time.sleep(0.5)
+            assert list(queue.iterdir()) == []
+        assert sorted(each.result(timeout=60) for each in at_once) == [0, 1]
 
 
 def test_a_kill_after_queueing_a_silent_session_leaves_it_known(
