@@ -31,6 +31,9 @@ from memory_assets.tenants import Tenant
 
 CATALOG = "catalog/"
 """Prefix of a backup's files that hold catalog tables which no run can rebuild."""
+_RECALLS = f"{CATALOG}memory_access"
+"""File of the recalls, whose table loses no row."""
+_LACKS_RECALLS = "The record of recalls is not in this backup"
 MAPPING = "outside/pai-mapping.json"
 SETTINGS = "outside/memory.toml"
 PLACES = "backups.json"
@@ -147,9 +150,21 @@ def take_backup(tenant: Tenant, repository: Repository) -> Snapshot:
                 snapshot.tables[name] = _copy_newest(store, place, writer, last.tables.get(name) if last else None)
         for path, content in _read_files(tenant, snapshot.notes):
             snapshot.files[path] = writer.put(content)
+        if last and last.store == snapshot.store and not snapshot.notes and _has_lost_recalls(last, snapshot):
+            snapshot.notes.append(f"{_LACKS_RECALLS}: the catalog has lost it since an earlier one.")
         snapshot.objects, snapshot.added_bytes = writer.objects, writer.added_bytes
         repository.write(snapshot)
     return snapshot
+
+
+def _has_lost_recalls(last: Snapshot, new: Snapshot) -> bool:
+    """Return whether the catalog lost the recalls before the last backup of the same store, or since; a damaged one is set aside."""
+    if _RECALLS in new.files:
+        return False
+    if _RECALLS in last.files or any(note.startswith(_LACKS_RECALLS) for note in last.notes):
+        return True
+    had, has = (any(path.startswith(CATALOG) for path in each.files) for each in (last, new))
+    return had and not has
 
 
 def _copy_newest(store: type[RelationStore | MemoryStore], place: Location, writer: Writer, last: TableCopy | None) -> TableCopy:
@@ -212,7 +227,7 @@ def _read_files(tenant: Tenant, notes: list[str]) -> Iterator[tuple[str, bytes]]
         with tenant.catalog.read() as connection:
             rows, accesses = read_kept(connection), _read_access_logs(tenant)
     except DamagedError as error:
-        notes.append(f"The record of recalls is not in this backup: {error}")
+        notes.append(f"{_LACKS_RECALLS}: {error}")
         rows, accesses = {}, _read_access_logs(tenant)
     yield from accesses
     for name, table in rows.items():

@@ -127,15 +127,19 @@ def erase(tenant: Tenant, memories: Sequence[Memory], *, of_machine: bool = Fals
         return remains
 
 
-def clean_again(tenant: Tenant) -> None:
-    """Remove what earlier erasures had to leave in object storage: older versions of the tables, and data derived meanwhile."""
+def clean_again(tenant: Tenant) -> bool:
+    """Remove what earlier erasures had to leave in object storage: older versions of the tables, and derived data.
+
+    Returns whether it removed derived data, so that the next run builds the graph again.
+    """
     if tenant.location.is_folder:
-        return
+        return False
     with alone(tenant.folder, "erasing", parents=True):
         for stored in (tenant.relations.stored, tenant.memories.stored):
             if stored.exists:
                 drop_older_versions(stored)
         purge_derived(tenant)
+    return True
 
 
 def erase_as_elsewhere(tenant: Tenant, there: Collection[tuple[str, Tombstone]]) -> int:

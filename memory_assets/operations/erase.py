@@ -68,6 +68,7 @@ class Erased(Answer):
     )
     needed: list[str] = Field(description="Files that still contain some of the text and that the program needs.")
     others: list[OtherTenantView] = Field(description="Other tenants with the text; given only on the machine itself.")
+    rebuilds: bool = Field(default=False, description="Whether the graph was removed, so that the next run builds it again.")
 
     def text(self, local: LocalTime) -> str:
         lines = [f"Memory {each.id} was erased on {local.day(each.erased_at)}" for each in self.earlier]
@@ -82,7 +83,7 @@ class Erased(Answer):
         lines += [f"{verb}: node {node}" for node in self.nodes]
         commands = {other.name: f"memory erase {' '.join(map(str, other.ids))} --tenant {other.name}" for other in self.others}
         lines += describe_remains(self.backups, self.remains, self.needed, commands)
-        if self.done and self.memories:
+        if self.rebuilds:
             lines.append(f"{local.command('run')} builds the graph again.")
         return "\n".join(lines)
 
@@ -121,14 +122,14 @@ def erase(
     if not confirm:
         return answer
     if not memories and all(each.finished for each in earlier):
-        erasing.clean_again(tenant)
-        return answer
+        return answer.model_copy(update={"rebuilds": erasing.clean_again(tenant)})
     trashed = trash_in_tana and _trash_nodes(tenant, answer.nodes)  # first: after an interruption the nodes may be unknown
     left = erasing.erase(tenant, memories, of_machine=of_machine)
     unsaid = [path for other in left.others if not other.ids for path in other.files]
     return answer.model_copy(
         update={
             "trashed": trashed,
+            "rebuilds": True,
             "remains": [str(path) for path in left.strays],
             "needed": [str(path) for path in (*left.needed, *unsaid)],
             "others": [OtherTenantView.of(other) for other in left.others if other.ids],

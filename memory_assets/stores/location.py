@@ -85,8 +85,19 @@ class Location:
 
     def version(self, table: str) -> int:
         """Return the newest version of a table in a folder, without LanceDB; 0 if there is none."""
-        names = (path.stem for path in self._versions(table).glob(f"[0-9]*{_MANIFEST}"))
-        return max((_LAST_MANIFEST - int(each) if len(each) == _INVERTED_DIGITS else int(each) for each in names), default=0)
+        return max((version for version, _ in self._versions_in_folder(table)), default=0)
+
+    def drop_older_manifests(self, table: str) -> None:
+        """Remove the manifests of all versions of a table in a folder but the newest; the next cleanup removes their other files."""
+        newest = self.version(table)
+        for version, path in list(self._versions_in_folder(table)):
+            if version < newest:
+                path.unlink(missing_ok=True)
+
+    def _versions_in_folder(self, table: str) -> Iterator[tuple[int, Path]]:
+        for path in self._versions(table).glob(f"[0-9]*{_MANIFEST}"):
+            number = int(path.stem)
+            yield _LAST_MANIFEST - number if len(path.stem) == _INVERTED_DIGITS else number, path
 
     def manifests(self, table: str, version: int) -> tuple[Path, Path]:
         """Return the paths of the manifests of a version and of the next version, in a folder."""

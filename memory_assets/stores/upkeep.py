@@ -148,28 +148,38 @@ def rewrite(stored: StoredTable, change: Callable[[pa.Table], pa.Table]) -> None
 
 
 def drop_older_versions(stored: StoredTable) -> None:
-    """Remove all versions before the newest, with the files that only they use.
+    """Remove all versions before the newest, with the files that only they use. A folder must be closed to writers.
 
-    LanceDB keeps a version whose time, by its writer's clock, lies ahead of this machine's clock. A small difference is waited for. For
-    a larger one, StoreError: what older versions hold is still there, and a repeated call completes the removal.
+    LanceDB keeps a version whose time, by its writer's clock, lies ahead of this machine's clock. In a folder its manifest is removed
+    first. In object storage a small difference is waited for. For a larger one, StoreError: what older versions hold is still there, and
+    a repeated call completes the removal.
     """
     table, newest = stored.writing, stored.newest_version
-    options = {"cleanup_older_than": timedelta(0), "delete_unverified": stored.location.is_folder}
+    is_folder = stored.location.is_folder
+    options = {"cleanup_older_than": timedelta(0), "delete_unverified": is_folder}
     failure = f"The older versions of the table {stored.name!r} in {stored.uri} cannot be removed"
     deadline = monotonic() + _CLOCK_SECONDS
+    if is_folder:
+        with stored.explaining_errors():
+            stored.location.drop_older_manifests(stored.name)
     while True:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # LanceDB warns of readers of older versions
             lance.commit(stored, lambda: table.optimize(**options), failure)
+        if is_folder:
+            return
         with stored.explaining_errors():
             left = [each["timestamp"].timestamp() for each in table.list_versions() if each["version"] < newest]
         if not left:
             return
         ahead = max(left) - time()
         if monotonic() + ahead > deadline:
+            still = "what was removed is still in its files"
+            if ahead <= 0:
+                raise StoreError(f"{failure}: LanceDB keeps them, so {still}; run the command again.")
             raise StoreError(
-                f"{failure}: this machine's clock is {ahead:.0f} s behind that of another writer, so what was removed is still in its "
-                "files; set the clock and run the command again."
+                f"{failure}: this machine's clock is {math.ceil(ahead)} s behind that of another writer, so {still}; "
+                "set the clock and run the command again."
             )
         sleep(max(ahead, 0.0) + _PAUSE_SECONDS)
 

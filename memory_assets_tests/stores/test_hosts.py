@@ -2,6 +2,7 @@
 
 import os
 import signal
+from datetime import UTC
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from memory_assets.keeping.copying import take_backup
 from memory_assets.keeping.repository import Repository
 from memory_assets.models import NewMemory, RelationType, Source
 from memory_assets.operations import tenants
+from memory_assets.operations.answers import LocalTime
 from memory_assets.operations.backup import restore_backup as restore
 from memory_assets.operations.erase import erase
 from memory_assets.operations.store import store
@@ -42,8 +44,9 @@ def test_an_erasure_that_is_repeated_after_it_was_finished_removes_what_stayed_i
     Tombstones.change(tenant.state, Tombstones.finish)  # as earlier releases did
     assert objects_with(elsewhere, b"xylophone")
     set_clock_of_writer(tenant.memories.stored, -600, elsewhere)
-    erase(Tenant(elsewhere), [2**52 + 1], confirm=True)
+    done = erase(Tenant(elsewhere), [2**52 + 1], confirm=True)
     assert objects_with(elsewhere, b"xylophone") == []
+    assert "`memory run` builds the graph again." in done.text(LocalTime(UTC))
 
 
 def _restore_until(settings: Settings, place: str, readings: int) -> None:
