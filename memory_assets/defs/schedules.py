@@ -6,7 +6,7 @@ from typing import Any
 import dagster as dg
 
 from memory_assets.defs.assets.cycles import ARCHIVING
-from memory_assets.defs.partitions import PARTITION_SET
+from memory_assets.defs.partitions import adopt_partitions
 from memory_assets.defs.resources import MemoryResource
 from memory_assets.settings import Settings
 from memory_assets.tana.client import find_token
@@ -80,7 +80,7 @@ def _schedule(
         moment = context.scheduled_execution_time.strftime(period)
         return [
             dg.RunRequest(f"{job}:{tenant}:{moment}", run_config=config, partition_key=tenant)
-            for tenant in sorted(set(context.instance.get_dynamic_partitions(PARTITION_SET)) & set(tenant_names(settings)))
+            for tenant in sorted(adopt_partitions(context.instance, tenant_names(settings)))
             if not is_of_sources or tenant == settings.tenant
         ]
 

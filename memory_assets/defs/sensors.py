@@ -228,7 +228,7 @@ def _failed_schedules_sensor(memory: MemoryResource) -> dg.SensorDefinition:
     def evaluate(context: dg.SensorEvaluationContext) -> dg.SensorResult:
         """Request each run again until one of its job has succeeded or been canceled, or the job has no more work."""
         settings = memory.settings()
-        tenants = tenant_names(settings)
+        tenants = adopt_partitions(context.instance, tenant_names(settings))
         requests: list[dg.RunRequest] = []
         waiting: list[str] = []
         for each in repeat_failed(context.instance, location_label(context), list(REPEATED)):

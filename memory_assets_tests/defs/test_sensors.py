@@ -16,7 +16,7 @@ from dagster._core.storage.tags import REPOSITORY_LABEL_TAG, SCHEDULE_NAME_TAG
 
 from memory_assets.defs import run_requests, sensors
 from memory_assets.defs.build import build_defs
-from memory_assets.defs.partitions import PARTITION_SET
+from memory_assets.defs.partitions import FORMER_SET, PARTITION_SET
 from memory_assets.defs.resources import MemoryResource
 from memory_assets.defs.upkeep import LABEL, delete_run, forget_tenant, read_values, seen_by
 from memory_assets.models import NewMemory, RelationType, Source
@@ -227,6 +227,20 @@ def test_a_failed_run_of_a_schedule_is_repeated_until_one_succeeds(
     assert daemon.tick() == []
 
 
+def test_after_an_upgrade_failed_schedules_are_repeated_at_once_and_a_tenant_without_a_partition_fails_no_tick(
+    instance: dg.DagsterInstance, settings: Settings, hours: list[float]
+) -> None:
+    instance.delete_dynamic_partition(PARTITION_SET, "main")
+    instance.add_dynamic_partitions(FORMER_SET, ["main"])
+    for name in ("main", "bob"):
+        create_tenant(Tenant(settings, name))
+        tags = {REPOSITORY_LABEL_TAG: LABEL, SCHEDULE_NAME_TAG: "decay_daily", "dagster/partition": name}
+        tags["dagster/run_key"] = f"decay:{name}:2026-11-30"
+        instance.add_run(dg.DagsterRun("decay", run_id=str(uuid4()), status=dg.DagsterRunStatus.FAILURE, tags=tags))
+    hours[0] = 1
+    assert [each.partition_key for each in Daemon(instance, NAMED["failed_schedules_sensor"]).tick()] == ["main"]
+
+
 def test_a_change_is_asked_for_until_it_is_taken_in_even_if_the_run_never_began(silos: Daemon, write_silo: WriteSilo) -> None:
     write_silo("owner", "Priya owns the billing export.")
     (first,) = silos.tick()
@@ -342,8 +356,13 @@ def test_a_damaged_tenant_is_asked_for_in_its_own_name_and_hides_nobody(
     assert stored.tick() == []
 
 
-def test_schedules_ask_for_one_run_of_each_tenant_that_exists(disk_instance: dg.DagsterInstance, tenant: Tenant) -> None:
+@pytest.mark.parametrize("of_set", [PARTITION_SET, FORMER_SET])
+def test_schedules_ask_for_one_run_of_each_tenant_that_exists_right_after_an_upgrade_too(
+    disk_instance: dg.DagsterInstance, tenant: Tenant, of_set: str
+) -> None:
     create_tenant(tenant)
+    disk_instance.delete_dynamic_partition(PARTITION_SET, "main")
+    disk_instance.add_dynamic_partitions(of_set, ["main"])
     disk_instance.add_dynamic_partitions(PARTITION_SET, ["deleted"])
     decay = next(each for each in build_defs(MemoryResource()).schedules or [] if each.name == "decay_daily")
     assert isinstance(decay, dg.ScheduleDefinition)
