@@ -186,6 +186,14 @@ def test_a_tenant_of_the_release_before_keeps_its_partition(home: dg.DagsterInst
     assert home.get_dynamic_partitions(PARTITION_SET) == ["main"]
 
 
+def test_the_instance_is_set_up_while_the_state_of_the_tenants_cannot_be_reached(
+    settings: Settings, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MEMORY_STATE_URI", "postgresql://nobody@127.0.0.1:9/none")
+    set_up_instance()
+    assert capsys.readouterr().out == f"{settings.data_dir / 'dagster'}\n"
+
+
 def test_the_records_of_the_newest_runs_are_kept_and_no_file_of_the_others(home: dg.DagsterInstance, tenant: Tenant) -> None:
     store(tenant, NewMemory("Alice debugged the lock.", Source.CLI))
     home.add_dynamic_partitions(PARTITION_SET, ["main"])
