@@ -18,9 +18,11 @@ REPEATED = {
     "cluster_monthly": "cluster",
     "forget_quarterly": "forget",
     "backup_regularly": "back_up",
-    "backup_check_weekly": "check_backup",
 }
-"""Schedule -> job, of those whose failed runs are repeated before the next period. Tana is read every hour anyway."""
+"""Schedule -> job, of those whose failed runs are repeated before the next period.
+
+Tana is read every hour anyway, and a damaged backup stays damaged.
+"""
 _BACKUP_HOURS = {"daily": "40 3 * * *", "weekly": "40 3 * * 1"}
 
 

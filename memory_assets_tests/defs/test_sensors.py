@@ -3,9 +3,10 @@
 import json
 import shutil
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from types import MappingProxyType
 from uuid import uuid4
 
 import dagster as dg
@@ -227,17 +228,35 @@ def test_a_failed_run_of_a_schedule_is_repeated_until_one_succeeds(
     assert daemon.tick() == []
 
 
+def end_run(
+    instance: dg.DagsterInstance,
+    job: str,
+    tenant: str = "main",
+    tags: Mapping[str, str] = MappingProxyType({}),
+    status: dg.DagsterRunStatus = dg.DagsterRunStatus.FAILURE,
+) -> str:
+    """Record a run of the code location that ended."""
+    tags = {REPOSITORY_LABEL_TAG: LABEL, "dagster/partition": tenant, "dagster/run_key": f"{job}:{tenant}:2026-11-30", **tags}
+    return instance.add_run(dg.DagsterRun(job, run_id=str(uuid4()), status=status, tags=tags)).run_id
+
+
+def test_a_failed_trial_of_a_backup_waits_for_the_next_week(
+    instance: dg.DagsterInstance, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create_tenant(tenant)
+    monkeypatch.setenv("MEMORY_BACKUP_TO", "/nowhere")
+    end_run(instance, "check_backup", tags={SCHEDULE_NAME_TAG: "backup_check_weekly"})
+    assert Daemon(instance, NAMED["failed_schedules_sensor"]).tick() == []
+
+
 def test_after_an_upgrade_failed_schedules_are_repeated_at_once_and_a_tenant_without_a_partition_fails_no_tick(
-    instance: dg.DagsterInstance, settings: Settings, hours: list[float]
+    instance: dg.DagsterInstance, settings: Settings
 ) -> None:
     instance.delete_dynamic_partition(PARTITION_SET, "main")
     instance.add_dynamic_partitions(FORMER_SET, ["main"])
     for name in ("main", "bob"):
         create_tenant(Tenant(settings, name))
-        tags = {REPOSITORY_LABEL_TAG: LABEL, SCHEDULE_NAME_TAG: "decay_daily", "dagster/partition": name}
-        tags["dagster/run_key"] = f"decay:{name}:2026-11-30"
-        instance.add_run(dg.DagsterRun("decay", run_id=str(uuid4()), status=dg.DagsterRunStatus.FAILURE, tags=tags))
-    hours[0] = 1
+        end_run(instance, "decay", name, {SCHEDULE_NAME_TAG: "decay_daily"})
     assert [each.partition_key for each in Daemon(instance, NAMED["failed_schedules_sensor"]).tick()] == ["main"]
 
 
