@@ -240,6 +240,28 @@ def end_run(
     return instance.add_run(dg.DagsterRun(job, run_id=str(uuid4()), status=status, tags=tags)).run_id
 
 
+def test_repeats_go_on_after_the_record_of_the_scheduled_run_is_deleted(instance: dg.DagsterInstance, tenant: Tenant) -> None:
+    create_tenant(tenant)
+    daemon, scheduled = Daemon(instance, NAMED["failed_schedules_sensor"]), {SCHEDULE_NAME_TAG: "decay_daily"}
+    first = end_run(instance, "decay", tags=scheduled)
+    for _ in range(3):
+        (request,) = daemon.tick()
+        assert len(request.run_key or "") < 40
+        end_run(instance, "decay", tags={**request.tags, "dagster/run_key": request.run_key or ""})
+        delete_run(instance, first)
+
+
+def test_a_job_that_succeeded_after_its_schedule_failed_is_not_repeated_however_often_it_fails_later(
+    instance: dg.DagsterInstance, tenant: Tenant
+) -> None:
+    create_tenant(tenant)
+    end_run(instance, "decay", tags={SCHEDULE_NAME_TAG: "decay_daily"})
+    end_run(instance, "decay", status=dg.DagsterRunStatus.SUCCESS)
+    for _ in range(12):
+        end_run(instance, "decay")
+    assert Daemon(instance, NAMED["failed_schedules_sensor"]).tick() == []
+
+
 def test_a_failed_trial_of_a_backup_waits_for_the_next_week(
     instance: dg.DagsterInstance, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
