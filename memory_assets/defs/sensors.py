@@ -35,7 +35,7 @@ from memory_assets.models import Source
 from memory_assets.privacy import close_to_others
 from memory_assets.settings import Settings
 from memory_assets.sources.readers import source_paths
-from memory_assets.stores.records import instance_home
+from memory_assets.stores.records import instance_home, is_ours
 from memory_assets.tana.client import TanaClient
 from memory_assets.tana.config import integration
 from memory_assets.tana.errors import TanaError
@@ -252,7 +252,7 @@ def _housekeeping_sensor(memory: MemoryResource) -> dg.SensorDefinition:
         """Do the work in the tick, without a run. A folder that another project or Dagster's chart set up keeps its permissions."""
         settings = memory.settings()
         instance, home, label = context.instance, Path(context.instance.root_directory), location_label(context)
-        is_foreign = home != instance_home(settings)
+        is_foreign = home != instance_home(settings) and not is_ours(home)
         tenants = set(tenant_names(settings))
         adopt_partitions(instance, tenants)
         gone = set(instance.get_dynamic_partitions(PARTITION_SET)) - tenants
