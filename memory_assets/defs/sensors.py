@@ -223,7 +223,7 @@ def _failed_schedules_sensor(memory: MemoryResource) -> dg.SensorDefinition:
         jobs=[job for job in JOBS if job.name in REPEATED.values()],
         minimum_interval_seconds=_FAILED_SECONDS,
         default_status=dg.DefaultSensorStatus.RUNNING,
-        description="Repeats a schedule's failed run after 1, 4, 16 and then every 60 minutes; not of Tana and trials of backups.",
+        description="Repeats a schedule's failed run after 1, 4, 16, then every 60 minutes; not of Tana or trials of backups.",
     )
     def evaluate(context: dg.SensorEvaluationContext) -> dg.SensorResult:
         """Request each run again until one of its job has succeeded or been canceled, or the job has no more work."""
