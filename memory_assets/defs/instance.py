@@ -8,7 +8,7 @@ import os
 import sqlite3
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from hashlib import md5
 from importlib.resources import files
 from pathlib import Path
@@ -87,7 +87,8 @@ def main() -> None:
     try:
         settings = load_settings()
         with open_instance(settings) as instance:
-            adopt_partitions(instance, tenant_names(settings))
+            with suppress(StoreError):  # PostgreSQL may start later; schedules and sensors adopt them too
+                adopt_partitions(instance, tenant_names(settings))
             if moment := wipe_future_ticks(instance):
                 _log.warning(
                     "memory: Sensors and schedules last ran on %s, in the future; their records are deleted, so that they run again.",

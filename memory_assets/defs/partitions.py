@@ -12,10 +12,12 @@ FORMER_SET = "tenant"
 TENANTS = dg.DynamicPartitionsDefinition(name=PARTITION_SET)
 
 
-def adopt_partitions(instance: dg.DagsterInstance, tenants: Collection[str]) -> None:
-    """Add these tenants' partitions of release 0.1, which named its set `tenant`."""
-    if former := set(instance.get_dynamic_partitions(FORMER_SET)).intersection(tenants):
+def adopt_partitions(instance: dg.DagsterInstance, tenants: Collection[str]) -> set[str]:
+    """Add these tenants' partitions of release 0.1, which named its set `tenant`; return the tenants that have a partition."""
+    present = set(instance.get_dynamic_partitions(PARTITION_SET)).intersection(tenants)
+    if former := set(instance.get_dynamic_partitions(FORMER_SET)).intersection(tenants) - present:
         instance.add_dynamic_partitions(PARTITION_SET, sorted(former))
+    return present | former
 
 
 @contextmanager

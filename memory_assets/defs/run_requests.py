@@ -10,6 +10,7 @@ import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import blake2b
+from operator import itemgetter
 
 import dagster as dg
 from dagster._core.storage.tags import ASSET_RESUME_RETRY_TAG, REPOSITORY_LABEL_TAG, RESUME_RETRY_TAG, SCHEDULE_NAME_TAG
@@ -22,8 +23,11 @@ _COUNTED_FAILURES = 10
 _MAX_RUNS_CHECKED = 50
 _CONTINUING_TAGS = {RESUME_RETRY_TAG, ASSET_RESUME_RETRY_TAG}
 _RUN_KEY_TAG = "dagster/run_key"
+_NOT_FAILED = [status for status in dg.DagsterRunStatus if status is not dg.DagsterRunStatus.FAILURE]
 CHANGED_TAG = "changed"
 """Tag with the inputs for which a sensor requested the run."""
+REPEATS_TAG = "repeats"
+"""Tag with the schedule whose failed run is repeated."""
 
 
 def record_seen(context: dg.AssetExecutionContext, what: str, stamp: str) -> None:
@@ -74,27 +78,31 @@ def _seconds_to_wait(failed: Sequence[dg.RunRecord]) -> float:
 
 
 def repeat_failed(instance: dg.DagsterInstance, label: str, schedules: Sequence[str]) -> Iterator[dg.RunRequest | dg.SkipReason]:
-    """Yield a request, or the reason to wait, for each job and tenant whose newest run of a schedule failed.
+    """Yield a request, or the reason to wait, for each job and tenant whose newest run of a schedule, or its repeat, failed.
 
     None is requested once a later run of the job has begun, succeeded or been canceled for the tenant.
     """
     own = {REPOSITORY_LABEL_TAG: label}
-    scheduled = dg.RunsFilter(statuses=[dg.DagsterRunStatus.FAILURE], tags={**own, SCHEDULE_NAME_TAG: schedules})
-    newest: dict[tuple[str, str], dg.RunRecord] = {}
-    for record in instance.get_run_records(scheduled, limit=KEPT_RUNS):
-        newest.setdefault((record.dagster_run.job_name, record.dagster_run.tags[PARTITION_TAG]), record)
-    for (job, tenant), first in newest.items():
-        of_job = dg.RunsFilter(job_name=job, tags={**own, PARTITION_TAG: tenant})
-        records = instance.get_run_records(of_job, limit=_COUNTED_FAILURES)
-        later = [record for record in records if record.storage_id > first.storage_id]
-        if any(record.dagster_run.status is not dg.DagsterRunStatus.FAILURE for record in later):
+    found: list[tuple[int, str, dg.DagsterRun]] = []
+    for tag in (SCHEDULE_NAME_TAG, REPEATS_TAG):
+        failures = dg.RunsFilter(statuses=[dg.DagsterRunStatus.FAILURE], tags={**own, tag: schedules})
+        records = instance.get_run_records(failures, limit=KEPT_RUNS)
+        found += [(each.storage_id, each.dagster_run.tags[tag], each.dagster_run) for each in records]
+    found.sort(key=itemgetter(0))
+    newest = {(run.job_name, run.tags[PARTITION_TAG]): (place, schedule, run) for place, schedule, run in found}
+    for (job, tenant), (place, schedule, run) in newest.items():
+        of_job = {**own, PARTITION_TAG: tenant}
+        others = instance.get_run_records(dg.RunsFilter(job_name=job, tags=of_job, statuses=_NOT_FAILED), limit=1)
+        since = others[0].storage_id if others else 0
+        if since > place:
             continue
-        failed, run = [*later, first][:_COUNTED_FAILURES], first.dagster_run
+        failures = dg.RunsFilter(job_name=job, tags=of_job, statuses=[dg.DagsterRunStatus.FAILURE])
+        failed = [each for each in instance.get_run_records(failures, limit=_COUNTED_FAILURES) if each.storage_id > since]
         if wait := _seconds_to_wait(failed):
             yield dg.SkipReason(f"{len(failed)} run(s) of {job} for {tenant} failed; the next is requested in {wait:.0f} s.")
             continue
-        key = f"{run.tags[_RUN_KEY_TAG]}, after {failed[0].dagster_run.run_id[:8]} failed"
-        yield dg.RunRequest(key, job_name=job, run_config=run.run_config, partition_key=tenant)
+        key = f"{job}:{tenant}, after {failed[0].dagster_run.run_id[:8]} failed"
+        yield dg.RunRequest(key, job_name=job, run_config=run.run_config, partition_key=tenant, tags={REPEATS_TAG: schedule})
 
 
 def _read_seen(instance: dg.DagsterInstance, tenant: str, runs: Sequence[dg.DagsterRun]) -> list[dict[str, str]]:

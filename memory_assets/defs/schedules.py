@@ -6,7 +6,7 @@ from typing import Any
 import dagster as dg
 
 from memory_assets.defs.assets.cycles import ARCHIVING
-from memory_assets.defs.partitions import PARTITION_SET
+from memory_assets.defs.partitions import adopt_partitions
 from memory_assets.defs.resources import MemoryResource
 from memory_assets.settings import Settings
 from memory_assets.tana.client import find_token
@@ -18,9 +18,11 @@ REPEATED = {
     "cluster_monthly": "cluster",
     "forget_quarterly": "forget",
     "backup_regularly": "back_up",
-    "backup_check_weekly": "check_backup",
 }
-"""Schedule -> job, of those whose failed runs are repeated before the next period. Tana is read every hour anyway."""
+"""Schedule -> job, of those whose failed runs are repeated before the next period.
+
+Tana is read every hour anyway, and a damaged backup stays damaged.
+"""
 _BACKUP_HOURS = {"daily": "40 3 * * *", "weekly": "40 3 * * 1"}
 
 
@@ -80,7 +82,7 @@ def _schedule(
         moment = context.scheduled_execution_time.strftime(period)
         return [
             dg.RunRequest(f"{job}:{tenant}:{moment}", run_config=config, partition_key=tenant)
-            for tenant in sorted(set(context.instance.get_dynamic_partitions(PARTITION_SET)) & set(tenant_names(settings)))
+            for tenant in sorted(adopt_partitions(context.instance, tenant_names(settings)))
             if not is_of_sources or tenant == settings.tenant
         ]
 

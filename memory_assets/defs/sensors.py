@@ -35,7 +35,7 @@ from memory_assets.models import Source
 from memory_assets.privacy import close_to_others
 from memory_assets.settings import Settings
 from memory_assets.sources.readers import source_paths
-from memory_assets.stores.records import instance_home
+from memory_assets.stores.records import instance_home, is_ours
 from memory_assets.tana.client import TanaClient
 from memory_assets.tana.config import integration
 from memory_assets.tana.errors import TanaError
@@ -223,12 +223,12 @@ def _failed_schedules_sensor(memory: MemoryResource) -> dg.SensorDefinition:
         jobs=[job for job in JOBS if job.name in REPEATED.values()],
         minimum_interval_seconds=_FAILED_SECONDS,
         default_status=dg.DefaultSensorStatus.RUNNING,
-        description="Repeats a failed run of a schedule after 1, 4, 16 and then every 60 minutes; not those that read Tana.",
+        description="Repeats a schedule's failed run after 1, 4, 16, then every 60 minutes; not of Tana or trials of backups.",
     )
     def evaluate(context: dg.SensorEvaluationContext) -> dg.SensorResult:
         """Request each run again until one of its job has succeeded or been canceled, or the job has no more work."""
         settings = memory.settings()
-        tenants = tenant_names(settings)
+        tenants = adopt_partitions(context.instance, tenant_names(settings))
         requests: list[dg.RunRequest] = []
         waiting: list[str] = []
         for each in repeat_failed(context.instance, location_label(context), list(REPEATED)):
@@ -252,7 +252,7 @@ def _housekeeping_sensor(memory: MemoryResource) -> dg.SensorDefinition:
         """Do the work in the tick, without a run. A folder that another project or Dagster's chart set up keeps its permissions."""
         settings = memory.settings()
         instance, home, label = context.instance, Path(context.instance.root_directory), location_label(context)
-        is_foreign = home != instance_home(settings)
+        is_foreign = home != instance_home(settings) and not is_ours(home)
         tenants = set(tenant_names(settings))
         adopt_partitions(instance, tenants)
         gone = set(instance.get_dynamic_partitions(PARTITION_SET)) - tenants

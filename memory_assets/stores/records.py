@@ -33,10 +33,16 @@ def instance_home(settings: Settings) -> Path:
     if named and (home := Path(named)).is_absolute():
         if not home.exists() or (home.is_dir() and not any(home.iterdir())):
             return home
-        with suppress(OSError, ValueError):
-            if (home / "dagster.yaml").read_text(encoding="utf-8").startswith(OURS):
-                return home
+        if is_ours(home):
+            return home
     return settings.data_dir / "dagster"
+
+
+def is_ours(home: Path) -> bool:
+    """Return whether this project set the folder up, by its `dagster.yaml`."""
+    with suppress(OSError, ValueError):
+        return (home / "dagster.yaml").read_text(encoding="utf-8").startswith(OURS)
+    return False
 
 
 def prepare_records(home: Path, make: Callable[[Path], object]) -> list[str]:

@@ -3,9 +3,10 @@
 import json
 import shutil
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from types import MappingProxyType
 from uuid import uuid4
 
 import dagster as dg
@@ -16,7 +17,7 @@ from dagster._core.storage.tags import REPOSITORY_LABEL_TAG, SCHEDULE_NAME_TAG
 
 from memory_assets.defs import run_requests, sensors
 from memory_assets.defs.build import build_defs
-from memory_assets.defs.partitions import PARTITION_SET
+from memory_assets.defs.partitions import FORMER_SET, PARTITION_SET
 from memory_assets.defs.resources import MemoryResource
 from memory_assets.defs.upkeep import LABEL, delete_run, forget_tenant, read_values, seen_by
 from memory_assets.models import NewMemory, RelationType, Source
@@ -227,6 +228,60 @@ def test_a_failed_run_of_a_schedule_is_repeated_until_one_succeeds(
     assert daemon.tick() == []
 
 
+def end_run(
+    instance: dg.DagsterInstance,
+    job: str,
+    tenant: str = "main",
+    tags: Mapping[str, str] = MappingProxyType({}),
+    status: dg.DagsterRunStatus = dg.DagsterRunStatus.FAILURE,
+) -> str:
+    """Record a run of the code location that ended."""
+    tags = {REPOSITORY_LABEL_TAG: LABEL, "dagster/partition": tenant, "dagster/run_key": f"{job}:{tenant}:2026-11-30", **tags}
+    return instance.add_run(dg.DagsterRun(job, run_id=str(uuid4()), status=status, tags=tags)).run_id
+
+
+def test_repeats_go_on_after_the_record_of_the_scheduled_run_is_deleted(instance: dg.DagsterInstance, tenant: Tenant) -> None:
+    create_tenant(tenant)
+    daemon, scheduled = Daemon(instance, NAMED["failed_schedules_sensor"]), {SCHEDULE_NAME_TAG: "decay_daily"}
+    first = end_run(instance, "decay", tags=scheduled)
+    for _ in range(3):
+        (request,) = daemon.tick()
+        assert len(request.run_key or "") < 40
+        end_run(instance, "decay", tags={**request.tags, "dagster/run_key": request.run_key or ""})
+        delete_run(instance, first)
+
+
+def test_a_job_that_succeeded_after_its_schedule_failed_is_not_repeated_however_often_it_fails_later(
+    instance: dg.DagsterInstance, tenant: Tenant
+) -> None:
+    create_tenant(tenant)
+    end_run(instance, "decay", tags={SCHEDULE_NAME_TAG: "decay_daily"})
+    end_run(instance, "decay", status=dg.DagsterRunStatus.SUCCESS)
+    for _ in range(12):
+        end_run(instance, "decay")
+    assert Daemon(instance, NAMED["failed_schedules_sensor"]).tick() == []
+
+
+def test_a_failed_trial_of_a_backup_waits_for_the_next_week(
+    instance: dg.DagsterInstance, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create_tenant(tenant)
+    monkeypatch.setenv("MEMORY_BACKUP_TO", "/nowhere")
+    end_run(instance, "check_backup", tags={SCHEDULE_NAME_TAG: "backup_check_weekly"})
+    assert Daemon(instance, NAMED["failed_schedules_sensor"]).tick() == []
+
+
+def test_after_an_upgrade_failed_schedules_are_repeated_at_once_and_a_tenant_without_a_partition_fails_no_tick(
+    instance: dg.DagsterInstance, settings: Settings
+) -> None:
+    instance.delete_dynamic_partition(PARTITION_SET, "main")
+    instance.add_dynamic_partitions(FORMER_SET, ["main"])
+    for name in ("main", "bob"):
+        create_tenant(Tenant(settings, name))
+        end_run(instance, "decay", name, {SCHEDULE_NAME_TAG: "decay_daily"})
+    assert [each.partition_key for each in Daemon(instance, NAMED["failed_schedules_sensor"]).tick()] == ["main"]
+
+
 def test_a_change_is_asked_for_until_it_is_taken_in_even_if_the_run_never_began(silos: Daemon, write_silo: WriteSilo) -> None:
     write_silo("owner", "Priya owns the billing export.")
     (first,) = silos.tick()
@@ -342,8 +397,13 @@ def test_a_damaged_tenant_is_asked_for_in_its_own_name_and_hides_nobody(
     assert stored.tick() == []
 
 
-def test_schedules_ask_for_one_run_of_each_tenant_that_exists(disk_instance: dg.DagsterInstance, tenant: Tenant) -> None:
+@pytest.mark.parametrize("of_set", [PARTITION_SET, FORMER_SET])
+def test_schedules_ask_for_one_run_of_each_tenant_that_exists_right_after_an_upgrade_too(
+    disk_instance: dg.DagsterInstance, tenant: Tenant, of_set: str
+) -> None:
     create_tenant(tenant)
+    disk_instance.delete_dynamic_partition(PARTITION_SET, "main")
+    disk_instance.add_dynamic_partitions(of_set, ["main"])
     disk_instance.add_dynamic_partitions(PARTITION_SET, ["deleted"])
     decay = next(each for each in build_defs(MemoryResource()).schedules or [] if each.name == "decay_daily")
     assert isinstance(decay, dg.ScheduleDefinition)

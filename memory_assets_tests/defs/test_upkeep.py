@@ -179,11 +179,29 @@ def test_housekeeping_in_an_instance_of_others_leaves_their_runs_partitions_and_
     assert config.stat().st_mode & 0o777 == 0o644
 
 
+def test_housekeeping_knows_an_instance_of_this_project_that_this_host_would_not_open(
+    home: dg.DagsterInstance, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home.add_dynamic_partitions(PARTITION_SET, ["gone"])
+    home.add_dynamic_partitions(FORMER_SET, ["gone"])
+    monkeypatch.setenv("DAGSTER_HOME", str(tmp_path / "of this host"))
+    assert "other projects" not in keep_house(home)
+    assert not home.get_dynamic_partitions(FORMER_SET)
+
+
 def test_a_tenant_of_the_release_before_keeps_its_partition(home: dg.DagsterInstance, tenant: Tenant) -> None:
     store(tenant, NewMemory("Alice debugged the lock.", Source.CLI))
     home.add_dynamic_partitions(FORMER_SET, ["main", "gone"])
     keep_house(home)
     assert home.get_dynamic_partitions(PARTITION_SET) == ["main"]
+
+
+def test_the_instance_is_set_up_while_the_state_of_the_tenants_cannot_be_reached(
+    settings: Settings, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MEMORY_STATE_URI", "postgresql://nobody@127.0.0.1:9/none")
+    set_up_instance()
+    assert capsys.readouterr().out == f"{settings.data_dir / 'dagster'}\n"
 
 
 def test_the_records_of_the_newest_runs_are_kept_and_no_file_of_the_others(home: dg.DagsterInstance, tenant: Tenant) -> None:
