@@ -54,7 +54,7 @@ class Need(IntEnum):
     STANDING = 1
     """Opens a memory about the user or their preferences."""
     CHANGED = 2
-    """States that something changed, and the present state."""
+    """States that something changed, and the present state; or is a sentence of its memory's description."""
     OF_CHANGE = 3
     """Has a word of change, or perhaps replaces a statement of another memory."""
     OPENING = 4
