@@ -59,8 +59,9 @@ def test_a_part_that_was_stopped_is_killed_and_started_again(tmp_path: Path, mon
     command = [sys.executable, "-c", _SERVER, str(port)]
     part = Part("page", command, lambda: http_probe("127.0.0.1", port, "HEAD /"))
     stopping = Event()
+    (tmp_path / "workspace.yaml").touch()
     with supervisor._lock_state(tmp_path / "state") as state:
-        keeping = Thread(target=supervisor._run_parts, args=([part], tmp_path / "door", state, stopping, told.append))
+        keeping = Thread(target=supervisor._run_parts, args=([part], tmp_path, tmp_path / "door", state, stopping, told.append))
         keeping.start()
         try:
             wait_until(lambda: part.probe and part.probe.has_answered)

@@ -48,7 +48,7 @@ _ENDS_SENTENCE = re.compile(r"[.!?:;…。！？][\"'”’)*_]*$")
 _BEGINS_BLOCK = re.compile(r"(?:[-*+>#•|]|\d{1,3}[.)])\s|\*\*")
 _BEGINS_ITEM = re.compile(r"(?:[-*+>•|]|\d{1,3}[.)])\s")
 _SHORT_LINE = 60
-_FEWEST_WRAPPED = 4
+_FEWEST_WRAPPED = 2
 """Words of a line from which a small letter in the next one shows that it is wrapped prose, no list."""
 _WRAPPED_LINE = 120
 """Maximum characters of a line in a hand-wrapped text."""

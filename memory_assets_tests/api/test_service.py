@@ -197,7 +197,8 @@ def test_schemathesis_finds_nothing(service: Service, client: TenantClient, tmp_
 
 
 def test_a_request_that_needs_a_part_of_a_replaced_program_is_told_to_start_the_service_again() -> None:
-    answer = asyncio.run(answer_error(Request({"type": "http"}), ModuleNotFoundError("No module named 'memory_assets.recall'")))
+    missing = ModuleNotFoundError("No module named 'memory_assets.recall'", name="memory_assets.recall")
+    answer = asyncio.run(answer_error(Request({"type": "http"}), missing))
     assert (answer.status_code, json.loads(bytes(answer.body))["error"]) == (
         503,
         "The program was replaced or removed since the service began; start the service again.",
