@@ -243,7 +243,7 @@ def _build(tenant: "Tenant", old: Brief | None) -> Brief:
         newest[_topic_key(each)] = each
     curated = {_topic_key(each) for each in ordered if is_curated(each)}
     shown = [each for each in ordered if _topic_key(each) not in curated or newest[_topic_key(each)] is each]
-    facts = [*_order_facts((memory, fact) for memory in shown for fact in _list_facts(memory, doubts))]
+    facts = _order_facts((memory, fact) for memory in shown for fact in _list_facts(memory, doubts))
     count = tenant.memories.count(Filters())
     zone = display_zone(tenant.settings)
     lines = [_render_fact(memory, fact, known, count, zone) for memory, fact in islice(_limit_groups(facts), _MAX_LINES)]
@@ -270,14 +270,14 @@ def _list_facts(memory: "Memory", doubts: Doubts) -> list[Fact]:
     return [replace(fact, contrary=fact.contrary or other) for fact in list_facts(memory, doubts)]
 
 
-def _order_facts(facts: "Iterable[tuple[Memory, Fact]]") -> "Iterator[tuple[Memory, Fact]]":
-    """Yield the most needed facts first; each further fact of a memory counts as needed one step less than the one before."""
+def _order_facts(facts: "Iterable[tuple[Memory, Fact]]") -> "list[tuple[Memory, Fact]]":
+    """Return the most needed facts first; each further fact of a memory counts as needed one step less than the one before."""
     told: Counter[int] = Counter()
     steps: list[tuple[int, Memory, Fact]] = []
     for memory, fact in sorted(facts, key=lambda each: (each[1].need, -each[1].likelihood)):
         steps.append((fact.need + told[memory.id] if fact.need else 0, memory, fact))
         told[memory.id] += 1
-    yield from ((memory, fact) for _, memory, fact in sorted(steps, key=lambda each: each[0]))
+    return [(memory, fact) for _, memory, fact in sorted(steps, key=lambda each: each[0])]
 
 
 def _limit_groups(facts: "Sequence[tuple[Memory, Fact]]") -> "Iterator[tuple[Memory, Fact]]":

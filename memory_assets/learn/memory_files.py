@@ -182,7 +182,7 @@ def _find_fault(stored: StoredItem) -> RefusedFileError | None:
     if stored.path.is_symlink():
         return RefusedFileError(*_LINK)
     if "kind" in stored.item.metadata.get("guessed", ()):
-        return RefusedFileError("unrecognised: no frontmatter names its type, or one of the four", _MEND)
+        return RefusedFileError("unrecognised: no frontmatter names one of the four types", _MEND)
     if stored.item.metadata.get("unnamed"):
         return RefusedFileError("unrecognised: it has neither a name nor a description", _MEND)
     return None

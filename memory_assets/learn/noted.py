@@ -108,7 +108,7 @@ def note(
         BlockingIOError: another process held the folder's lock for longer than `patience_seconds`; nothing was noted.
         DamagedError: the file of the notes cannot be read, and stays as it is.
     """
-    if not (found or known):
+    if not found and not (known and (folder / NAME).exists()):
         return
 
     from memory_assets.language.secrets import KnownSecrets, mask_known

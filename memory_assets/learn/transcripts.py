@@ -200,7 +200,7 @@ class _RecordReader:
         for turn in record.turns:
             turn.request = visible(" ".join(without_pasted(mask_known(turn.request, known)).split()))
             turn.answer, turn.choices = clean(turn.answer), [clean(each) for each in turn.choices]
-        record.files = Counter({clean(path): count for path, count in record.files.items()})
+        record.files = Counter(map(clean, record.files.elements()))
         record.commits = [clean(each) for each in record.commits]
         record.open = [clean(name) for name, is_done in self.tasks.values() if not is_done]
         record.secrets = known

@@ -368,3 +368,8 @@ def test_a_damaged_file_is_named_and_not_replaced_and_the_session_waits(
     path.unlink()
     take_in(tenant)
     assert len(read_noted(tenant.folder)) == 3
+
+
+def test_a_secret_without_a_note_makes_no_folder(tmp_path: Path) -> None:
+    note(tmp_path / "data", [], known={"Krabbe19xyz": "password"})
+    assert not (tmp_path / "data").exists()
