@@ -132,8 +132,8 @@ BULLET = "- "
 _LOOK_ALIKE = str.maketrans({"<": "‹", ">": "›", "`": "'"})
 MOST = 320
 """Maximum length of a line, in characters."""
-MOST_OF_SESSION = 900
-"""Maximum length of the line about the last session, in characters."""
+LONGEST_LINE = 900
+"""Maximum length of any line, in characters: that of the last session and that of the memory that fits a prompt best."""
 FILES = "Files: "
 """Prefix of the list of files in a session memory, which the brief omits."""
 
@@ -153,5 +153,5 @@ def render_frame(sections: list[tuple[str, list[str]]]) -> str:
     parts = [OPENING, LABEL]
     for heading, lines in sections:
         if lines:
-            parts += [heading, *(render_line(each, MOST_OF_SESSION) for each in lines)]
+            parts += [heading, *(render_line(each, LONGEST_LINE) for each in lines)]
     return "\n".join([*parts, CLOSING])

@@ -17,7 +17,7 @@ from pathlib import Path
 from memory_assets.display import counted
 from memory_assets.errors import DamagedError, InvalidInputError
 from memory_assets.hook_settings import HookSettings
-from memory_assets.learn.brief import ENDS, LIST_GOES_ON, MOST_OF_SESSION, Brief, BriefLine, read_brief, render_frame, render_line
+from memory_assets.learn.brief import ENDS, LIST_GOES_ON, LONGEST_LINE, Brief, BriefLine, read_brief, render_frame, render_line
 from memory_assets.learn.checkouts import note_checkout, project_names, remotes_of
 from memory_assets.learn.noted import Noted, read_noted
 from memory_assets.learn.session_queue import Ended, record_begun
@@ -167,7 +167,7 @@ def _choose_lines(lines: tuple[BriefLine, ...], names: frozenset[str], room: int
             for each in candidates:
                 begun = length.get(each.id, 0) if each.begin else 0
                 cost, added = (each.more, _JOINT + len(each.fact)) if begun else (each.tokens, len(each.text))
-                fits = left - cost >= floor and (not begun or begun + added <= MOST_OF_SESSION)
+                fits = left - cost >= floor and (not begun or begun + added <= LONGEST_LINE)
                 if each.spare is is_spare and each.fact not in shown and fits:
                     section[each.text] = each
                     shown.add(each.fact)

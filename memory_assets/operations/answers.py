@@ -3,13 +3,11 @@
 import math
 import re
 from abc import ABC, abstractmethod
-from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, tzinfo
 from itertools import chain
-from operator import itemgetter
 from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, computed_field, field_validator
@@ -23,7 +21,9 @@ from memory_assets.settings import Settings
 
 PASSAGE_LENGTH = 280
 """Characters of a memory that a list shows; `show` shows all."""
-_CUT_LENGTH = len(" …")
+_GAP = " … "
+_LEAST_ROOM = 20
+"""Characters below which no more sentences are sought for a passage."""
 _WORD = re.compile(r"[^\W_]+")
 _PASSAGE_LENGTHS = (PASSAGE_LENGTH, 180, 110, 60)
 """Lengths that are tried in turn to fit a list into a number of tokens."""
@@ -183,44 +183,45 @@ def without_title(content: str, title: str) -> str:
 
 
 def passage(content: str, query: str = "", most: int = PASSAGE_LENGTH) -> str:
-    """Return a text of at most `most` characters unchanged, else the stretch whose whole sentences fit the query best.
+    """Return a text of at most `most` characters unchanged, else the whole sentences that fit the query best, in their order.
 
-    A word of the query counts the more, the fewer sentences have it, and twice in the sentence that fits best. The stretch begins at a
-    sentence with such a word, or within a sentence that is too long; of equal ones the longest wins, then the last, because a text often
-    begins with its topic alone. The item of a list follows the line that introduces the list, if there is room.
+    A word of the query counts the more, the fewer sentences have it. Room that is left goes to the beginning, which often answers in other
+    words. The item of a list follows the line that introduces the list, if there is room. "…" stands for what is left out.
     """
     line, asked = unwrapped(content).replace("\n", LINE_BREAK), stems(query)
     if len(line) <= most:
         return line
-    room = most - _CUT_LENGTH
-    parts = _place_sentences(line, sentences(content), room) if asked else []
+    parts = _place_sentences(line, sentences(content), most - 2 * len(_GAP)) if asked else []
     found = [asked & stems(line[begin:end]) for begin, end in parts]
     counts = Counter(chain.from_iterable(found))
-
-    def weigh(matched: Set[str]) -> float:
-        return math.fsum(math.log(1 + len(parts) / counts[each]) for each in matched)
-
-    def matched_from(place: int) -> list[frozenset[str]]:
-        """Return the query's words in each sentence of the stretch that begins at a place, up to the last with any."""
-        matched = found[place : max(place + 1, bisect_right(parts, parts[place][0] + room, key=itemgetter(1)))]
-        return matched[: 1 + max(number for number, each in enumerate(matched) if each)]
-
-    def worth(place: int) -> tuple[float, int]:
-        matched = matched_from(place)
-        return weigh(frozenset().union(*matched)) + max(map(weigh, matched)), min(room, len(line) - parts[place][0])
-
-    place = max((each for each in reversed(range(len(parts))) if found[each]), key=worth, default=None)
-    if place is None:
+    if not counts:
         return shortened(line, most)
-    begin, end = parts[place][0], parts[place + len(matched_from(place)) - 1][1]
-    stretch = line[begin:]
-    lead = _find_introduction(line, parts[: place + 1])
-    if lead is not None:
-        start, stop = parts[lead]
-        led = line[start:] if lead == place - 1 else f"{line[start:stop]} … {stretch}"
-        if len(led) - (len(line) - end) <= room:
-            begin, stretch = start, led
-    return f"{'… ' if begin else ''}{shortened(stretch, most)}"
+    weights = [math.fsum(math.log(1 + len(parts) / counts[each]) for each in matched) for matched in found]
+    shown, chosen = "", frozenset[int]()
+    for place in sorted(range(len(parts)), key=lambda place: -weights[place]):
+        begin, end = parts[place]
+        if len(shown) + end - begin > most:
+            if weights[place]:
+                continue
+            break
+        lead = _find_introduction(line, parts, place) if weights[place] else None
+        for wanted in dict.fromkeys((chosen | {place, place if lead is None else lead}, chosen | {place})):
+            if len(joined := _join_parts(line, parts, wanted)) <= most:
+                shown, chosen = joined, wanted
+                break
+        if most - len(shown) < _LEAST_ROOM:
+            break
+    return shown
+
+
+def _join_parts(line: str, parts: Sequence[tuple[int, int]], chosen: Set[int]) -> str:
+    """Return the chosen parts of a line in their order, with "…" for what is left out."""
+    text, end = "", 0
+    for begin, stop in (parts[place] for place in sorted(chosen)):
+        gap = line[end:begin]
+        text += f"{_GAP if gap.strip(LINE_BREAK) else gap}{line[begin:stop]}"
+        end = stop
+    return f"{text}{_GAP if line[end:].strip() else ''}".strip()
 
 
 def _place_sentences(line: str, parts: Iterable[str], most: int) -> list[tuple[int, int]]:
@@ -237,13 +238,13 @@ def _place_sentences(line: str, parts: Iterable[str], most: int) -> list[tuple[i
     return places
 
 
-def _find_introduction(line: str, parts: Sequence[tuple[int, int]]) -> int | None:
-    """Return which of these parts of a line introduces the list whose item is the last one; None if none does."""
-    places = [place for place, (begin, end) in enumerate(parts) if not begins_item(line[begin:end])]
-    if not places or places[-1] == len(parts) - 1:
+def _find_introduction(line: str, parts: Sequence[tuple[int, int]], place: int) -> int | None:
+    """Return which part of a line introduces the list whose item is at `place`; None if none does."""
+    if not begins_item(line[slice(*parts[place])]):
         return None
-    before = line[slice(*parts[places[-1]])]
-    return places[-1] if before.startswith("#") or before.rstrip("*_").endswith(":") else None
+    lead = next((each for each in reversed(range(place)) if not begins_item(line[slice(*parts[each])])), None)
+    before = "" if lead is None else line[slice(*parts[lead])]
+    return lead if before.startswith("#") or before.rstrip("*_").endswith(":") else None
 
 
 def fit_lines(entries: Callable[[int], Sequence[str]], max_tokens: int | None) -> str:

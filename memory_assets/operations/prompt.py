@@ -8,11 +8,11 @@ from pydantic import Field
 from memory_assets.graph.outdated import Outdated, on_day
 from memory_assets.language.times import day_in
 from memory_assets.language.tokens import count_tokens
-from memory_assets.learn.brief import MOST, render_frame, render_line
+from memory_assets.learn.brief import LONGEST_LINE, MOST, render_frame, render_line
 from memory_assets.learn.session_start import PROMPT, digest_sentences, is_quiet, record_told, still_told
 from memory_assets.learn.transcripts import is_by_program, without_pasted
 from memory_assets.models import Memory, is_time_guessed
-from memory_assets.operations.answers import PASSAGE_LENGTH, LocalTime, View, begins_with, passage, without_title
+from memory_assets.operations.answers import LocalTime, View, begins_with, passage, without_title
 from memory_assets.operations.arguments import Narrowing
 from memory_assets.recall.prompt import find_for_prompt
 from memory_assets.recall.search import Hit
@@ -22,8 +22,8 @@ from memory_assets.tenants import Tenant
 
 HEADING = "Recalled for this prompt"
 _MOST_LINES = 4
-MOST_OF_ONE = 2 * MOST
-"""Maximum length of the line of a memory that is shown alone, in characters."""
+_LETTERS_OF_TOKEN = (4, 3, 2, 1)
+"""Characters per token that are tried in turn to fill the room; a token has four in English, one in Chinese."""
 _LEAST_PASSAGE = 110
 """Characters of a passage that a long title leaves."""
 LONGEST_PROMPT = 2_000
@@ -44,8 +44,8 @@ def recall_for_prompt(
 ) -> PromptRecall:
     """Return the memories that a prompt needs and the session lacks, framed, within `MEMORY_PROMPT_RECALL_TOKENS`.
 
-    The newest comes first, so that the model reads a current fact before an unnoticed outdated one. If `is_awaited` returns false after
-    the search, the result is empty and nothing is recorded as given.
+    The best memory gets the room that it needs, a next one what is left. The newest comes first, so that the model reads a current fact
+    before an unnoticed outdated one. If `is_awaited` returns false after the search, the result is empty and nothing is recorded as given.
     """
     wanted = tenant.settings.prompt_recall
     if wanted == "off" or is_by_program(prompt) or not tenant.exists or is_quiet(tenant.folder, here):
@@ -63,11 +63,8 @@ def recall_for_prompt(
 
     hits = find_for_prompt(tenant, text, filters, datetime.now(UTC), is_known, only_sure=wanted == "sure")
     outdated = find_outdated_of(tenant, [hit.memory for hit in hits])
-    lengths = (MOST_OF_ONE, MOST) if len(hits) == 1 else (MOST,)
     for hit in hits[:_MOST_LINES]:
-        sentences = outdated.get(hit.memory.id, ())
-        lines = (render_line(_describe(hit, text, sentences, zone, most), most) for most in lengths)
-        rendered, tokens = next(((line, count) for line in lines if (count := count_tokens(f"{line}\n")) <= room), ("", 0))
+        rendered, tokens = _render(hit, text, outdated.get(hit.memory.id, ()), zone, room)
         if not rendered:
             break
         room -= tokens
@@ -87,13 +84,24 @@ def read_question(prompt: str) -> str:
     return text if len(text) <= LONGEST_PROMPT else f"{text[:half]}\n{text[-half:]}"
 
 
+def _render(hit: Hit, prompt: str, outdated: Sequence[Outdated], zone: tzinfo, room: int) -> tuple[str, int]:
+    """Return the line of a memory and its tokens, at most `room`; an empty one if it would be cut below `MOST` characters."""
+    for letters in _LETTERS_OF_TOKEN:
+        most = min(LONGEST_LINE, letters * room)
+        line = render_line(_describe(hit, prompt, outdated, zone, most), most)
+        tokens = count_tokens(f"{line}\n")
+        if tokens <= room and (most >= MOST or "…" not in line):
+            return line, tokens
+    return "", 0
+
+
 def _describe(hit: Hit, prompt: str, outdated_sentences: Sequence[Outdated], zone: tzinfo, most: int) -> str:
     memory, newer = hit.memory, hit.replaced_by
     day = "" if is_time_guessed(memory.metadata) else f"{day_in(memory.created_at, zone)} "
     outdated = f" [outdated: replaced by {newer.id}{on_day(hit.replaced_on, zone)}]" if newer else ""
     head = f"{day}(id {memory.id}){outdated}"
     room = max(most - len(f"… {head} {memory.title}: "), _LEAST_PASSAGE)
-    shown = passage(without_title(memory.content, memory.title), prompt, min(PASSAGE_LENGTH * most // MOST, room))
+    shown = passage(without_title(memory.content, memory.title), prompt, room)
     is_named = begins_with(shown, memory.title) or memory.title.casefold() in shown.casefold()
     named = shown if is_named else f"{memory.title}: {shown}"
     of_sentences = [

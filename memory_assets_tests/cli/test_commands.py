@@ -9,6 +9,7 @@ import subprocess
 import sys
 import termios
 import time
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -142,7 +143,7 @@ def test_search_shows_the_passage_that_holds_what_was_asked() -> None:
 @given(st.text(max_size=400), st.text(max_size=60))
 def test_a_passage_is_short_and_comes_from_the_text(content: str, query: str) -> None:
     found = passage(content, query)
-    assert len(found) <= PASSAGE_LENGTH + 2
+    assert len(found) <= PASSAGE_LENGTH
     for said in found.removeprefix("… ").removesuffix("…").split(" … "):
         assert " ".join(said.replace("·", " ").split()) in " ".join(content.replace("·", " ").split())
 
@@ -169,29 +170,34 @@ def test_a_text_that_fits_is_shown_whole() -> None:
     assert passage(text, "OPS-1042") == text
 
 
-def test_a_passage_begins_where_the_sentence_does_that_holds_what_was_asked() -> None:
-    text = "We met on Monday. Nothing was decided then. Leila is second in line for the export. " + "More was said. " * 40
-    assert passage(text, "who is second in line").startswith("… Leila is second in line for the export. More")
-    assert passage(text, "").startswith("We met on Monday.")
-    owner = "Mira is the owner of the export for the team. " + "More was said. " * 30 + "Leila is second in line."
-    assert passage(owner, "who is second in line for the export").startswith("… Leila")
-
-
-def test_a_passage_holds_the_sentence_that_fits_best_whole() -> None:
+def test_a_passage_has_the_sentences_that_fit_and_the_beginning_in_their_order() -> None:
     text = (
-        "Deploys of Atlas, flags and features of Atlas\n\nThe deploy of Atlas runs on Tuesdays. Backups of Atlas are kept for 35 days "
-        "in the bucket atlas-cold. The on-call phone of Atlas is with Mira Okafor. The cache of Atlas is Varnish 7 with a time to live "
-        "of 90 seconds. The feature flags of Atlas are edited in the tool Flagpole by Jonas Reuter. Atlas reads the folder /srv/inbox."
+        f"We met on Monday. {'Nothing was decided then. ' * 20}Leila is second in line for the export. {'More was said. ' * 40}"
     )
-    assert "The feature flags of Atlas are edited in the tool Flagpole by Jonas Reuter." in passage(
-        text, "who edits the flags of Atlas?"
-    )
-    assert passage(text, "how long are backups of Atlas kept?").startswith("… Backups of Atlas are kept for 35 days")
+    found = passage(text, "who is second in line")
+    assert re.fullmatch(r"We met on Monday\. (Nothing was decided then\. )+… Leila is second in line for the export\. …", found)
+    assert len(found) > PASSAGE_LENGTH - len("Nothing was decided then. ")
+    assert passage(text, "").startswith("We met on Monday.")
 
 
-def test_a_passage_begins_behind_a_description_that_has_the_same_words() -> None:
-    text = f"Where the upload key lies\n\n{'Much else was said. ' * 15}The upload key lies in the tin. {'More was said. ' * 20}"
-    assert passage(text, "where is the upload key?").startswith("… The upload key lies in the tin.")
+def test_the_sentence_with_the_rarest_words_comes_before_others_into_a_passage() -> None:
+    text = "Mira is the owner of the export for the team. " * 20 + "Leila is second in line."
+    assert passage(text, "who is second in line for the export").endswith("… Leila is second in line.")
+
+
+def test_a_passage_holds_sentences_from_several_places_whole() -> None:
+    sentences = [
+        "The deploy of Atlas runs on Tuesdays.",
+        "Backups of Atlas are kept for 35 days in the bucket atlas-cold.",
+        "The on-call phone of Atlas is with Mira Okafor.",
+        "The cache of Atlas is Varnish 7 with a time to live of 90 seconds.",
+        "The feature flags of Atlas are edited in the tool Flagpole by Jonas Reuter.",
+        "Atlas reads the folder /srv/inbox.",
+    ]
+    found = passage(" ".join(sentences), "who edits the flags, and how long are backups kept?", 180)
+    assert sentences[1] in found
+    assert sentences[4] in found
+    assert sentences[3] not in found
 
 
 def test_a_passage_names_what_introduces_the_item_that_fits_best() -> None:
@@ -199,10 +205,23 @@ def test_a_passage_names_what_introduces_the_item_that_fits_best() -> None:
         f"- The {each} are checked by Ines before every one of the many releases.\n" for each in ("icons", "menus", "tables")
     )
     text = f"Of the games.\n\nNever do this:\n{items}- Sounds are cut.\n\n{'Much else was said. ' * 10}"
-    assert passage(text, "tables").startswith("… Never do this: … - The tables are checked by Ines")
-    assert passage(text, "icons").startswith("… Never do this: - The icons are checked by Ines")
+    assert "Never do this: … - The tables are checked by Ines" in passage(text, "tables", 150)
+    assert "Never do this: - The icons are checked by Ines" in passage(text, "icons", 150)
     too_long = text.replace("Never do this:", f"Never do {'any of ' * 30}this:")
-    assert passage(too_long, "tables").startswith("… - The tables are checked by Ines")
+    assert "… - The tables are checked by Ines" in passage(too_long, "tables", 150)
+
+
+@pytest.mark.parametrize("repeated", ["- The table is checked.\n", "The table is checked. ", "table "])
+def test_the_passage_of_a_long_text_costs_as_much_as_its_length(repeated: str) -> None:
+    def calls(times: int) -> int:
+        counted = Counter[str]()
+        sys.setprofile(lambda _, event, __: counted.update((event,)))
+        passage(repeated * times, "which table is checked?")
+        sys.setprofile(None)
+        return counted["call"] + counted["c_call"]
+
+    passage(repeated * 100, "which table is checked?")
+    assert calls(4_000) < 2.5 * calls(2_000)
 
 
 def test_what_is_read_creates_nothing_and_a_mistyped_tenant_is_told() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from memory_assets import operations
 from memory_assets.language.tokens import count_tokens
-from memory_assets.learn.brief import CLOSING, OPENING
+from memory_assets.learn.brief import CLOSING, LONGEST_LINE, OPENING
 from memory_assets.learn.session_start import read_last_told, read_told, record_told, set_quiet
 from memory_assets.mcp import tools
 from memory_assets.mcp.protocol import Server
@@ -64,12 +64,14 @@ def test_the_passage_of_an_unspaced_text_holds_what_fits_and_costs_as_much_as_it
     assert "三十五天" in passage(text, "备份保存多久")
 
 
-def test_a_memory_that_is_shown_alone_is_shown_at_more_length_if_it_fits(tenant: Tenant) -> None:
-    long = " ".join(f"The rota of the quarry has Nadia on day {day} and Ivo in the night after it." for day in range(40))
-    number = store(tenant, NewMemory(long, Source.CLI, Kind.NOTE)).id
-    told = recall_for_prompt(tenant, "who is on the rota of the quarry?")
-    assert told.ids == (number,)
-    assert 450 < len(told.framed.splitlines()[-2]) <= operations_prompt.MOST_OF_ONE + len("- ")
+def test_the_best_memory_gets_the_room_that_it_needs_and_a_next_one_is_not_cut_to_a_rest(tenant: Tenant) -> None:
+    days = [f"The rota of the quarry has Nadia on day {day} and Ivo in the night after it." for day in range(40)]
+    rota = store(tenant, NewMemory(" ".join(days), Source.CLI, Kind.NOTE)).id
+    store(tenant, NewMemory(" ".join(days[20:]), Source.CLI, Kind.NOTE))
+    told = recall_for_prompt(tenant, "who is on the rota of the quarry on day 3?")
+    assert told.ids == (rota,)
+    assert days[3] in told.framed
+    assert 600 < len(told.framed.splitlines()[-2]) <= LONGEST_LINE + len("- ")
 
 
 _SPANISH = (
@@ -101,18 +103,18 @@ def test_a_prompt_in_another_language_is_told_what_it_needs_and_nothing_if_it_ne
 _LONG = (
     "The deploy of Heron runs every Tuesday from the branch release. Backups of Heron are kept for 35 days in the bucket cold. "
     "The on-call phone of the team is with Mira Okafor until March. The certificate renews itself through the robot account ferry. "
-    "Log lines of Heron are moved to the archive disk named walrus. The cache is Varnish 7 with a time to live of 90 seconds. "
-    "The feature flags of Heron are edited in the tool Flagpole by Jonas Reuter."
+    f"{' '.join(f'Shelf {number} has the folders of {1980 + number}.' for number in range(25))} "
+    "Its feature flags are edited in the tool Flagpole by Jonas Reuter."
 )
 
 
 def test_a_session_that_was_told_one_passage_of_a_memory_is_told_another_when_it_needs_it(filled: Tenant) -> None:
-    store(filled, NewMemory(_LONG, Source.CLI, Kind.NOTE))
+    long = store(filled, NewMemory(_LONG, Source.CLI, Kind.NOTE)).id
     kept, flags = "how long are backups of Heron kept?", "who edits the feature flags of Heron?"
     assert "35 days" in recall_for_prompt(filled, kept, "s1").framed
     assert "Jonas Reuter" in recall_for_prompt(filled, flags, "s1").framed
-    assert recall_for_prompt(filled, kept, "s1").ids == ()
-    assert recall_for_prompt(filled, flags, "s1").ids == ()
+    assert long not in recall_for_prompt(filled, kept, "s1").ids
+    assert long not in recall_for_prompt(filled, flags, "s1").ids
 
 
 def test_a_session_that_was_told_one_fact_at_its_start_is_told_another_when_it_needs_it(filled: Tenant) -> None:

@@ -195,7 +195,7 @@ def test_a_passage_without_the_outdated_sentence_is_not_marked(tenant, write_sil
     write_silo("ledger-runbook", _OLD.replace("Reports go to finance by mail.", "Reports go to finance by mail. " * 20))
     write_silo("hosts-of-autumn", _NEW)
     take_in(tenant)
-    found = operations.search.search(_refreshed(tenant), "when does the ledger close its books")
+    found = operations.search.search(_refreshed(tenant), "when are the books closed, after which carrier")
     old = next(memory for memory in found.memories if memory.title == "ledger-runbook")
     assert old.outdated
     assert "replaced by" not in found.text(LocalTime(UTC))
