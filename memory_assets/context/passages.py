@@ -1,19 +1,15 @@
 """Cutting of a long text to the sentences that contain most of the topic's words, in their original order."""
 
-from collections import Counter
 from collections.abc import Collection
 
+from memory_assets.language.passages import weigh_sentences
 from memory_assets.language.tokens import count_tokens, truncate_tokens
-from memory_assets.language.words import sentences, stems
+from memory_assets.language.words import sentences
 
 _MAX_TOKEN_CHARACTERS = 16
 """Characters per token of the budget above which a text is cut before its tokens are counted."""
-_NEIGHBOUR_SHARE = 0.25
-"""Share of a sentence's weight that its neighbours get, because an answer is often next to the words of the question."""
 _FEW_WORDS = 6
 """A sentence with fewer words, such as a heading, keeps the next one with it."""
-_OPENING_BONUS = 0.1
-"""Bonus for the first sentence, which often names the subject."""
 
 
 def cut(text: str, asked: Collection[str], most: int, *, focused: bool = False, enough: int | None = None) -> str:
@@ -58,15 +54,7 @@ def fits(text: str, most: int) -> bool:
 
 def _rank_sentences(parts: list[str], asked: frozenset[str], *, focused: bool) -> list[int]:
     """Return the positions of the sentences to keep, best first and then earliest first."""
-    matches = [stems(sentence) & asked for sentence in parts]
-    counts = Counter(word for found in matches for word in found)
-    weights = [sum(1 / counts[word] for word in sorted(found)) for found in matches]
-    scores = [
-        weight
-        + _NEIGHBOUR_SHARE * sum(weights[max(0, place - 1) : place] + weights[place + 1 : place + 2])
-        + _OPENING_BONUS * (place == 0)
-        for place, weight in enumerate(weights)
-    ]
+    weights = weigh_sentences(parts, asked)
     places = range(len(parts))
     if focused and any(weights):
         places = [
@@ -74,7 +62,7 @@ def _rank_sentences(parts: list[str], asked: frozenset[str], *, focused: bool) -
             for place in places
             if weights[place] or (place and weights[place - 1] and len(parts[place - 1].split()) < _FEW_WORDS)
         ]
-    return sorted(places, key=lambda place: (-scores[place], place))
+    return sorted(places, key=lambda place: -weights[place])
 
 
 def _join(kept: dict[int, str], total: int) -> str:

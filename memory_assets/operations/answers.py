@@ -1,19 +1,17 @@
 """Base classes and text helpers of the answers: a JSON form for programs, a text form for people and assistants."""
 
-import math
 import re
 from abc import ABC, abstractmethod
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, tzinfo
-from itertools import chain
 from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, computed_field, field_validator
 
 from memory_assets.display import shortened
 from memory_assets.graph.outdated import Outdated
+from memory_assets.language.passages import weigh_sentences
 from memory_assets.language.times import Instant, day_in, display_zone, relative_age
 from memory_assets.language.words import LINE_BREAK, begins_item, sentences, stems, unwrapped
 from memory_assets.models import LAST_CHANGE, Entity, Kind, Memory, Source, State, is_time_guessed
@@ -185,18 +183,16 @@ def without_title(content: str, title: str) -> str:
 def passage(content: str, query: str = "", most: int = PASSAGE_LENGTH) -> str:
     """Return a text of at most `most` characters unchanged, else the whole sentences that fit the query best, in their order.
 
-    A word of the query counts the more, the fewer sentences have it. Room that is left goes to the beginning, which often answers in other
+    Room that is left goes to the beginning, which often answers in other
     words. The item of a list follows the line that introduces the list, if there is room. "…" stands for what is left out.
     """
     line, asked = unwrapped(content).replace("\n", LINE_BREAK), stems(query)
     if len(line) <= most:
         return line
     parts = _place_sentences(line, sentences(content), most - 2 * len(_GAP)) if asked else []
-    found = [asked & stems(line[begin:end]) for begin, end in parts]
-    counts = Counter(chain.from_iterable(found))
-    if not counts:
+    weights = weigh_sentences([line[begin:end] for begin, end in parts], asked)
+    if not any(weights):
         return shortened(line, most)
-    weights = [math.fsum(math.log(1 + len(parts) / counts[each]) for each in matched) for matched in found]
     shown, chosen = "", frozenset[int]()
     for place in sorted(range(len(parts)), key=lambda place: -weights[place]):
         begin, end = parts[place]
