@@ -55,15 +55,22 @@ class Need(IntEnum):
     """Opens a memory about the user or their preferences."""
     CHANGED = 2
     """States that something changed, and the present state; or is a sentence of its memory's description."""
-    OF_CHANGE = 3
+    BINDING = 3
+    """Forbids or demands something."""
+    OF_CHANGE = 4
     """Has a word of change, or perhaps replaces a statement of another memory."""
-    OPENING = 4
+    OPENING = 5
     """Is the first fact of its memory."""
-    FURTHER = 5
-    EXPLAINING = 6
+    FURTHER = 6
+    EXPLAINING = 7
     """Gives the reason for its memory, or says little without its context, as the row of a table does."""
-    LEAST = 7
+    LEAST = 8
     """Is perhaps replaced by another fact."""
+
+    @property
+    def is_of_change(self) -> bool:
+        """Whether it concerns a change, so that it stays a fact of its own though another one says much of it."""
+        return self < Need.OPENING and self is not Need.BINDING
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +203,7 @@ def _drop_repeated(facts: Sequence[Fact]) -> Iterator[Fact]:
             is_like = len(new) <= _NEW_WORDS * len(stems_of) and all(word in each.text and word.isalpha() for word in new)  # noqa: B023
             return is_like and not is_other
 
-        if each.need < Need.OPENING or not any(map(repeats, said)):
+        if each.need.is_of_change or not any(map(repeats, said)):
             yield each
         if not each.lead:
             said.append(own)
@@ -207,7 +214,7 @@ def _join_items(facts: Sequence[Fact]) -> list[Fact]:
     joined: list[Fact] = []
     for each in facts:
         last = joined[-1] if joined else each
-        if joined and each.lead and each.lead == last.lead and min(each.need, last.need) >= Need.OPENING:
+        if joined and each.lead and each.lead == last.lead and not (each.need.is_of_change or last.need.is_of_change):
             if len(last.text) + len(each.text) <= _LIST_LENGTH:
                 text = f"{last.text.rstrip('.;,')}; {each.text}"
                 joined[-1] = replace(last, text=text, need=min(last.need, each.need))
@@ -365,6 +372,8 @@ def _rate_need(statement: str, likelihood: float, *, is_first: bool) -> Need:
     is_present = bool(pattern("replacements.present").search(statement))
     if is_change and (likelihood or is_present):
         return Need.CHANGED
+    if pattern("replacements.binding").search(statement):
+        return Need.BINDING
     # Some words of change, such as "takes" and "left", rarely indicate one.
     is_clear = is_change and bool(pattern("statements.change").search(statement))
     if likelihood or (is_clear and not pattern("replacements.history").search(statement)):

@@ -183,8 +183,8 @@ def without_title(content: str, title: str) -> str:
 def passage(content: str, query: str = "", most: int = PASSAGE_LENGTH) -> str:
     """Return a text of at most `most` characters unchanged, else the whole sentences that fit the query best, in their order.
 
-    Room that is left goes to the beginning, which often answers in other
-    words. The item of a list follows the line that introduces the list, if there is room. "…" stands for what is left out.
+    Room that is left goes to the beginning, which often answers in other words. The item of a list follows the line that introduces the
+    list, if there is room. "…" stands for what is left out.
     """
     line, asked = unwrapped(content).replace("\n", LINE_BREAK), stems(query)
     if len(line) <= most:

@@ -104,10 +104,18 @@ def test_why_is_told_last_and_how_to_apply_before_it() -> None:
     how = "start the Postgres of docker compose and use its fixtures."
     last = "Never patch the session."
     text = f"{rule}\n\n**{why[:4]}**{why[4:]}\n**How to apply:** {how} {last} See [[fixtures]] for what it holds."
-    expected = {rule: Need.CHANGED, why: Need.EXPLAINING, how: Need.FURTHER, last: Need.FURTHER}
+    expected = {rule: Need.CHANGED, why: Need.EXPLAINING, how: Need.FURTHER, last: Need.BINDING}
     assert list(needs(text).items()) == list(expected.items())
     assert needs(text, kind=Kind.FEEDBACK) == {f"{rule} {how} {last}": Need.STANDING, why: Need.EXPLAINING}
     assert set(needs(text, Doubts(outdated={7: {rule}}))) == {last}
+
+
+def test_what_a_memory_forbids_or_demands_is_needed_before_what_it_begins_with() -> None:
+    ban, duty = "Never verify the icons with the reader.", "Nach jeder Änderung muss der Dienst neu starten."
+    opening = "The icons of the shop are green."
+    found = needs(f"{opening} {'They are drawn by hand. ' * 8}{ban} {duty}")
+    assert (found[ban], found[duty]) == (Need.BINDING, Need.BINDING)
+    assert found[opening] is Need.OPENING
 
 
 def test_each_sentence_of_a_telling_description_is_told_before_the_text_and_its_hook_last() -> None:
