@@ -45,7 +45,10 @@ _ORDINAL = re.compile(r"(?:^|\s)\d{1,2}\.$")
 _AFTER_ORDINAL = re.compile(r"[a-zäöü]|(?:Jan|Feb|Mär|Apr|Mai|Jun|Jul|Aug|Sep|Okt|Nov|Dez)")
 """German months and lower-case words, before which a number with a full stop is an ordinal: "am 11. Mai", "der 2. mal"."""
 _ENDS_SENTENCE = re.compile(r"[.!?:;…。！？][\"'”’)*_]*$")
-_BEGINS_BLOCK = re.compile(r"(?:[-*+>#•|]|\d{1,3}[.)])\s|\*\*")
+_BEGINS_BLOCK = re.compile(r"(?:[-*+>#•|]|\d{1,3}[.)])\s|\*\*[^*]+(?:[:.!?]\*\*|\*\*\s*(?::|$))")
+"""An item, a heading, or a label in bold print; other bold words may begin a wrapped line."""
+_FIRST_WORD = re.compile(r"(?:\*\*[^*]+\*\*|`[^`]+`)?\S*")
+"""What an editor does not break: a word, or several in bold print or as code."""
 _BEGINS_ITEM = re.compile(r"(?:[-*+>•|]|\d{1,3}[.)])\s")
 _SHORT_LINE = 60
 _FEWEST_WRAPPED = 2
@@ -184,8 +187,10 @@ def split_lines(lines: Iterable[str]) -> Iterator[tuple[str, bool]]:
         width = max(_SHORT_LINE, *(len(line) for line, _ in (rest if is_description else paragraph)))
         before = ""
         for line, is_indented in paragraph:
-            is_full = len(before) <= min(width, _WRAPPED_LINE) and width < len(before) + 1 + len(line.split(maxsplit=1)[0])
-            is_prose = line[0].islower() and not is_description and len(before.split()) >= _FEWEST_WRAPPED
+            is_full = len(before) <= min(width, _WRAPPED_LINE) and width < len(before) + 1 + len(line) - len(
+                _FIRST_WORD.sub("", line, 1)
+            )
+            is_prose = line.lstrip("*_(")[:1].islower() and not is_description and len(before.split()) >= _FEWEST_WRAPPED
             goes_on = is_indented or is_full or before.endswith(",") or is_prose
             yield line, bool(before) and goes_on and not (_BEGINS_BLOCK.match(line) or _ENDS_SENTENCE.search(before))
             before = line

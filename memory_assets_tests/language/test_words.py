@@ -59,6 +59,8 @@ def test_a_line_break_stays_where_nothing_else_ends_a_sentence(text: str, breaks
         (f"A description {'on one line ' * 6}\na hook of its own\n\nA text.", 3),
         ("Kran: neu\nSteg: alt", 2),
         ("- The crane lifts\n  Boats and cars\n- The slip", 2),
+        (f"Boats\n\nThe export {'of all the boats ' * 3}is\n**planned, not built** in {'each of the harbours ' * 3}", 2),
+        (f"Boats\n\nThe export {'of all the boats ' * 3}is\n**Why:** nobody asked {'for one of them ' * 3}", 3),
     ],
 )
 def test_a_line_break_ends_a_sentence_where_nobody_wrapped_it(text: str, count: int) -> None:
