@@ -143,15 +143,11 @@ class Machine:
         return set(said)
 
 
-ANY_NAMES = pytest.mark.parametrize("machines", [("otter", "heron"), ("localhost", "localhost")], indirect=True)
-"""For what reads the machine's name. If both have one name, only their folders tell them apart."""
-
-
 @pytest.fixture
 def machines(
     request: pytest.FixtureRequest, tenant: Tenant, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, loaded_pipeline: None
 ) -> Iterator[tuple[Machine, Machine]]:
-    """Two machines, each with its own stores and files."""
+    """Two machines, each with its own stores and files; unless a test names them, only their folders tell them apart."""
     homes = (tmp_path / "one", tmp_path / "other")
     places: list[Mapping[str, Path]] = [{"data_dir": home / "data", "claude_projects_dir": home / "projects"} for home in homes]
     one, other = (
@@ -174,7 +170,6 @@ def exchanged(one: Machine, other: Machine) -> None:
         assert changed(here.tenant) == 0
 
 
-@ANY_NAMES
 def test_two_machines_keep_their_files_of_one_name_apart(machines: tuple[Machine, Machine]) -> None:
     one, other = machines
     one.write("Priya owns the export.")
@@ -194,7 +189,7 @@ def test_two_machines_keep_their_files_of_one_name_apart(machines: tuple[Machine
     assert one.texts == {"Mira owns the export.", "Tomasz owns the archive."}
 
 
-@ANY_NAMES
+@pytest.mark.parametrize("machines", [("otter", "heron")], indirect=True)
 def test_a_text_that_files_of_both_machines_say_is_one_memory_while_one_says_it(machines: tuple[Machine, Machine]) -> None:
     one, other = machines
     one.write("Priya owns the export.")
