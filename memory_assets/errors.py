@@ -40,6 +40,10 @@ class DeletedError(StoreError):
     """The tenant was deleted or recreated meanwhile."""
 
 
+class NewerStoreError(StoreError):
+    """A newer release wrote the store: this program is older, or was started before an upgrade."""
+
+
 class StoreBusyError(StoreError):
     """Another process kept the store's lock for longer than the timeout."""
 
