@@ -40,6 +40,10 @@ class DeletedError(StoreError):
     """The tenant was deleted or recreated meanwhile."""
 
 
+class NewerStoreError(StoreError):
+    """A newer release wrote the store: this program is older, or was started before an upgrade."""
+
+
 class StoreBusyError(StoreError):
     """Another process kept the store's lock for longer than the timeout."""
 
@@ -51,7 +55,19 @@ class SettingsError(MemoryAssetsError):
 def is_program_missing(error: BaseException) -> bool:
     """Whether an error arose because the program's files were replaced or removed while it runs."""
     is_ours = isinstance(error, ImportError) and (error.name or "").startswith("memory_assets")
-    return not isinstance(error, MemoryAssetsError) and (is_ours or not Path(__file__).exists())
+    return not isinstance(error, MemoryAssetsError) and (is_ours or _stamp_program() != _LOADED)
+
+
+def _stamp_program() -> tuple[int, int] | None:
+    """Return inode and modification time of this file, which an installation writes anew; None if it is gone."""
+    try:
+        found = Path(__file__).stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns
+
+
+_LOADED = _stamp_program()
 
 
 def format_trace(error: BaseException) -> str:

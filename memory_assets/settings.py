@@ -248,12 +248,20 @@ class Settings(BaseSettings):
 
     @field_validator("data_dir", mode="before")
     @classmethod
-    def _check_folder(cls, path: object) -> object:
+    def _refuse_empty(cls, path: object) -> object:
         if path == "":
             raise ValueError("is empty; name a folder, or leave it unset")
-        if Path(str(path)).exists() and not Path(str(path)).is_dir():
-            raise ValueError("is no folder; name one")
         return path
+
+    @field_validator("data_dir", "vectors_uri", "catalog_uri")
+    @classmethod
+    def _check_folder(cls, folder: Path | str | None) -> Path | str | None:
+        path = Path(folder or "")
+        existing = next((each for each in (path, *path.parents) if path.is_absolute() and os.path.lexists(each)), None)
+        if existing and not existing.is_dir():
+            below = f"lies below {existing}, which is no folder; name another"
+            raise ValueError("is no folder; name one" if existing == path else below)
+        return folder
 
     @field_validator(*_PATHS, mode="before")
     @classmethod

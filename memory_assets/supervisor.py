@@ -31,6 +31,7 @@ STATE = "supervisor.json"
 LOG = "supervisor.log"
 """Messages of a supervisor in the background and of its parts. They append, so that the file can be shortened meanwhile."""
 _MOST_LOG_BYTES = 4 << 20
+_DAEMON = "daemon"
 _WORKSPACE = "workspace.yaml"
 """File in Dagster's folder that names the code location."""
 RUNS_ALREADY = "The services of this data folder run already; `memory down` ends them."
@@ -45,6 +46,8 @@ _SERVICE_STOP_SECONDS = FINISH_SECONDS + 2.0 * EXIT_SECONDS
 END_SECONDS = _SERVICE_STOP_SECONDS + _STOP_SECONDS + EXIT_SECONDS
 """Time for a supervisor to end, as it ends the code location last."""
 _LOAD_SECONDS = 120.0
+_CLOCK_SLACK_SECONDS = 300.0
+"""Most that the clock may be set back at once without a restart of the daemon; its records may be so far ahead."""
 _LONGEST_SOCKET = 100
 """Longest path of a socket, in bytes; systems allow 104 to 108."""
 _ON_LINUX = sys.platform == "linux"
@@ -208,15 +211,20 @@ def _lock_state(path: Path) -> "Iterator[_StateFile]":
         os.close(descriptor)
 
 
-@contextmanager
-def _prepare_instance() -> Iterator[tuple[Path, Path]]:
-    """Set up Dagster's instance in another process, so that this one stays small; yield its folder and the code location's socket."""
+def _set_up_instance() -> Path:
+    """Set up Dagster's instance in another process, so that this one stays small; return its folder."""
     made = subprocess.run(
         [sys.executable, "-m", "memory_assets.defs.instance"], stdout=subprocess.PIPE, check=False, process_group=_GROUP
     )
     if made.returncode:
         raise StoreError("Dagster's instance cannot be set up; its message is above.")
-    home = Path(made.stdout.decode().strip().splitlines()[-1])
+    return Path(made.stdout.decode().strip().splitlines()[-1])
+
+
+@contextmanager
+def _prepare_instance() -> Iterator[tuple[Path, Path]]:
+    """Set up Dagster's instance; yield its folder and the code location's socket."""
+    home = _set_up_instance()
     door = home / "code.sock"
     scratch = Path(mkdtemp(prefix="memory-")) if len(os.fsencode(door)) > _LONGEST_SOCKET else None
     if scratch:
@@ -243,7 +251,7 @@ def _make_parts(settings: Settings, home: Path, door: Path, ui_port: int | None,
     daemon = [python, "-m", "dagster._daemon", "run", "-w", workspace, "--log-level", "warning"]
     parts = [
         Part("code location", [*code, "--location-name", "memory_assets", "--log-level", "warning"], partial(grpc_probe, door)),
-        Part("daemon", daemon, partial(heartbeat_probe, home / "history" / "runs.db")),
+        Part(_DAEMON, daemon, partial(heartbeat_probe, home / "history" / "runs.db")),
     ]
     if ui_port is not None and find_spec("dagster_webserver"):
         ui = [python, "-m", "dagster_webserver", "-w", workspace, "--host", "127.0.0.1", "--port", str(ui_port)]
@@ -261,6 +269,7 @@ def _make_parts(settings: Settings, home: Path, door: Path, ui_port: int | None,
 
 def _run_parts(parts: list[Part], home: Path, door: Path, state: _StateFile, stopping: Event, announce: Announce) -> None:
     code = parts[0]
+    clock = time.time() - time.monotonic()
     while not stopping.is_set():
         if not state.is_in_place:
             announce(
@@ -270,6 +279,9 @@ def _run_parts(parts: list[Part], home: Path, door: Path, state: _StateFile, sto
         if not (home / _WORKSPACE).exists():
             announce(f"Dagster's folder {home} was moved or deleted, and everything ends; start it again with new records.")
             return
+        before, clock = clock, time.time() - time.monotonic()
+        if before - clock > _CLOCK_SLACK_SECONDS:
+            _clear_future(next(part for part in parts if part.name == _DAEMON), announce)
         changed = False
         for part in parts:
             if part.process and (status := part.process.poll()) is not None:
@@ -290,6 +302,16 @@ def _run_parts(parts: list[Part], home: Path, door: Path, state: _StateFile, sto
             state.write(parts)
         _shorten_log(state.path.with_name(LOG))
         stopping.wait(_LOOK_SECONDS)
+
+
+def _clear_future(daemon: Part, announce: Announce) -> None:
+    """End the daemon and delete its records if they lie in the future, for which sensors and schedules would wait."""
+    announce("The clock was set back; the daemon is started again, so that sensors and schedules go on.")
+    if daemon.process:
+        _signal_group(daemon, signal.SIGKILL)
+        daemon.process.wait()
+    with suppress(StoreError):  # it has written its message
+        _set_up_instance()
 
 
 def _shorten_log(log: Path) -> None:
@@ -331,7 +353,7 @@ def _next_pause(part: Part) -> float:
 
 def _record_end(part: Part, status: int, announce: Announce) -> None:
     part.ended = "hung" if part.hangs else f"signal {-status}" if status < 0 else f"exit {status}"
-    ran = time.time() - part.started
+    ran = max(0.0, time.time() - part.started)  # the clock may have been set back
     part.pause = _FIRST_PAUSE_SECONDS if ran > _STABLE_SECONDS else _next_pause(part)
     _signal_group(part, signal.SIGKILL)
     if part.probe:

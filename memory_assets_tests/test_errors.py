@@ -1,10 +1,14 @@
-"""The content of a logged error."""
+"""The content of a logged error, and which errors a replaced program causes."""
 
 import logging
+import shutil
 import sys
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
 
 import pytest
 
+from memory_assets import errors
 from memory_assets.api.logs import JsonFormatter, PrettyFormatter
 from memory_assets.errors import StoreError, format_trace
 
@@ -27,6 +31,22 @@ def test_where_it_arose_and_what_caused_it_and_no_foreign_message() -> None:
     assert "ValueError" in told and "The memories cannot be read." in told
     assert told.count("in failed") == 2
     assert SECRET not in told
+
+
+def test_an_error_after_the_program_was_installed_anew_is_the_replaced_programs(tmp_path: Path) -> None:
+    program, fresh = tmp_path / "errors.py", tmp_path / "fresh.py"
+    shutil.copy(errors.__file__, program)
+    spec = spec_from_file_location("loaded", program)
+    assert spec and spec.loader
+    loaded = module_from_spec(spec)
+    spec.loader.exec_module(loaded)
+    assert not loaded.is_program_missing(AttributeError())
+    shutil.copy(program, fresh)
+    fresh.replace(program)
+    assert loaded.is_program_missing(AttributeError())
+    assert not loaded.is_program_missing(loaded.StoreError())
+    program.unlink()
+    assert loaded.is_program_missing(AttributeError())
 
 
 @pytest.mark.parametrize("formatter", [JsonFormatter(), PrettyFormatter("%(message)s")])

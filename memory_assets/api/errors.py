@@ -18,6 +18,7 @@ from memory_assets.errors import (
     ConflictError,
     InvalidInputError,
     MemoryAssetsError,
+    NewerStoreError,
     NotFoundError,
     StoreError,
     is_program_missing,
@@ -34,6 +35,7 @@ _log = logging.getLogger(__name__)
 _BODY_FAULTS = {"json_invalid": "is not JSON", "missing": "is missing", "model_attributes_type": "is not a JSON object"}
 _INTERNAL_ERROR = "An internal error occurred."
 _PROGRAM_MISSING = "The program was replaced or removed since the service began; start the service again."
+_NEWER_STORE = "store: a newer release wrote the memory store, and nothing was written; start the service again, or upgrade it."
 _MAX_FAULTS = 5
 
 
@@ -85,6 +87,8 @@ def describe_error(error: Exception) -> str:
         _log.error("request failed: %s", error, exc_info=error)
     if is_program_missing(error):
         return _PROGRAM_MISSING
+    if isinstance(error, NewerStoreError):
+        return _NEWER_STORE
     if isinstance(error, StoreError):
         return f"store: the memory store did not do this, and nothing was written; {advice_for(error) or 'try again'}."
     if status is HTTPStatus.INTERNAL_SERVER_ERROR:

@@ -72,8 +72,13 @@ _NATIVE = frozenset({"mcp-warm-up", "prompt-recall", "source-taking-in"})
 aborts ("terminate called without an active exception"), so it exits without shutting down."""
 _VALIDATION = "validation: "
 """Prefix of a refused text's error, which is not shown."""
-_DISK_FAULTS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS, errno.EACCES, errno.EPERM})
-"""Errors of the disk that a user can mend."""
+_DISK_FAULTS = frozenset(
+    {
+        *(errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS, errno.EACCES, errno.EPERM),
+        *(errno.EEXIST, errno.ENOTDIR, errno.ENAMETOOLONG),
+    }
+)
+"""Errors of the disk, and of paths at which nothing can be made, that a user can mend."""
 _NO_MEMORY = ("failed to map segment", "bad_alloc", "Cannot allocate memory", "error return without exception set")
 """Parts of messages of the loader and libraries when RAM is exhausted."""
 

@@ -1,11 +1,12 @@
 """Report a tenant's health, and diagnose and mend configuration errors and damage."""
 
+from contextlib import suppress
 from typing import Any, Literal
 
 from pydantic import ConfigDict, Field, SecretStr
 
 from memory_assets.display import counted
-from memory_assets.errors import StoreError
+from memory_assets.errors import StoreBusyError, StoreError
 from memory_assets.language.embedders import EmbedderError, describe_choice
 from memory_assets.operations.answers import Answer, Instant, LocalTime, View
 from memory_assets.settings import origins
@@ -50,6 +51,8 @@ def health(tenant: Tenant) -> Health:
         count, embedded = tenant.memories.count(Filters()), tenant.memories.count_embedded()
         oldest = tenant.memories.oldest()
         newest = next((each.created_at for each in tenant.memories.recent(1, Filters())), None)
+        with suppress(StoreBusyError):
+            tenant.catalog.interactive.waiting_migrations()
         store_fault = disk_fault(tenant.settings.data_dir) if tenant.exists else None
     except StoreError as error:
         store_fault = str(error)

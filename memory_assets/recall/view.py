@@ -19,7 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from memory_assets.arrays import Floats, Ids, Rows
-from memory_assets.errors import StoreError
+from memory_assets.errors import NewerStoreError, StoreError
 from memory_assets.graph.outdated import (
     Outdated,
     Replaced,
@@ -130,7 +130,10 @@ class GraphView:
 
 
 def read_graph(catalog: Catalog, known: GraphView | None) -> GraphView:
-    """Read the graph from the catalog; returns `known` if it is current or the catalog cannot be read."""
+    """Read the graph from the catalog; returns `known` if it is current or the catalog cannot be read.
+
+    NewerStoreError: a newer release wrote the catalog.
+    """
     stamp = catalog.stamp
     if known is not None and known.stamp == stamp:
         return known
@@ -143,6 +146,8 @@ def read_graph(catalog: Catalog, known: GraphView | None) -> GraphView:
                 return replace(known, stamp=stamp)
             tables = [connection.execute(f"FROM {name} {query}").to_arrow_table() for name, query in _READ.items()]
             changes = read_changes(connection)
+    except NewerStoreError:
+        raise
     except StoreError:
         return known or _empty_graph()
     return _graph_view(stamp, build, changes, *tables)
@@ -275,7 +280,7 @@ def find_outdated_of(tenant: Tenant, shown: Iterable[Memory]) -> dict[int, tuple
     """Return the sentences of some memories that others replace, perhaps replace or contradict.
 
     Uses the tenant's view if this process has one, else the catalog, which is faster than building a view. Empty if another process
-    writes the catalog.
+    writes the catalog. NewerStoreError: a newer release wrote the catalog.
     """
     with _caches_lock:
         cache = _caches.get(tenant)
@@ -289,6 +294,8 @@ def find_outdated_of(tenant: Tenant, shown: Iterable[Memory]) -> dict[int, tuple
     try:
         with tenant.catalog.within(_LOCK_SECONDS).read() as connection:
             changes = read_changes(connection)
+    except NewerStoreError:
+        raise
     except StoreError:
         return {}
     return find_outdated(list_replaced(changes), list_doubted(changes), shown, tenant.memories.get)

@@ -23,6 +23,9 @@ _ADVICE = {
     errno.EROFS: "it can only be read, so mount it for writing",
     errno.EACCES: "give yourself write access to it",
     errno.EPERM: "give yourself write access to it",
+    errno.EEXIST: "name another folder, or move away what is in its place",
+    errno.ENOTDIR: "name another folder, or move away what is in its place",
+    errno.ENAMETOOLONG: "name a shorter path",
 }
 _COMMIT_BYTES = 1 << 20
 

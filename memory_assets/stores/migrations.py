@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from memory_assets.errors import StoreError
+from memory_assets.errors import NewerStoreError, StoreError
 from memory_assets.stores.schema import CATALOG_TABLES, is_lake, table
 
 if TYPE_CHECKING:
@@ -83,7 +83,8 @@ def waiting_migrations(connection: "DuckDBPyConnection", catalog: object) -> "Se
     except duckdb.CatalogException:
         return None
     if version > _VERSION:
-        raise StoreError(f"{catalog} has schema version {version} and this release knows {_VERSION}; upgrade memory_assets.")
+        what = f"{catalog} has schema version {version} and this program knows {_VERSION}"
+        raise NewerStoreError(f"{what}; restart this program, or upgrade memory_assets.")
     if version < _OLDEST:
         raise StoreError(f"{catalog} is older than the first release; move it away and run `memory run`, which rebuilds it.")
     return CATALOG_MIGRATIONS[version - _OLDEST :]

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast
 
 import pyarrow as pa
 
-from memory_assets.errors import DamagedError, StoreError
+from memory_assets.errors import DamagedError, NewerStoreError, StoreError
 from memory_assets.privacy import make_temporary_folder, name_temporary_folder
 from memory_assets.stores import lance
 from memory_assets.stores.deferred import import_lancedb
@@ -317,12 +317,12 @@ class StoredTable:
         return table
 
     def _check_schema(self, table: "Table") -> "Table":
-        """Return the table, or raise StoreError if this release does not know its schema version."""
+        """Return the table, or raise NewerStoreError if this release does not know its schema version."""
         version = lance.facts_of(table.schema).get(VERSION_FACT, VERSION)
         if version != VERSION:
-            raise StoreError(
-                f"The table {table.name!r} in {self.uri} has schema version {version} and this release knows {VERSION}; "
-                "upgrade memory_assets."
+            raise NewerStoreError(
+                f"The table {table.name!r} in {self.uri} has schema version {version} and this program knows {VERSION}; "
+                "restart this program, or upgrade memory_assets."
             )
         return table
 

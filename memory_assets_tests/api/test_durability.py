@@ -136,6 +136,19 @@ def test_what_another_process_commits_is_seen_within_a_second(client: TenantClie
     assert found[0]["content"] == text
 
 
+def test_a_service_that_is_older_than_its_store_names_the_restart_instead_of_searching_without_the_graph(
+    client: TenantClient,
+) -> None:
+    client.store("Alice moved the export to DuckDB.")
+    with client.tenant.catalog.write() as connection:
+        connection.execute("UPDATE schema_version SET version = 99")
+    asked = client.post("/search", {"query": "export"}), client.post("/recent"), client.http.get("/names")
+    sentence = "store: a newer release wrote the memory store, and nothing was written; start the service again, or upgrade it."
+    assert [(answer.status_code, answer.json()["error"]) for answer in asked] == [(503, sentence)] * 3
+    health = client.http.get("/health")
+    assert (health.status_code, "restart this program" in health.json()["error"]) == (503, True)
+
+
 def test_an_embedder_that_is_away_stores_nothing_and_names_the_step(tmp_path: Path) -> None:
     with Service(tmp_path, MEMORY_EMBEDDER="ollama", OLLAMA_URL="http://127.0.0.1:9", LOG_FORMAT="json") as service:
         client = service.new_tenant("claude")

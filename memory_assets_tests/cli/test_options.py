@@ -1,7 +1,8 @@
-"""Times in the forms that people type."""
+"""Times in the forms that people type, and refused options and paths."""
 
 import json
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -106,6 +107,38 @@ def test_recent_takes_the_hours_that_the_service_takes(tenant: Tenant, changes: 
             CliRunner().invoke(cli, ["recent", "--hours", hours, *changes], catch_exceptions=False)
     for hours in ("0.5", "720"):
         assert "A new note." in CliRunner().invoke(cli, ["recent", "--hours", hours, *changes]).output
+
+
+@pytest.mark.parametrize(
+    ("variable", "path", "command", "mend"),
+    [
+        ("MEMORY_DATA_DIR", "file", "doctor", "is no folder; name one"),
+        ("MEMORY_DATA_DIR", "file/below", "store hello", "lies below {file}, which is no folder; name another"),
+        ("MEMORY_DATA_DIR", "dangling/below", "run", "lies below {dangling}, which is no folder; name another"),
+        ("MEMORY_CATALOG_URI", "file/below", "status", "lies below {file}, which is no folder; name another"),
+        ("MEMORY_DATA_DIR", "a" * 300, "doctor", "name a shorter path"),
+        ("HOME", "file", "install claude-code", "{file} (File exists); name another folder, or move away what is in its place"),
+    ],
+)
+def test_a_folder_that_cannot_be_made_is_one_sentence_with_the_mend(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    variable: str,
+    path: str,
+    command: str,
+    mend: str,
+):
+    file, dangling = tmp_path / "file", tmp_path / "dangling"
+    file.touch()
+    dangling.symlink_to(tmp_path / "nowhere")
+    monkeypatch.setenv(variable, str(tmp_path / path))
+    monkeypatch.setattr("sys.argv", ["memory", *command.split()])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    said = capsys.readouterr().err
+    assert (ended.value.code, said.count("\n")) == (1, 1)
+    assert mend.format(file=file, dangling=dangling) in said
 
 
 def test_a_text_that_begins_with_dashes_is_not_printed_as_an_unknown_option(

@@ -3,9 +3,12 @@
 import os
 import sqlite3
 import sys
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
+from threading import Event
 from uuid import uuid4
 
 import dagster as dg
@@ -34,7 +37,9 @@ from memory_assets.defs.sensors import build_sensors
 from memory_assets.defs.upkeep import KEPT_RUNS, LABEL, MEMORY_RUN, forget_tenant, sweep_runs
 from memory_assets.models import NewMemory, Source
 from memory_assets.operations.store import store
+from memory_assets.probes import Probe
 from memory_assets.settings import Settings
+from memory_assets.supervisor import STATE, Part, _lock_state, _run_parts, _stop_parts
 from memory_assets.tenants import Tenant
 from memory_assets_tests.conftest import WriteSilo
 from memory_assets_tests.defs.conftest import run
@@ -112,19 +117,48 @@ def test_deleting_a_tenant_leaves_the_others_runs_and_its_name_nowhere(home: dg.
     assert [line for line in dumps if "eve_x" in line] == []
 
 
-@pytest.mark.parametrize(("ahead", "kept"), [(timedelta(days=1_000), 0), (timedelta(hours=6), 0), (-timedelta(hours=1), 1)])
-def test_sensors_run_again_after_the_clock_was_ahead(
-    home: dg.DagsterInstance, capsys: pytest.CaptureFixture[str], ahead: timedelta, kept: int
-) -> None:
+def add_tick(home: dg.DagsterInstance, ahead: timedelta) -> InstigatorState:
+    """Record a tick of a sensor that runs, so much ahead of the clock."""
     state = InstigatorState(_ORIGIN, InstigatorType.SENSOR, InstigatorStatus.RUNNING, SensorInstigatorData())
     home.add_instigator_state(state)
     where = (state.instigator_origin_id, "stored_memories_sensor", InstigatorType.SENSOR)
     moment = (datetime.now(UTC) + ahead).timestamp()
     home.create_tick(TickData(*where, TickStatus.SUCCESS, moment, run_ids=[], run_keys=[], selector_id=state.selector_id))
+    return state
+
+
+@pytest.mark.parametrize(("ahead", "kept"), [(timedelta(days=1_000), 0), (timedelta(hours=6), 0), (-timedelta(hours=1), 1)])
+def test_sensors_run_again_after_the_clock_was_ahead(
+    home: dg.DagsterInstance, capsys: pytest.CaptureFixture[str], ahead: timedelta, kept: int
+) -> None:
+    state = add_tick(home, ahead)
     set_up_instance()
     assert len(home.get_ticks(state.instigator_origin_id, state.selector_id)) == kept
     assert len(home.all_instigator_state()) == kept
     assert capsys.readouterr().out == f"{home.root_directory}\n"
+
+
+def test_sensors_run_again_after_the_clock_is_set_back_while_memory_up_runs(
+    home: dg.DagsterInstance, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ahead, true_time = timedelta(hours=6), time.time
+    add_tick(home, ahead)
+    workspace = Path(home.root_directory) / "workspace.yaml"
+    workspace.touch()
+    code, daemon = parts = [Part(name, ["sleep", "60"], partial(Probe, lambda: True)) for name in ("code location", "daemon")]
+    monkeypatch.setattr(time, "time", lambda: true_time() + (0 if daemon.started else ahead.total_seconds()))
+    stopping, said = Event(), list[str]()
+
+    def announce(line: str) -> None:
+        said.append(line)
+        if daemon.restarts:
+            stopping.set()
+
+    with _lock_state(settings.data_dir / STATE) as state:
+        _run_parts(parts, workspace.parent, workspace.parent / "code.sock", state, stopping, announce)
+        _stop_parts(parts, announce)
+    assert "clock was set back" in said[0]
+    assert (code.restarts, daemon.ended, home.all_instigator_state()) == (0, "signal 9", [])
 
 
 def test_a_tenant_that_is_gone_from_the_disk_is_forgotten_within_the_hour(home: dg.DagsterInstance, settings: Settings) -> None:
