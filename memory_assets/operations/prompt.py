@@ -22,8 +22,8 @@ from memory_assets.tenants import Tenant
 
 HEADING = "Recalled for this prompt"
 _MOST_LINES = 4
-_LETTERS_OF_TOKEN = (4, 3, 2, 1)
-"""Characters per token that are tried in turn to fill the room; a token has four in English, one in Chinese."""
+_LETTERS_OF_TOKEN = 5
+"""Characters of a token, at most; English prose has four, Chinese one."""
 _LEAST_PASSAGE = 110
 """Characters of a passage that a long title leaves."""
 LONGEST_PROMPT = 2_000
@@ -86,13 +86,15 @@ def read_question(prompt: str) -> str:
 
 def _render(hit: Hit, prompt: str, outdated: Sequence[Outdated], zone: tzinfo, room: int) -> tuple[str, int]:
     """Return the line of a memory and its tokens, at most `room`; an empty one if it would be cut below `MOST` characters."""
-    for letters in _LETTERS_OF_TOKEN:
-        most = min(LONGEST_LINE, letters * room)
+    most = min(LONGEST_LINE, _LETTERS_OF_TOKEN * room)
+    while True:
         line = render_line(_describe(hit, prompt, outdated, zone, most), most)
         tokens = count_tokens(f"{line}\n")
-        if tokens <= room and (most >= MOST or "…" not in line):
+        if most < MOST and "…" in line:
+            return "", 0
+        if tokens <= room:
             return line, tokens
-    return "", 0
+        most = min(most, len(line)) * room // tokens
 
 
 def _describe(hit: Hit, prompt: str, outdated_sentences: Sequence[Outdated], zone: tzinfo, most: int) -> str:
