@@ -19,6 +19,8 @@ from memory_assets.tenants import Tenant
 
 _NAMED = 3
 """The text names at most so many of the memories that say the same; JSON has all."""
+_FIRST = 2
+"""The passage of the best hit is so many times as long as that of another."""
 _RECALLED = 3
 """So many hits of a page count as recalled; those further down were probably not used."""
 
@@ -79,7 +81,8 @@ class Found(Answer):
                     note = f"{note}{' · ' * bool(note)}replaced by {newer.id}{on_day(memory.replaced_on, local.zone)}"
                 repeated = [memory.repeated(local)] if memory.same else []
                 parts = [_explain_component(part) for part in memory.components if explain]
-                lines.append("\n".join([memory.entry(local, f"{number}. ", self.query, note, most), *repeated, *parts]))
+                length = most * _FIRST if number == 1 else most
+                lines.append("\n".join([memory.entry(local, f"{number}. ", self.query, note, length), *repeated, *parts]))
             if self.bridges:
                 lines.append("\n".join(["", "Bridges", *(bridge.text() for bridge in self.bridges)]))
             return lines
