@@ -122,6 +122,11 @@ class Snapshot(BaseModel):
         return _name_of(self.tenant, self.taken_at)
 
     @property
+    def is_encrypted(self) -> bool:
+        """Whether an identity is needed to read its rows and files."""
+        return any(name.endswith(".age") for name in self.objects)
+
+    @property
     def stored_bytes(self) -> int:
         """Total size of its objects in bytes."""
         return sum(each.stored for each in self.objects.values())
