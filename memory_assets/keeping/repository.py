@@ -215,6 +215,10 @@ class Repository:
         """Return object -> its size in bytes."""
         return {each.base_name: each.size for each in self._list("objects") if each.type is fs.FileType.File}
 
+    def can_decrypt(self, snapshot: Snapshot) -> bool:
+        """Return whether a backup is not encrypted, or an identity is set."""
+        return not snapshot.is_encrypted or self.cipher.identity is not None
+
     # Manifests
 
     def write(self, snapshot: Snapshot) -> None:
