@@ -14,7 +14,7 @@ from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
-from memory_assets.errors import ConflictError, DamagedError, InvalidInputError, StoreError
+from memory_assets.errors import ConflictError, DamagedError, InvalidInputError, SettingsError, StoreError
 from memory_assets.keeping.packs import copy_table, to_bytes
 from memory_assets.keeping.repository import Repository, Snapshot, Stored, TableCopy
 from memory_assets.language.times import display_zone
@@ -129,12 +129,18 @@ def parse_places(content: bytes | None, source: str) -> list[tuple[str, str]]:
 def take_backup(tenant: Tenant, repository: Repository) -> Snapshot:
     """Copy a tenant's underived data into a repository; only changes since its last backup there are written.
 
-    DamagedError: the table of the memories is lost; no backup is taken.
+    DamagedError: the table of the memories is lost; no backup is taken. SettingsError: the last backup is encrypted, and there is no
+    recipient.
     """
     with tenant.memories.stored.explaining_errors():
         tenant.memories.stored.raise_if_lost()
     with repository.locked(), pinned_tables(tenant) as place:
         last = repository.newest(tenant.name)
+        if last and last.is_encrypted and not repository.cipher.recipient:
+            raise SettingsError(
+                f"The backups of the tenant {tenant.name!r} in {repository.target} are encrypted; set MEMORY_BACKUP_RECIPIENT, or name "
+                "another place for backups that are not."
+            )
         writer = Writer(repository, last)
         snapshot = Snapshot(
             tenant=tenant.name,

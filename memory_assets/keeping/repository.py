@@ -122,6 +122,11 @@ class Snapshot(BaseModel):
         return _name_of(self.tenant, self.taken_at)
 
     @property
+    def is_encrypted(self) -> bool:
+        """Whether an identity is needed to read its rows and files."""
+        return any(name.endswith(".age") for name in self.objects)
+
+    @property
     def stored_bytes(self) -> int:
         """Total size of its objects in bytes."""
         return sum(each.stored for each in self.objects.values())
@@ -209,6 +214,10 @@ class Repository:
     def sizes(self) -> dict[str, int]:
         """Return object -> its size in bytes."""
         return {each.base_name: each.size for each in self._list("objects") if each.type is fs.FileType.File}
+
+    def can_decrypt(self, snapshot: Snapshot) -> bool:
+        """Return whether a backup is not encrypted, or an identity is set."""
+        return not snapshot.is_encrypted or self.cipher.identity is not None
 
     # Manifests
 

@@ -1,6 +1,7 @@
 """Shapes of the keys and tokens of known services, as regular expressions."""
 
 SHAPES = {
+    "memory key": r"mk_[0-9a-f]{12}_[\w-]{43}",
     "aws access key": r"(?:AKIA|ASIA)[A-Z0-9]{16}",
     "github token": r"gh[oprsu]_[A-Za-z0-9]{36,255}|github_pat_\w{60,255}",
     "gitlab token": r"gl(?:pat|dt|rt|cbt|ptt|soat|agent|imt|ft)-[\w-]{20,100}",

@@ -52,7 +52,7 @@ def record_begun(folder: Path, begun: Ended) -> None:
         return
     path.parent.mkdir(mode=0o700, exist_ok=True)
     replace_file(path, json.dumps(asdict(begun)))
-    for old in sorted(path.parent.iterdir(), key=_changed_at)[:-_MAX_BEGUN]:
+    for old in {*sorted(path.parent.iterdir(), key=_changed_at)[:-_MAX_BEGUN]} - {path}:  # others may be dated ahead
         old.unlink(missing_ok=True)
 
 

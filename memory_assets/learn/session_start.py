@@ -324,7 +324,7 @@ def record_told(folder: Path, session: str, told: Iterable[tuple[int, str]], rea
     path.parent.mkdir(mode=0o700, exist_ok=True)
     with path.open("a", encoding="ascii") as file:
         file.write(written)
-    for old in _list_by_age(path.parent)[:-_MAX_SESSIONS]:
+    for old in {*_list_by_age(path.parent)[:-_MAX_SESSIONS]} - {path}:  # others may be dated ahead
         old.unlink(missing_ok=True)
 
 

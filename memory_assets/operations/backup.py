@@ -128,7 +128,7 @@ def verify(settings: Settings, place: str | None, tenant: str | None, as_of: dat
 
 def _verify_newest(repository: Repository, tenant: str, as_of: datetime | None) -> VerifiedBackup:
     snapshot = repository.require(tenant, as_of)
-    opened = not any(each.endswith(".age") for each in snapshot.objects) or repository.cipher.identity is not None
+    opened = repository.can_decrypt(snapshot)
     damage = find_damage(repository, snapshot, decrypting=opened)
     return VerifiedBackup(tenant=tenant, backup=view_backup(snapshot), damage=damage, notes=snapshot.notes, opened=opened)
 

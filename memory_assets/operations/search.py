@@ -1,7 +1,7 @@
 """Search memories by meaning, words and the graph. The first hits count as recalled."""
 
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Annotated
 
 from pydantic import Field
@@ -13,7 +13,7 @@ from memory_assets.operations.fields import MOST_SEEN, Bridges, Cursor, Limit, Q
 from memory_assets.recall.bridges import Bridge
 from memory_assets.recall.likelihood import Fit
 from memory_assets.recall.search import Component, search_with_bridges
-from memory_assets.recall.view import find_outdated_of
+from memory_assets.recall.view import find_newest, find_outdated_of
 from memory_assets.stores.access_log import AccessLog
 from memory_assets.tenants import Tenant
 
@@ -110,8 +110,8 @@ def search(
     """Search memories by meaning, words and the graph; an empty query finds the newest.
 
     `bridges` limits the paths that explain the first page. `cursor` is the previous page's `next_cursor`; repeat the other arguments
-    with it. Later pages leave out memories stored since the first. With `everything`, a query that nothing fits returns the nearest
-    memories. Without `recalls` no hit counts as recalled, as while a user is still typing.
+    with it. Later pages leave out memories stored since the first, unless some are dated ahead. With `everything`, a query that nothing
+    fits returns the nearest memories. Without `recalls` no hit counts as recalled, as while a user is still typing.
     """
     narrowed = narrowed or Narrowing()
     project = narrowed.here.folder if narrowed.here else ""
@@ -134,6 +134,9 @@ def search(
         AccessLog(tenant.state).record([hit.memory.id for hit in page[:_RECALLED]], now)
     shown += [hit.memory.id for hit in page]
     more = len(new) > len(page) and len(shown) < MOST_SEEN
+    if more and not cursor:  # memories that are dated ahead are on later pages, too
+        newest = find_newest(tenant) if query.strip() else page[0].memory.created_at
+        asked_at = max(now, newest + timedelta(microseconds=1))
     return Found(
         query=query,
         project=project,

@@ -20,7 +20,7 @@ from memory_assets.operations.changes import guess_change, last_change
 from memory_assets.operations.conflicts import conflicts
 from memory_assets.operations.fields import Cursor, Limit, given_as
 from memory_assets.recall.view import find_outdated_of
-from memory_assets.sources.dating import EARLIEST
+from memory_assets.sources.dating import EARLIEST, LATEST
 from memory_assets.sources.projects import Project
 from memory_assets.stores.access_log import AccessLog
 from memory_assets.stores.lance import timestamp
@@ -148,8 +148,8 @@ def recent_changes(
     """List the last changes of memories and the applies of `memory learn`, with the silo files that they deleted and their author."""
     _check_hours(hours)
     filters = (narrowed or Narrowing()).filters(tenant)
-    until = filters.until or datetime.now(UTC)
-    since = filters.since or (until - timedelta(hours=hours) if hours else EARLIEST)
+    until = filters.until or LATEST
+    since = filters.since or ((filters.until or datetime.now(UTC)) - timedelta(hours=hours) if hours else EARLIEST)
     where = replace(filters, since=None, until=None, states=()).sql()
     where += f" AND updated_at >= {timestamp(since)} AND updated_at <= {timestamp(until)}"
     applies = [each for each in _list_applies(tenant) if since <= each.at <= until]

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -274,6 +275,11 @@ def current_view(tenant: Tenant, *, fresh: bool = False) -> View:
     with _caches_lock:
         cache = _caches.setdefault(tenant, _ViewCache())
     return cache.view(tenant, fresh=fresh)
+
+
+def find_newest(tenant: Tenant) -> datetime:
+    """Return when the newest memory of the tenant's view was created; the view has at least one."""
+    return datetime.fromtimestamp(0, UTC) + timedelta(microseconds=int(current_view(tenant).timeline.columns["created"].max()))
 
 
 def find_outdated_of(tenant: Tenant, shown: Iterable[Memory]) -> dict[int, tuple[Outdated, ...]]:

@@ -19,6 +19,8 @@ from memory_assets.stores.state import TenantState
 _KEY = re.compile(r"mk_([0-9a-f]{12})_([A-Za-z0-9_-]{43})", re.ASCII)
 _ID = re.compile(r"[0-9a-f]{12}", re.ASCII)
 _LINK_LIFETIME_SECONDS = 300
+_CLOCK_SLACK_SECONDS = 60
+"""How far a link may be dated ahead, by another machine's clock."""
 _MISSING_KEY_DIGEST = "0" * 64
 """Compared if there is no such key, so that an unknown tenant, an unknown key and a wrong secret take the same time."""
 
@@ -123,7 +125,8 @@ def use_link(state: TenantState, token: str) -> bool:
 
 def _is_expired(created_at: bytes | None) -> bool:
     try:
-        return created_at is not None and time.time() - float(created_at) > _LINK_LIFETIME_SECONDS
+        age = time.time() - float(created_at or 0)
+        return created_at is not None and not -_CLOCK_SLACK_SECONDS <= age <= _LINK_LIFETIME_SECONDS
     except ValueError:
         return True
 

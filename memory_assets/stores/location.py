@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from lancedb import Session
     from lancedb.db import DBConnection
     from lancedb.table import Table
+    from pyarrow.fs import S3FileSystem
 
     from memory_assets.stores.state import TenantState
 
@@ -94,6 +95,15 @@ class Location:
             if version < newest:
                 path.unlink(missing_ok=True)
 
+    def newest_file(self, table: str) -> float:
+        """Return when the newest file of rows or indices of a table in object storage was written, by its clock; 0 if there is none."""
+        from pyarrow.fs import FileSelector
+
+        root, bucket = f"{self.uri.partition('://')[2]}/{table}.lance", self._open_bucket()
+        folders = (FileSelector(f"{root}/{each}", allow_not_found=True, recursive=True) for each in ("data", "_indices"))
+        files = (each for folder in folders for each in bucket.get_file_info(folder) if each.mtime)
+        return max((each.mtime.timestamp() for each in files), default=0.0)
+
     def _versions_in_folder(self, table: str) -> Iterator[tuple[int, Path]]:
         for path in self._versions(table).glob(f"[0-9]*{_MANIFEST}"):
             number = int(path.stem)
@@ -140,15 +150,18 @@ class Location:
             with suppress(OSError):
                 self.path.parent.rmdir()
             return
-        from pyarrow import fs
-
-        given = s3_options(*map(self.options.get, ("aws_endpoint", "aws_region", "aws_access_key_id", "aws_secret_access_key")))
         try:
-            fs.S3FileSystem(**given).delete_dir(self.uri.partition("://")[2])
+            self._open_bucket().delete_dir(self.uri.partition("://")[2])
         except FileNotFoundError:
             return
         except OSError as error:
             raise StoreError(f"{self.uri} cannot be removed ({first_line(error)}); {ADVICE}.") from error
+
+    def _open_bucket(self) -> "S3FileSystem":
+        from pyarrow.fs import S3FileSystem
+
+        given = s3_options(*map(self.options.get, ("aws_endpoint", "aws_region", "aws_access_key_id", "aws_secret_access_key")))
+        return S3FileSystem(**given)
 
 
 def s3_options(endpoint: str | None, region: str | None, key: str | None, secret: str | None) -> dict[str, str]:

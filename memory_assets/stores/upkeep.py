@@ -10,6 +10,7 @@ import math
 import warnings
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from operator import itemgetter
 from time import monotonic, sleep, time
 from typing import TYPE_CHECKING, Any, cast
 
@@ -28,8 +29,9 @@ _log = logging.getLogger(__name__)
 _VERSION_LIFETIME = timedelta(minutes=10)
 """How long versions are kept for readers; every compaction reads all of them."""
 _CLOCK_SECONDS = 30.0
-"""How long removing older versions waits for this machine's clock to pass the time that another writer's clock gave to one."""
+"""How long removing older versions waits for this machine's clock to pass the time that another clock gave to one, or to a file."""
 _PAUSE_SECONDS = 0.1
+_STILL = "what was removed is still in its files"
 _WORTH_MERGING = 50
 """Number of unmerged fragments from which compaction pays (LanceDB's own rule of thumb)."""
 SMALLEST = 20_000
@@ -154,7 +156,6 @@ def drop_older_versions(stored: StoredTable) -> None:
     first. In object storage a small difference is waited for. For a larger one, StoreError: what older versions hold is still there, and
     a repeated call completes the removal.
     """
-    table, newest = stored.writing, stored.newest_version
     is_folder = stored.location.is_folder
     options = {"cleanup_older_than": timedelta(0), "delete_unverified": is_folder}
     failure = f"The older versions of the table {stored.name!r} in {stored.uri} cannot be removed"
@@ -162,6 +163,9 @@ def drop_older_versions(stored: StoredTable) -> None:
     if is_folder:
         with stored.explaining_errors():
             stored.location.drop_older_manifests(stored.name)
+    else:
+        _commit_after_files(stored, failure)
+    table, newest = stored.writing, stored.newest_version
     while True:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # LanceDB warns of readers of older versions
@@ -174,14 +178,34 @@ def drop_older_versions(stored: StoredTable) -> None:
             return
         ahead = max(left) - time()
         if monotonic() + ahead > deadline:
-            still = "what was removed is still in its files"
             if ahead <= 0:
-                raise StoreError(f"{failure}: LanceDB keeps them, so {still}; run the command again.")
-            raise StoreError(
-                f"{failure}: this machine's clock is {math.ceil(ahead)} s behind that of another writer, so {still}; "
-                "set the clock and run the command again."
-            )
+                raise StoreError(f"{failure}: LanceDB keeps them, so {_STILL}; run the command again.")
+            raise _clock_error(failure, ahead, "another writer")
         sleep(max(ahead, 0.0) + _PAUSE_SECONDS)
+
+
+def _commit_after_files(stored: StoredTable, failure: str) -> None:
+    """Make the newest version of a table in object storage later than all of its files, by the storage's clock.
+
+    LanceDB keeps files that are later than every version left, and yet removes the older versions, without which none is removed.
+    """
+    with stored.explaining_errors():
+        newest = max(stored.writing.list_versions(), key=itemgetter("version"))
+        written = stored.location.newest_file(stored.name)
+    if written <= newest["timestamp"].timestamp():
+        return
+    behind = written - time()
+    if behind > _CLOCK_SECONDS:
+        raise _clock_error(failure, behind, "the object storage")
+    sleep(max(behind, 0.0) + _PAUSE_SECONDS)
+    note_removal(stored)
+
+
+def _clock_error(failure: str, seconds: float, other: str) -> StoreError:
+    return StoreError(
+        f"{failure}: this machine's clock is {math.ceil(seconds)} s behind that of {other}, so {_STILL}; set the clock and run the "
+        "command again."
+    )
 
 
 def note_removal(stored: StoredTable) -> None:

@@ -12,6 +12,7 @@ from click.testing import CliRunner
 
 from memory_assets.cli.main import cli
 from memory_assets.errors import MemoryAssetsError, NotFoundError, StoreError
+from memory_assets.language.secrets import mask
 from memory_assets.settings import Settings
 from memory_assets.stores.keys import KeyStore
 from memory_assets.tenants import Tenant, tenant_names
@@ -35,6 +36,13 @@ def test_a_key_is_shown_once_and_kept_as_a_digest_that_only_its_owner_reads(tena
     found = KeyStore(tenant.state).find(shown["key"])
     assert found
     assert found.id == shown["id"]
+
+
+def test_a_key_of_the_program_is_masked_in_every_text(tenant: Tenant) -> None:
+    key = KeyStore(tenant.state).create()[1]
+    for text in ("We use {} for the laptop.", "export KEY={}", "Its key, which is shown only now: {}"):
+        assert mask(text.format(key)) == text.format("[secret: memory key]")
+    assert json.loads(run("key", "create", f"my key {key}", "--json"))["description"] == "my key [secret: memory key]"
 
 
 def test_a_revoked_key_opens_nothing_and_stays_listed(tenant: Tenant) -> None:

@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 import numpy as np
+import pytest
 
 from memory_assets.graph.edges import refresh_graph
 from memory_assets.language.embedders.calibration import scale_of
@@ -163,6 +164,14 @@ def test_pages_of_a_search_neither_repeat_nor_take_in_what_came_later(client: Te
     ids = [client.store(note) for note in DUCKDB_NOTES if "tomatoes" not in note]
     asked: dict[str, object] = {"query": "billing export in DuckDB", "limit": 3, "all": True}
     assert sorted(pages_of(client, "/search", asked, "The billing export in DuckDB again.")) == sorted(ids)
+
+
+@pytest.mark.parametrize("query", ["billing export in DuckDB", ""])
+def test_pages_of_a_search_hold_memories_that_are_dated_ahead(client: TenantClient, query: str) -> None:
+    ahead = datetime.now(UTC) + timedelta(hours=1)
+    ids = [store(client.tenant, NewMemory(note, Source.CLI, created_at=ahead)).id for note in DUCKDB_NOTES[:5]]
+    asked: dict[str, object] = {"query": query, "limit": 2, "all": True}
+    assert set(ids) <= set(pages_of(client, "/search", asked, "The billing export in DuckDB again."))
 
 
 def test_a_forgotten_memory_leaves_recall_and_comes_back(client: TenantClient) -> None:

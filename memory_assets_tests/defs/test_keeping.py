@@ -23,6 +23,12 @@ from memory_assets_tests.keeping.test_backup import add
 SCHEDULES = ("backup_regularly", "backup_check_weekly")
 
 
+def damage(file: Path) -> None:
+    data = bytearray(file.read_bytes())
+    data[-9] ^= 1
+    file.write_bytes(data)
+
+
 def test_a_backup_is_taken_and_tried_out(
     tenant: Tenant, tmp_path: Path, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ):
@@ -40,9 +46,7 @@ def test_a_backup_is_taken_and_tried_out(
     snapshot = Repository(str(place)).require("main")
     hurt = snapshot.tables["memories"].packs[0].rows
     file = place / "objects" / hurt[:2] / hurt
-    data = bytearray(file.read_bytes())
-    data[-9] ^= 1
-    file.write_bytes(data)
+    damage(file)
     (check,) = run(instance, "check_backup").get_asset_check_evaluations()
     assert not check.passed
     assert hurt in (check.description or "")
@@ -52,6 +56,24 @@ def test_a_backup_is_taken_and_tried_out(
     monkeypatch.setenv("MEMORY_BACKUP_TO", str(tenant.settings.data_dir / "backups"))
     assert not run(instance, "back_up").success
     assert not (tenant.settings.data_dir / "backups").exists()
+
+
+def test_an_encrypted_backup_is_tried_out_without_its_identity_as_far_as_its_bytes_go(
+    tenant: Tenant, tmp_path: Path, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+):
+    from pyrage import x25519  # pyright: ignore[reportAttributeAccessIssue]
+
+    add(tenant, 1)
+    place = tmp_path / "backups"
+    monkeypatch.setenv("MEMORY_BACKUP_TO", str(place))
+    monkeypatch.setenv("MEMORY_BACKUP_RECIPIENT", str(x25519.Identity.generate().to_public()))
+    (check,) = run(instance, "check_backup").get_asset_check_evaluations()
+    assert check.passed
+    assert "no text was restored" in str(check.metadata["note"].value)
+    hurt = Repository(str(place)).require("main").tables["memories"].packs[0].rows
+    damage(place / "objects" / hurt[:2] / hurt)
+    (check,) = run(instance, "check_backup").get_asset_check_evaluations()
+    assert (check.passed, hurt in (check.description or "")) == (False, True)
 
 
 @pytest.mark.parametrize("last", ["main", "second"], ids=["one", "two"])

@@ -407,6 +407,19 @@ def test_a_backup_that_the_identity_would_not_open_is_refused_and_a_changed_key_
     assert find_damage(reading, first) == find_damage(reading, second) == []
 
 
+def test_a_plain_backup_replaces_no_encrypted_one(tenant: Tenant, tmp_path: Path):
+    from pyrage import x25519  # pyright: ignore[reportAttributeAccessIssue]
+
+    add(tenant, 1)
+    place = str(tmp_path / "backups")
+    taken = take_backup(tenant, Repository(place, Cipher(str(x25519.Identity.generate().to_public()))))
+    with pytest.raises(SettingsError, match="are encrypted; set MEMORY_BACKUP_RECIPIENT, or name another place"):
+        backup(tenant, place)
+    assert [each.name for each in Repository(place).snapshots()] == [taken.name]
+    assert Repository(place).sizes().keys() == taken.objects.keys()
+    assert backup(tenant, str(tmp_path / "plain")).backup.memories == 1
+
+
 def test_a_backup_is_taken_if_the_keys_of_the_identity_are_out_of_reach(tenant: Tenant, tmp_path: Path):
     from pyrage import x25519  # pyright: ignore[reportAttributeAccessIssue]
 

@@ -63,6 +63,7 @@ def _discord(random: Random) -> str:
 
 
 TOKENS: dict[str, Maker] = {
+    "memory": _joined("m", "k_", _of(HEX, 12), "_", _of(URLSAFE, 43)),
     "aws access key": _joined("AK", "IA", _of(string.ascii_uppercase + "234567", 16)),
     "aws session key": _joined("AS", "IA", _of(string.ascii_uppercase + "234567", 16)),
     "github": _joined("gh", "p_", _of(ALNUM, 36)),

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from memory_assets.cli.main import cli
 from memory_assets.hook_settings import read_hook_settings
-from memory_assets.learn.session_queue import has_queued, queue_silent
+from memory_assets.learn.session_queue import Ended, has_queued, queue_silent, record_begun
 from memory_assets.learn.session_start import Hook, session_start
 from memory_assets.learn.sessions import remember_sessions
 from memory_assets.operations.take_in import take_in
@@ -31,6 +31,16 @@ def make_old(path: Path, hours: float) -> None:
 def age_records(tenant: Tenant, hours: float) -> None:
     for record in (tenant.folder / "begun").glob("*"):
         make_old(record, hours)
+
+
+def test_a_session_is_remembered_though_two_hundred_records_are_dated_ahead(tmp_path: Path) -> None:
+    (tmp_path / "begun").mkdir()
+    for number in range(200):
+        path = tmp_path / "begun" / str(number)
+        path.touch()
+        make_old(path, -1)
+    record_begun(tmp_path, Ended("s1", "", ""))
+    assert len(list((tmp_path / "begun").glob("*.json"))) == 1
 
 
 def report_end(transcript: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,8 @@
 """The brief at the start of a session, from the hook as Claude Code calls it."""
 
 import json
+import os
+import time
 import unicodedata
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -117,6 +119,16 @@ def test_what_a_prompt_recalled_is_gone_after_a_compaction_though_nothing_is_tol
     assert [each.memory for each in read_told(folder, "s1")] == [42]
     assert hook("compact", "s2", cwd=str(atlas)) == ""
     assert read_last_told(folder) == read_told(folder, "s1")
+
+
+def test_a_session_knows_what_it_was_told_though_two_hundred_records_are_dated_ahead(tmp_path: Path) -> None:
+    (tmp_path / "sessions").mkdir()
+    for number in range(200):
+        path = tmp_path / "sessions" / str(number)
+        path.touch()
+        os.utime(path, (time.time() + 3_600,) * 2)
+    record_told(tmp_path, "s1", [(42, "- (id 42) Mira sails.")], PROMPT)
+    assert [each.memory for each in read_told(tmp_path, "s1")] == [42]
 
 
 def test_a_project_switches_it_off(settings: Settings, atlas: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,13 +4,13 @@ import os
 import signal
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from memory_assets.errors import ConflictError, MemoryAssetsError
 from memory_assets.graph.edges import refresh_graph
-from memory_assets.models import NewMemory, RelationType, Source, State
+from memory_assets.models import Kind, Memory, NewMemory, RelationType, Source, State
 from memory_assets.operations.arguments import Narrowing
 from memory_assets.operations.changes import edit, forget, restore, supersede, tag
 from memory_assets.operations.relate import relate, relations
@@ -21,6 +21,7 @@ from memory_assets.operations.undo import undo
 from memory_assets.settings import load_settings
 from memory_assets.stores.memories import MemoryStore
 from memory_assets.stores.relations import RelationStore
+from memory_assets.stores.rows import new_id
 from memory_assets.tenants import Tenant
 from memory_assets_tests.conftest import WriteSilo, filled_once
 from memory_assets_tests.torture import zygote
@@ -157,6 +158,10 @@ def test_changes_of_a_past_time_are_listed_however_many_came_later(tenant: Tenan
     past = recent_changes(tenant, limit=1, narrowed=Narrowing(until=until))
     assert [(each.memory_id, each.did) for each in past.changes] == [(old, "tag")]
     assert [each.memory_id for each in recent_changes(tenant, limit=1).changes] == [newer[-1]]
+    later = until + timedelta(hours=9)
+    ahead = Memory(new_id(), "The keel is new.", Kind.NOTE, Source.CLI, "", later, later)
+    tenant.memories.add([ahead], tenant.embedder.embed([ahead.content]), tenant.embedder.name)
+    assert [each.memory_id for each in recent_changes(tenant, limit=2).changes] == [ahead.id, newer[-1]]
     elsewhere = store(tenant, NewMemory("The mast is new.", Source.CLI, project="/boats")).id
     of_boats = recent_changes(tenant, narrowed=Narrowing(project="/boats"))
     assert [each.memory_id for each in of_boats.changes] == [elsewhere]

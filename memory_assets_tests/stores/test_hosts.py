@@ -21,6 +21,7 @@ from memory_assets.operations.store import store
 from memory_assets.settings import Settings
 from memory_assets.stores.relations import StatedRelation
 from memory_assets.stores.tombstones import Tombstones
+from memory_assets.stores.upkeep import drop_older_versions
 from memory_assets.tenants import Tenant
 from memory_assets_tests.stores.manifests import set_clock_of_writer
 from memory_assets_tests.stores.objects import object_storage, objects
@@ -47,6 +48,17 @@ def test_an_erasure_that_is_repeated_after_it_was_finished_removes_what_stayed_i
     done = erase(Tenant(elsewhere), [2**52 + 1], confirm=True)
     assert objects_with(elsewhere, b"xylophone") == []
     assert "`memory run` builds the graph again." in done.text(LocalTime(UTC))
+
+
+def test_older_versions_go_with_their_files_though_the_clock_of_every_machine_is_behind_that_of_the_bucket(
+    elsewhere: Settings,
+) -> None:
+    stored = Tenant(elsewhere).memories.stored
+    store(Tenant(elsewhere), NewMemory("Mira owns the xylophone.", Source.CLI, id=2**52 + 1))
+    stored.writing.delete(f"id = {2**52 + 1}")
+    set_clock_of_writer(stored, -600, elsewhere)
+    drop_older_versions(Tenant(elsewhere).memories.stored)
+    assert objects_with(elsewhere, b"xylophone") == []
 
 
 def _restore_until(settings: Settings, place: str, readings: int) -> None:

@@ -109,10 +109,11 @@ def test_a_link_opens_once_and_not_when_it_is_old(site: Site, tenant: Tenant, mo
     again = site.visitor().http.get(address)
     assert again.status_code == 403
     assert "was used already" in again.text
-    old = create_link(tenant.state)
     now = time.time()
-    monkeypatch.setattr("memory_assets.stores.keys.time.time", lambda: now + 301)
-    assert not use_link(tenant.state, old)
+    for later in (301, 0):  # in the end the clock is set back
+        old = create_link(tenant.state)
+        monkeypatch.setattr("memory_assets.stores.keys.time.time", lambda later=later: now + later)
+        assert not use_link(tenant.state, old)
     create_link(tenant.state)
     assert len(list((tenant.folder / "links").iterdir())) == 1
     for path in ("/open/nobody/x", "/open/..%2F..%2Fx/y", "/open/main/..%2F..%2Fkeys"):

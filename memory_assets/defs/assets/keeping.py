@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 GROUP = "keeping"
 _NO_PLACE = "Nothing is backed up: no place is set; set MEMORY_BACKUP_TO."
+_NO_IDENTITY = "Every stored byte was compared, but no text was restored: the backup is encrypted; set MEMORY_BACKUP_IDENTITY."
 
 
 @tenant_asset(
@@ -59,19 +60,26 @@ with accepted_previews():
 
     @dg.asset_check(
         asset=backup,
-        description="The newest backup restores into a scratch folder, and every row equals the original.",
+        description="The newest backup restores into a scratch folder, and every row equals the original. Of an "
+        "encrypted one without its identity, every stored byte is compared.",
         partitions_def=TENANTS,
     )
     @translate_errors
     def newest_backup_restores(context: dg.AssetCheckExecutionContext, memory: MemoryResource) -> dg.AssetCheckResult:
-        """Restore the newest backup, compare it, and delete the copy."""
-        from memory_assets.keeping.restoring import try_restore
+        """Restore the newest backup, compare it, and delete the copy. Only bytes are compared if it cannot be decrypted."""
+        from memory_assets.keeping.restoring import find_damage, try_restore
 
         tenant = memory.open_for(context)
         repository = _repository(tenant)
         if repository is None:
             return dg.AssetCheckResult(passed=False, severity=dg.AssetCheckSeverity.WARN, description=_NO_PLACE)
         try:
+            snapshot = repository.require(tenant.name)
+            if not repository.can_decrypt(snapshot):
+                damage = find_damage(repository, snapshot, decrypting=False)
+                return dg.AssetCheckResult(
+                    passed=not damage, description="\n".join(damage) or None, metadata={"note": _NO_IDENTITY}
+                )
             restored = try_restore(repository, tenant)
         except DamagedError as error:
             return dg.AssetCheckResult(passed=False, description=str(error))
