@@ -45,8 +45,8 @@ _ORDINAL = re.compile(r"(?:^|\s)\d{1,2}\.$")
 _AFTER_ORDINAL = re.compile(r"[a-zäöü]|(?:Jan|Feb|Mär|Apr|Mai|Jun|Jul|Aug|Sep|Okt|Nov|Dez)")
 """German months and lower-case words, before which a number with a full stop is an ordinal: "am 11. Mai", "der 2. mal"."""
 _ENDS_SENTENCE = re.compile(r"[.!?:;…。！？][\"'”’)*_]*$")
-_BEGINS_BLOCK = re.compile(r"(?:[-*+>#•|]|\d{1,3}[.)])\s|\*\*[^*]+(?:[:.!?]\*\*|\*\*\s*(?::|$))")
-"""An item, a heading, or a label in bold print; other bold words may begin a wrapped line."""
+_BEGINS_BLOCK = re.compile(r"(?:[-*+>#•|]|\d{1,3}[.)])\s|\*\*[^*]+(?:[:.!?]\*\*|\*\*\s*(?::|$|[–—-]\s|\([^)]*\):))")
+"""An item, a heading, or a label in bold print."""
 _FIRST_WORD = re.compile(r"(?:\*\*[^*]+\*\*|`[^`]+`)?\S*")
 """What an editor does not break: a word, or several in bold print or as code."""
 _BEGINS_ITEM = re.compile(r"(?:[-*+>•|]|\d{1,3}[.)])\s")
@@ -190,9 +190,10 @@ def split_lines(lines: Iterable[str]) -> Iterator[tuple[str, bool]]:
             is_full = len(before) <= min(width, _WRAPPED_LINE) and width < len(before) + 1 + len(line) - len(
                 _FIRST_WORD.sub("", line, 1)
             )
-            is_prose = line.lstrip("*_(")[:1].islower() and not is_description and len(before.split()) >= _FEWEST_WRAPPED
+            is_prose = line.removeprefix("**")[:1].islower() and not is_description and len(before.split()) >= _FEWEST_WRAPPED
             goes_on = is_indented or is_full or before.endswith(",") or is_prose
-            yield line, bool(before) and goes_on and not (_BEGINS_BLOCK.match(line) or _ENDS_SENTENCE.search(before))
+            begins_block = _BEGINS_BLOCK.match(line) or (line.startswith("**") and before.startswith("**"))
+            yield line, bool(before) and goes_on and not (begins_block or _ENDS_SENTENCE.search(before))
             before = line
 
 

@@ -131,9 +131,9 @@ LABEL = (
 BULLET = "- "
 _LOOK_ALIKE = str.maketrans({"<": "‹", ">": "›", "`": "'"})
 MOST = 320
-"""Maximum length of a line, in characters."""
+"""Maximum length of the line of a fact, in characters."""
 LONGEST_LINE = 900
-"""Maximum length of any line, in characters: that of the last session and that of the memory that fits a prompt best."""
+"""Maximum length of any line, in characters: that of the last session, of joined facts, or of the memory that fits a prompt best."""
 FILES = "Files: "
 """Prefix of the list of files in a session memory, which the brief omits."""
 

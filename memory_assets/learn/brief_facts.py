@@ -372,7 +372,7 @@ def _rate_need(statement: str, likelihood: float, *, is_first: bool) -> Need:
     is_present = bool(pattern("replacements.present").search(statement))
     if is_change and (likelihood or is_present):
         return Need.CHANGED
-    if pattern("replacements.binding").search(statement):
+    if not likelihood and pattern("replacements.binding").search(statement):
         return Need.BINDING
     # Some words of change, such as "takes" and "left", rarely indicate one.
     is_clear = is_change and bool(pattern("statements.change").search(statement))

@@ -2,7 +2,7 @@
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, tzinfo
 from typing import Any, Self
@@ -20,10 +20,9 @@ from memory_assets.settings import Settings
 PASSAGE_LENGTH = 280
 """Characters of a memory that a list shows; `show` shows all."""
 _GAP = " … "
-_LEAST_ROOM = 20
-"""Characters below which no more sentences are sought for a passage."""
 _WORD = re.compile(r"[^\W_]+")
-_PASSAGE_LENGTHS = (PASSAGE_LENGTH, 180, 110, 60)
+SHORTEST_PASSAGE = 60
+_PASSAGE_LENGTHS = (PASSAGE_LENGTH, 180, 110, SHORTEST_PASSAGE)
 """Lengths that are tried in turn to fit a list into a number of tokens."""
 
 
@@ -183,70 +182,77 @@ def without_title(content: str, title: str) -> str:
 def passage(content: str, query: str = "", most: int = PASSAGE_LENGTH) -> str:
     """Return a text of at most `most` characters unchanged, else the whole sentences that fit the query best, in their order.
 
-    Room that is left goes to the beginning, which often answers in other words. The item of a list follows the line that introduces the
-    list, if there is room. "…" stands for what is left out.
+    A sentence that is longer is taken in pieces. Room that is left goes to the beginning, which often answers in other words. The item of
+    a list follows the line that introduces the list, if there is room. "…" stands for what is left out.
     """
     line, asked = unwrapped(content).replace("\n", LINE_BREAK), stems(query)
     if len(line) <= most:
         return line
-    parts = _place_sentences(line, sentences(content), most - 2 * len(_GAP)) if asked else []
+    parts = _place_sentences(line, sentences(content), max(2, most - 2 * len(_GAP))) if asked else []
     weights = weigh_sentences([line[begin:end] for begin, end in parts], asked)
     if not any(weights):
         return shortened(line, most)
-    shown, chosen = "", frozenset[int]()
+    leads = _find_introductions(line, parts)
+    chosen: list[int] = []
     for place in sorted(range(len(parts)), key=lambda place: -weights[place]):
-        begin, end = parts[place]
-        if len(shown) + end - begin > most:
-            if weights[place]:
-                continue
-            break
-        lead = _find_introduction(line, parts, place) if weights[place] else None
-        for wanted in dict.fromkeys((chosen | {place, place if lead is None else lead}, chosen | {place})):
-            if len(joined := _join_parts(line, parts, wanted)) <= most:
-                shown, chosen = joined, wanted
+        lead = leads[place] if weights[place] else place
+        for added in dict.fromkeys((frozenset((lead, place)), frozenset((place,)))):
+            wanted = sorted({*chosen, *added})
+            if sum(map(len, _split_passage(line, parts, wanted))) <= most:
+                chosen = wanted
                 break
-        if most - len(shown) < _LEAST_ROOM:
-            break
-    return shown
+        else:
+            if not weights[place]:
+                break
+    return "".join(_split_passage(line, parts, chosen))
 
 
-def _join_parts(line: str, parts: Sequence[tuple[int, int]], chosen: Set[int]) -> str:
-    """Return the chosen parts of a line in their order, with "…" for what is left out."""
-    text, end = "", 0
-    for begin, stop in (parts[place] for place in sorted(chosen)):
+def _split_passage(line: str, parts: Sequence[tuple[int, int]], chosen: Sequence[int]) -> Iterator[str]:
+    """Yield the chosen parts of a line and what stands between them: white space, or "…" for what is left out."""
+    end = 0
+    for begin, stop in (parts[place] for place in chosen):
         gap = line[end:begin]
-        text += f"{_GAP if gap.strip(LINE_BREAK) else gap}{line[begin:stop]}"
+        left_out = _GAP if end else _GAP.lstrip()
+        yield left_out if gap.strip(LINE_BREAK) else gap if end else ""
+        yield line[begin:stop]
         end = stop
-    return f"{text}{_GAP if line[end:].strip() else ''}".strip()
+    yield _GAP.rstrip() if line[end:].strip() else ""
 
 
 def _place_sentences(line: str, parts: Iterable[str], most: int) -> list[tuple[int, int]]:
-    """Return where each sentence begins and ends in a text of one line; several places for one of more than `most` characters."""
+    """Return where each sentence begins and ends in a text of one line; of one of more than `most` characters where its pieces do."""
     places: list[tuple[int, int]] = []
     end = 0
     for sentence in (" ".join(each.split()) for each in parts):
         begin = max(end, line.find(sentence, end))
         end = begin + len(sentence)
-        step = most if len(sentence) <= most else most // 2
-        for each in range(begin, end, step):
-            space = line.rfind(" ", max(begin - 1, each - step, 0), each)
-            places.append((each if space < 0 else space + 1, min(each + step, end)))
+        while end - begin > most:
+            space = line.rfind(" ", begin + 1, begin + most // 2 + 1)
+            stop = begin + most // 2 if space < 0 else space
+            places.append((begin, stop))
+            begin = stop + (space >= 0)
+        places.append((begin, end))
     return places
 
 
-def _find_introduction(line: str, parts: Sequence[tuple[int, int]], place: int) -> int | None:
-    """Return which part of a line introduces the list whose item is at `place`; None if none does."""
-    if not begins_item(line[slice(*parts[place])]):
-        return None
-    lead = next((each for each in reversed(range(place)) if not begins_item(line[slice(*parts[each])])), None)
-    before = "" if lead is None else line[slice(*parts[lead])]
-    return lead if before.startswith("#") or before.rstrip("*_").endswith(":") else None
+def _find_introductions(line: str, parts: Sequence[tuple[int, int]]) -> list[int]:
+    """Return for each part of a line which one introduces it: for the item of a list the line above the list, else the part itself."""
+    leads: list[int] = []
+    above = -1
+    for place, (begin, end) in enumerate(parts):
+        if begins_item(line[begin:end]):
+            leads.append(place if above < 0 else above)
+            continue
+        is_introduction = line[begin:end].startswith("#") or line[begin:end].rstrip("*_").endswith(":")
+        above = place if is_introduction else -1
+        leads.append(place)
+    return leads
 
 
 def fit_lines(entries: Callable[[int], Sequence[str]], max_tokens: int | None) -> str:
     """Join list entries with the longest passages that fit into `max_tokens`, if it is set; at worst, drop the last entries.
 
-    `entries` returns them with passages of at most so many characters.
+    `entries` returns them with passages of so many characters.
     """
     if max_tokens is None:
         return "\n".join(entries(PASSAGE_LENGTH))

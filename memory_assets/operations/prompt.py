@@ -8,7 +8,7 @@ from pydantic import Field
 from memory_assets.graph.outdated import Outdated, on_day
 from memory_assets.language.times import day_in
 from memory_assets.language.tokens import count_tokens
-from memory_assets.learn.brief import LONGEST_LINE, MOST, render_frame, render_line
+from memory_assets.learn.brief import LONGEST_LINE, render_frame, render_line
 from memory_assets.learn.session_start import PROMPT, digest_sentences, is_quiet, record_told, still_told
 from memory_assets.learn.transcripts import is_by_program, without_pasted
 from memory_assets.models import Memory, is_time_guessed
@@ -22,8 +22,8 @@ from memory_assets.tenants import Tenant
 
 HEADING = "Recalled for this prompt"
 _MOST_LINES = 4
-_LETTERS_OF_TOKEN = 5
-"""Characters of a token, at most; English prose has four, Chinese one."""
+_LEAST_TOKENS = 80
+"""Tokens below which a memory is told whole or not at all."""
 _LEAST_PASSAGE = 110
 """Characters of a passage that a long title leaves."""
 LONGEST_PROMPT = 2_000
@@ -58,17 +58,20 @@ def recall_for_prompt(
     told: list[tuple[Memory, str]] = []
 
     def is_known(hit: Hit) -> bool:
-        digests = digest_sentences(render_line(_describe(hit, text, (), zone, MOST))) if hit.memory.id in known else set()
+        if hit.memory.id not in known:
+            return False
+        outdated = find_outdated_of(tenant, [hit.memory]).get(hit.memory.id, ())
+        digests = digest_sentences(_render(hit, text, outdated, zone, room)[0])
         return bool(digests) and digests <= known[hit.memory.id]
 
     hits = find_for_prompt(tenant, text, filters, datetime.now(UTC), is_known, only_sure=wanted == "sure")
     outdated = find_outdated_of(tenant, [hit.memory for hit in hits])
+    left = room
     for hit in hits[:_MOST_LINES]:
-        rendered, tokens = _render(hit, text, outdated.get(hit.memory.id, ()), zone, room)
-        if not rendered:
-            break
-        room -= tokens
-        told.append((hit.memory, rendered))
+        rendered, tokens = _render(hit, text, outdated.get(hit.memory.id, ()), zone, left)
+        if rendered:
+            left -= tokens
+            told.append((hit.memory, rendered))
     if not told or not is_awaited():
         return PromptRecall()
     told.sort(key=lambda each: each[0].created_at, reverse=True)
@@ -85,15 +88,15 @@ def read_question(prompt: str) -> str:
 
 
 def _render(hit: Hit, prompt: str, outdated: Sequence[Outdated], zone: tzinfo, room: int) -> tuple[str, int]:
-    """Return the line of a memory and its tokens, at most `room`; an empty one if it would be cut below `MOST` characters."""
-    most = min(LONGEST_LINE, _LETTERS_OF_TOKEN * room)
+    """Return the line of a memory and its tokens, at most `room`; an empty one if there is room for a rest of it only."""
+    most = LONGEST_LINE
     while True:
         line = render_line(_describe(hit, prompt, outdated, zone, most), most)
         tokens = count_tokens(f"{line}\n")
-        if most < MOST and "…" in line:
-            return "", 0
         if tokens <= room:
             return line, tokens
+        if room < _LEAST_TOKENS:
+            return "", 0
         most = min(most, len(line)) * room // tokens
 
 
@@ -102,13 +105,18 @@ def _describe(hit: Hit, prompt: str, outdated_sentences: Sequence[Outdated], zon
     day = "" if is_time_guessed(memory.metadata) else f"{day_in(memory.created_at, zone)} "
     outdated = f" [outdated: replaced by {newer.id}{on_day(hit.replaced_on, zone)}]" if newer else ""
     head = f"{day}(id {memory.id}){outdated}"
-    room = max(most - len(f"… {head} {memory.title}: "), _LEAST_PASSAGE)
-    shown = passage(without_title(memory.content, memory.title), prompt, room)
-    is_named = begins_with(shown, memory.title) or memory.title.casefold() in shown.casefold()
-    named = shown if is_named else f"{memory.title}: {shown}"
-    of_sentences = [
-        f" [{'outdated: ' if each.verdict == 'replaced' else ''}{each.line(zone)}]"
-        for each in outdated_sentences
-        if each.is_in(named) and (newer is None or newer.id != each.replaced_by)
-    ]
-    return f"{head}{''.join(of_sentences)} {named}"
+    content = without_title(memory.content, memory.title)
+    named = notes = ""
+    for _ in range(2):  # the notes that a passage needs take room from it
+        room = max(most - len(f"… {head}{notes} {memory.title}: "), _LEAST_PASSAGE)
+        shown = passage(content, prompt, room)
+        is_named = begins_with(shown, memory.title) or memory.title.casefold() in shown.casefold()
+        named = shown if is_named else f"{memory.title}: {shown}"
+        notes = "".join(
+            f" [{'outdated: ' if each.verdict == 'replaced' else ''}{each.line(zone)}]"
+            for each in outdated_sentences
+            if each.is_in(named) and (newer is None or newer.id != each.replaced_by)
+        )
+        if not notes:
+            break
+    return f"{head}{notes} {named}"

@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Field
 
 from memory_assets.graph.outdated import on_day
-from memory_assets.operations.answers import Answer, Instant, LocalTime, MemoryView, View, fit_lines
+from memory_assets.operations.answers import SHORTEST_PASSAGE, Answer, Instant, LocalTime, MemoryView, View, fit_lines
 from memory_assets.operations.arguments import Narrowing, read_cursor, write_cursor
 from memory_assets.operations.fields import MOST_SEEN, Bridges, Cursor, Limit, Query
 from memory_assets.recall.bridges import Bridge
@@ -20,7 +20,7 @@ from memory_assets.tenants import Tenant
 _NAMED = 3
 """The text names at most so many of the memories that say the same; JSON has all."""
 _FIRST = 2
-"""The passage of the best hit is so many times as long as that of another."""
+"""The passage of a page's best hit is so many times as long as that of another, unless there is hardly room for any."""
 _RECALLED = 3
 """So many hits of a page count as recalled; those further down were probably not used."""
 
@@ -81,7 +81,7 @@ class Found(Answer):
                     note = f"{note}{' · ' * bool(note)}replaced by {newer.id}{on_day(memory.replaced_on, local.zone)}"
                 repeated = [memory.repeated(local)] if memory.same else []
                 parts = [_explain_component(part) for part in memory.components if explain]
-                length = most * _FIRST if number == 1 else most
+                length = most * _FIRST if number == 1 and self.query.strip() and most > SHORTEST_PASSAGE else most
                 lines.append("\n".join([memory.entry(local, f"{number}. ", self.query, note, length), *repeated, *parts]))
             if self.bridges:
                 lines.append("\n".join(["", "Bridges", *(bridge.text() for bridge in self.bridges)]))

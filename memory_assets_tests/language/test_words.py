@@ -60,6 +60,9 @@ def test_a_line_break_stays_where_nothing_else_ends_a_sentence(text: str, breaks
         ("Kran: neu\nSteg: alt", 2),
         ("- The crane lifts\n  Boats and cars\n- The slip", 2),
         (f"Boats\n\nThe export {'of all the boats ' * 3}is\n**planned, not built** in {'each of the harbours ' * 3}", 2),
+        ("Stores\n\n**redis** keeps what is asked often\n**postgres** keeps the orders\n**varnish** keeps pages", 4),
+        ("Rules\n\n**Deploy** (Tuesday): from the branch\n**Backup** (daily): to the bucket", 3),
+        ("Steps\n\n(a) the crane lifts boats\n(b) the slip is closed", 3),
         (f"Boats\n\nThe export {'of all the boats ' * 3}is\n**Why:** nobody asked {'for one of them ' * 3}", 3),
     ],
 )

@@ -3,6 +3,8 @@
 import os
 from datetime import UTC, datetime, timedelta
 
+import pytest
+
 from memory_assets.graph.edges import refresh_graph
 from memory_assets.graph.outdated import StatementChange, Verdict
 from memory_assets.learn.brief import read_brief
@@ -116,6 +118,11 @@ def test_what_a_memory_forbids_or_demands_is_needed_before_what_it_begins_with()
     found = needs(f"{opening} {'They are drawn by hand. ' * 8}{ban} {duty}")
     assert (found[ban], found[duty]) == (Need.BINDING, Need.BINDING)
     assert found[opening] is Need.OPENING
+
+
+@pytest.mark.parametrize("said", ["The donut shop is green.", "Ivo cannot remember.", "Gäste dürfen im Hof parken."])
+def test_what_only_sounds_like_a_rule_is_none(said: str) -> None:
+    assert needs(f"{_LONG} {said}").get(said) is not Need.BINDING
 
 
 def test_each_sentence_of_a_telling_description_is_told_before_the_text_and_its_hook_last() -> None:

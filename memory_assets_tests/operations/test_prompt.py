@@ -74,6 +74,20 @@ def test_the_best_memory_gets_the_room_that_it_needs_and_a_next_one_is_not_cut_t
     assert 600 < len(told.framed.splitlines()[-2]) <= LONGEST_LINE + len("- ")
 
 
+def test_a_list_that_was_told_whole_is_not_told_again(tenant: Tenant) -> None:
+    items = "\n".join(f"- the crane of berth {number} lifts boats of up to {number} tons" for number in range(10, 22))
+    store(tenant, NewMemory(f"Cranes of the harbour:\n{items}", Source.CLI, Kind.NOTE))
+    question = "how many tons does the crane of berth 14 lift?"
+    assert "of up to 14 tons" in recall_for_prompt(tenant, question, "s1").framed
+    assert recall_for_prompt(tenant, question, "s1").ids == ()
+
+
+def test_what_is_whole_though_it_has_an_ellipsis_is_told_in_little_room(tenant: Tenant, settings: Settings) -> None:
+    small = Tenant(settings.model_copy(update={"prompt_recall_tokens": 130}))
+    number = store(small, NewMemory("Wait for the ledger … then close the books of the quarry.", Source.CLI, Kind.NOTE)).id
+    assert recall_for_prompt(small, "when do I close the books of the quarry?").ids == (number,)
+
+
 _SPANISH = (
     "La base de pruebas se restaura cada lunes desde una copia; Priya se encarga de ello.",
     "Las declaraciones de aduana se envían por fax al agente Vandermeer antes del mediodía.",
