@@ -262,6 +262,7 @@ class Told:
 
 
 _SENTENCE_ENDS = re.compile(r"([.!?:;…·|\]]+)[*_`\"')\]]*(?:\s|$)")
+_BULLET = re.compile(r"(?:^|\s)[-*+•]\s")
 _WORDS = re.compile(r"[^\W_]+")
 _NOTHING = 0
 """No memory's id: the record of a compaction, after which a session knows nothing that it was shown."""
@@ -288,25 +289,21 @@ def still_told(folder: Path, session: str) -> dict[int, set[str]]:
     return dict(known)
 
 
-def digest_sentences(line: str) -> set[str]:
-    """Return a digest of each sentence or item in the line of a memory, without date, id, markup and sentences cut short.
+def digest_sentences(text: str) -> set[str]:
+    """Return a digest of each sentence or item, without markup.
 
-    Labels are left out, but before a single word, which says nothing without. Of a line with nothing but a sentence cut short, the digest
-    is that of what is left.
+    Labels are left out, but before a single word, which says nothing without.
     """
-    _, _, shown = line.partition(")")
-    parts = _SENTENCE_ENDS.split(shown)
+    parts = _SENTENCE_ENDS.split(_BULLET.sub(" · ", text))
     told: list[str] = []
-    cut = label = ""
+    label = ""
     for part, mark in zip(parts[::2], [*parts[1::2], ""], strict=True):
         words = _WORDS.findall(part.casefold())
         said = " ".join(words if len(words) > 1 else [*label.split(), *words])
         label = said if mark.startswith(":") else ""
-        if mark.startswith("…"):
-            cut = cut or said
-        elif said and not label:
+        if said and not label:
             told.append(said)
-    return {hashlib.blake2b(each.encode(), digest_size=4).hexdigest() for each in told or [cut] if each}
+    return {hashlib.blake2b(each.encode(), digest_size=4).hexdigest() for each in told}
 
 
 def read_last_told(folder: Path) -> list[Told]:
@@ -320,7 +317,8 @@ def record_told(folder: Path, session: str, told: Iterable[tuple[int, str]], rea
     if not session:
         return
     path, now = _record_file(folder, session), datetime.now(UTC).isoformat(timespec="seconds")
-    written = "".join(" ".join([str(number), *sorted(digest_sentences(line)), reason, now]) + "\n" for number, line in told)
+    digests = [(number, sorted(digest_sentences(line.partition(")")[2]))) for number, line in told]
+    written = "".join(" ".join([str(number), *each, reason, now]) + "\n" for number, each in digests)
     path.parent.mkdir(mode=0o700, exist_ok=True)
     with path.open("a", encoding="ascii") as file:
         file.write(written)

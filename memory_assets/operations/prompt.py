@@ -1,13 +1,16 @@
 """Recall memories for a prompt: those that fit it, and of each what the session was not given yet."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
+from dataclasses import replace
 from datetime import UTC, datetime, tzinfo
 
 from pydantic import Field
 
 from memory_assets.graph.outdated import Outdated, on_day
+from memory_assets.language.passages import find_best_sentence
 from memory_assets.language.times import day_in
 from memory_assets.language.tokens import count_tokens
+from memory_assets.language.words import sentences
 from memory_assets.learn.brief import LONGEST_LINE, render_frame, render_line
 from memory_assets.learn.session_start import PROMPT, digest_sentences, is_quiet, record_told, still_told
 from memory_assets.learn.transcripts import is_by_program, without_pasted
@@ -58,17 +61,15 @@ def recall_for_prompt(
     told: list[tuple[Memory, str]] = []
 
     def is_known(hit: Hit) -> bool:
-        if hit.memory.id not in known:
-            return False
-        outdated = find_outdated_of(tenant, [hit.memory]).get(hit.memory.id, ())
-        digests = digest_sentences(_render(hit, text, outdated, zone, room)[0])
-        return bool(digests) and digests <= known[hit.memory.id]
+        digests = known.get(hit.memory.id)
+        return bool(digests) and digest_sentences(find_best_sentence(hit.memory.content, text)) <= digests
 
     hits = find_for_prompt(tenant, text, filters, datetime.now(UTC), is_known, only_sure=wanted == "sure")
     outdated = find_outdated_of(tenant, [hit.memory for hit in hits])
     left = room
     for hit in hits[:_MOST_LINES]:
-        rendered, tokens = _render(hit, text, outdated.get(hit.memory.id, ()), zone, left)
+        new = replace(hit, memory=_leave_out(hit.memory, known.get(hit.memory.id, set())))
+        rendered, tokens = _render(new, text, outdated.get(hit.memory.id, ()), zone, left)
         if rendered:
             left -= tokens
             told.append((hit.memory, rendered))
@@ -85,6 +86,12 @@ def read_question(prompt: str) -> str:
     text = without_pasted(prompt).strip() or prompt.strip()
     half = LONGEST_PROMPT // 2
     return text if len(text) <= LONGEST_PROMPT else f"{text[:half]}\n{text[-half:]}"
+
+
+def _leave_out(memory: Memory, known: Set[str]) -> Memory:
+    """Return a memory without the sentences whose digests are known."""
+    new = [each for each in sentences(memory.content) if not digest_sentences(each) <= known] if known else []
+    return replace(memory, content="\n".join(new)) if new else memory
 
 
 def _render(hit: Hit, prompt: str, outdated: Sequence[Outdated], zone: tzinfo, room: int) -> tuple[str, int]:

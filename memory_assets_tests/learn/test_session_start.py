@@ -113,7 +113,7 @@ def test_what_a_prompt_recalled_is_gone_after_a_compaction_though_nothing_is_tol
     record_told(folder, "s1", [(42, "- (id 42) Mira sails.")], PROMPT)
     monkeypatch.setenv("MEMORY_SESSION_START", "off")
     assert hook("resume", cwd=str(atlas)) == ""
-    assert still_told(folder, "s1") == {42: digest_sentences("(id 42) Mira sails.")}
+    assert still_told(folder, "s1") == {42: digest_sentences("Mira sails.")}
     assert hook("compact", cwd=str(atlas)) == ""
     assert still_told(folder, "s1") == {}
     assert [each.memory for each in read_told(folder, "s1")] == [42]
@@ -415,10 +415,10 @@ def of_memory(number: int, head: str, fact: str) -> BriefLine:
 
 
 def test_a_digest_is_of_each_sentence_and_tells_two_values_of_two_labels_apart() -> None:
-    shown = module.digest_sentences("- (id 1) Ports: Staging: 8080; Production: 9090")
-    assert not module.digest_sentences("- (id 1) Staging: 9090") <= shown
-    assert module.digest_sentences("- (id 1) Production: 9090") <= shown
-    assert module.digest_sentences("- (id 1) A sentence that is cut…")
+    shown = module.digest_sentences("Ports: Staging: 8080; Production: 9090")
+    assert not module.digest_sentences("Staging: 9090") <= shown
+    assert module.digest_sentences("Production: 9090") <= shown
+    assert module.digest_sentences("A sentence that is cut…")
 
 
 def test_facts_of_one_memory_share_a_line_and_cost_no_more_than_it_has() -> None:
