@@ -19,7 +19,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSche
 
 from memory_assets import operations
 from memory_assets.display import visible
-from memory_assets.errors import InvalidInputError, MemoryAssetsError, is_program_missing
+from memory_assets.errors import InvalidInputError, MemoryAssetsError, NewerStoreError, is_program_missing
 from memory_assets.models import Kind, NewMemory, RelationType, Source
 from memory_assets.operations.answers import Answer, LocalTime
 from memory_assets.operations.arguments import Narrowing, parse_time
@@ -32,6 +32,7 @@ SHOWN_TOKENS = 4_000
 _PROMPT_SECONDS = 0.45
 _NOTHING = "{}"
 """Output of a hook that adds nothing; an empty text would reach the model."""
+_RESTART = "restart the session, so that Claude Code starts the server anew"
 _RECALLING: "WeakKeyDictionary[Tenant, Lock]" = WeakKeyDictionary()
 """Held while a prompt of that tenant is answered."""
 
@@ -47,10 +48,9 @@ LearningType = Literal["pattern", "insight", "self_knowledge"]
 def describe_error(error: Exception) -> str:
     """Return the message of an error for a client on this machine."""
     if is_program_missing(error):
-        return (
-            "The program was replaced or removed since this session began; restart the session, so that Claude Code starts the "
-            "server anew."
-        )
+        return f"The program was replaced or removed since this session began; {_RESTART}."
+    if isinstance(error, NewerStoreError):
+        return f"A newer release wrote the memory store; {_RESTART}, or upgrade memory_assets."
     return str(error)
 
 

@@ -6,7 +6,7 @@ from typing import Any, Literal
 from pydantic import ConfigDict, Field, SecretStr
 
 from memory_assets.display import counted
-from memory_assets.errors import StoreBusyError, StoreError
+from memory_assets.errors import NewerStoreError, StoreBusyError, StoreError
 from memory_assets.language.embedders import EmbedderError, describe_choice
 from memory_assets.operations.answers import Answer, Instant, LocalTime, View
 from memory_assets.settings import origins
@@ -54,6 +54,8 @@ def health(tenant: Tenant) -> Health:
         with suppress(StoreBusyError):
             tenant.catalog.interactive.waiting_migrations()
         store_fault = disk_fault(tenant.settings.data_dir) if tenant.exists else None
+    except NewerStoreError as error:
+        store_fault = f"{error} A service or session that began before an upgrade has to start again."
     except StoreError as error:
         store_fault = str(error)
     try:
