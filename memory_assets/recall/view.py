@@ -32,7 +32,7 @@ from memory_assets.graph.outdated import (
 )
 from memory_assets.language.embedders.protocol import are_whole
 from memory_assets.language.words import fold, is_unspaced, stem, words
-from memory_assets.models import Memory
+from memory_assets.models import Memory, State
 from memory_assets.recall.timeline import Codes, Timeline, read_timeline
 from memory_assets.stores.catalog import Catalog, Stamp
 from memory_assets.stores.graph_builds import NO_BUILD, Build, read_build
@@ -277,9 +277,13 @@ def current_view(tenant: Tenant, *, fresh: bool = False) -> View:
     return cache.view(tenant, fresh=fresh)
 
 
-def find_newest(tenant: Tenant) -> datetime:
-    """Return when the newest memory of the tenant's view was created; the view has at least one."""
-    return datetime.fromtimestamp(0, UTC) + timedelta(microseconds=int(current_view(tenant).timeline.columns["created"].max()))
+def find_newest(tenant: Tenant, states: Collection[State]) -> datetime:
+    """Return when the newest memory of the tenant's view was created, of the active ones if no other state is asked for."""
+    timeline = current_view(tenant).timeline
+    created = timeline.columns["created"]
+    if set(states) == {State.ACTIVE}:
+        created = created[timeline.columns["active"]]
+    return datetime.fromtimestamp(0, UTC) + timedelta(microseconds=int(created.max(initial=0)))
 
 
 def find_outdated_of(tenant: Tenant, shown: Iterable[Memory]) -> dict[int, tuple[Outdated, ...]]:
