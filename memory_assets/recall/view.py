@@ -242,6 +242,7 @@ class _ViewCache:
         self._lock = threading.Lock()
         self.known: View | None = None
         self._checked = -math.inf
+        self._has_failed = False
 
     def view(self, tenant: Tenant, *, fresh: bool) -> View:
         known = self.known
@@ -253,6 +254,9 @@ class _ViewCache:
             known = self.known
             with ThreadPoolExecutor(1) as thread:
                 graph = thread.submit(read_graph, tenant.catalog, known.graph if known else None)
+                if self._has_failed:
+                    graph.result()  # fails first, so that no repeated request reads the timeline
+                self._has_failed = True
                 timeline = read_timeline(tenant.memories, known.timeline if known else None)
                 size = len(timeline)
                 terms, background = (known.terms, known.background) if known else (None, None)
@@ -262,7 +266,7 @@ class _ViewCache:
                 if background is None or background.column != (column or ""):
                     background = _read_background(tenant.memories, column, size)
             self.known = View(timeline, graph.result(), terms, background)
-            self._checked = time.monotonic()
+            self._checked, self._has_failed = time.monotonic(), False
             return self.known
 
 
