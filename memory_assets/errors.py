@@ -59,12 +59,12 @@ def is_program_missing(error: BaseException) -> bool:
 
 
 def _stamp_program() -> tuple[int, int] | None:
-    """Return inode and modification time of this file, which an installation writes anew; None if it is gone."""
+    """Return modification time and size of this file, which an installation writes anew; None if it is gone."""
     try:
         found = Path(__file__).stat()
     except OSError:
         return None
-    return found.st_ino, found.st_mtime_ns
+    return found.st_mtime_ns, found.st_size
 
 
 _LOADED = _stamp_program()

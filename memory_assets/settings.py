@@ -257,8 +257,10 @@ class Settings(BaseSettings):
     @classmethod
     def _check_folder(cls, folder: Path | str | None) -> Path | str | None:
         path = Path(folder or "")
-        existing = next((each for each in (path, *path.parents) if path.is_absolute() and os.path.lexists(each)), None)
-        if existing and not existing.is_dir():
+        if not path.is_absolute():
+            return folder
+        existing = next(each for each in (path, *path.parents) if os.path.lexists(each))
+        if not existing.is_dir():
             below = f"lies below {existing}, which is no folder; name another"
             raise ValueError("is no folder; name one" if existing == path else below)
         return folder

@@ -47,7 +47,7 @@ END_SECONDS = _SERVICE_STOP_SECONDS + _STOP_SECONDS + EXIT_SECONDS
 """Time for a supervisor to end, as it ends the code location last."""
 _LOAD_SECONDS = 120.0
 _CLOCK_SLACK_SECONDS = 300.0
-"""Most that the clock may be set back at once without a restart of the daemon; its records may be so far ahead."""
+"""Most that the clock may lie behind its highest value without a restart of the daemon; its records may be so far ahead."""
 _LONGEST_SOCKET = 100
 """Longest path of a socket, in bytes; systems allow 104 to 108."""
 _ON_LINUX = sys.platform == "linux"
@@ -269,7 +269,7 @@ def _make_parts(settings: Settings, home: Path, door: Path, ui_port: int | None,
 
 def _run_parts(parts: list[Part], home: Path, door: Path, state: _StateFile, stopping: Event, announce: Announce) -> None:
     code = parts[0]
-    clock = time.time() - time.monotonic()
+    highest = time.time()
     while not stopping.is_set():
         if not state.is_in_place:
             announce(
@@ -279,10 +279,11 @@ def _run_parts(parts: list[Part], home: Path, door: Path, state: _StateFile, sto
         if not (home / _WORKSPACE).exists():
             announce(f"Dagster's folder {home} was moved or deleted, and everything ends; start it again with new records.")
             return
-        before, clock = clock, time.time() - time.monotonic()
-        if before - clock > _CLOCK_SLACK_SECONDS:
-            _clear_future(next(part for part in parts if part.name == _DAEMON), announce)
-        changed = False
+        now = time.time()
+        highest = max(highest, now)
+        changed = highest - now > _CLOCK_SLACK_SECONDS
+        if changed and _clear_future(next(part for part in parts if part.name == _DAEMON), announce):
+            highest = now
         for part in parts:
             if part.process and (status := part.process.poll()) is not None:
                 _record_end(part, status, announce)
@@ -304,14 +305,24 @@ def _run_parts(parts: list[Part], home: Path, door: Path, state: _StateFile, sto
         stopping.wait(_LOOK_SECONDS)
 
 
-def _clear_future(daemon: Part, announce: Announce) -> None:
-    """End the daemon and delete its records if they lie in the future, for which sensors and schedules would wait."""
-    announce("The clock was set back; the daemon is started again, so that sensors and schedules go on.")
+def _clear_future(daemon: Part, announce: Announce) -> bool:
+    """End the daemon and delete its records if they lie in the future, for which sensors and schedules would wait.
+
+    Returns whether it is done. After a failure the daemon does not run, and nothing happens until it is due.
+    """
     if daemon.process:
-        _signal_group(daemon, signal.SIGKILL)
-        daemon.process.wait()
-    with suppress(StoreError):  # it has written its message
+        _kill(daemon)
+    elif time.monotonic() < daemon.due:
+        return False
+    try:
         _set_up_instance()
+    except StoreError as error:
+        announce(f"The clock was set back, but sensors and schedules wait: {error} The next attempt is in {daemon.pause:.0f} s.")
+        daemon.due, daemon.pause = time.monotonic() + daemon.pause, _next_pause(daemon)
+        return False
+    daemon.due, daemon.pause = 0.0, _FIRST_PAUSE_SECONDS
+    announce("The clock was set back; the daemon is started again, so that sensors and schedules go on.")
+    return True
 
 
 def _shorten_log(log: Path) -> None:
@@ -355,10 +366,8 @@ def _record_end(part: Part, status: int, announce: Announce) -> None:
     part.ended = "hung" if part.hangs else f"signal {-status}" if status < 0 else f"exit {status}"
     ran = max(0.0, time.time() - part.started)  # the clock may have been set back
     part.pause = _FIRST_PAUSE_SECONDS if ran > _STABLE_SECONDS else _next_pause(part)
-    _signal_group(part, signal.SIGKILL)
-    if part.probe:
-        part.probe.close()
-    part.process, part.restarts, part.due = None, part.restarts + 1, time.monotonic() + part.pause
+    _kill(part)
+    part.restarts, part.due = part.restarts + 1, time.monotonic() + part.pause
     announce(f"The {part.name} ended ({part.ended}) after {ran:.0f} s; it is started again in {part.pause:.0f} s.")
 
 
@@ -376,10 +385,16 @@ def _stop_parts(parts: list[Part], announce: Announce) -> None:
                 part.process.wait(max(0.1, signalled + part.stop_seconds - time.monotonic()))
             except subprocess.TimeoutExpired:
                 announce(f"The {part.name} did not end within {part.stop_seconds:.0f} s and was killed.")
-            _signal_group(part, signal.SIGKILL)
-            part.process.wait()
-            if part.probe:
-                part.probe.close()
+            _kill(part)
+
+
+def _kill(part: Part) -> None:
+    assert part.process
+    _signal_group(part, signal.SIGKILL)
+    part.process.wait()
+    if part.probe:
+        part.probe.close()
+    part.process = None
 
 
 def _signal_group(part: Part, number: int) -> None:

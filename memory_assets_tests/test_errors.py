@@ -1,6 +1,7 @@
 """The content of a logged error, and which errors a replaced program causes."""
 
 import logging
+import os
 import shutil
 import sys
 from importlib.util import module_from_spec, spec_from_file_location
@@ -41,8 +42,10 @@ def test_an_error_after_the_program_was_installed_anew_is_the_replaced_programs(
     loaded = module_from_spec(spec)
     spec.loader.exec_module(loaded)
     assert not loaded.is_program_missing(AttributeError())
-    shutil.copy(program, fresh)
-    fresh.replace(program)
+    shutil.copy2(program, fresh)
+    fresh.replace(program)  # the same file with another inode, as some file systems show it
+    assert not loaded.is_program_missing(AttributeError())
+    os.utime(program, (1, 1))
     assert loaded.is_program_missing(AttributeError())
     assert not loaded.is_program_missing(loaded.StoreError())
     program.unlink()

@@ -30,7 +30,7 @@ from memory_assets.errors import DamagedError, InvalidInputError, NotFoundError,
 from memory_assets.keeping.encryption import Cipher
 from memory_assets.settings import Settings
 from memory_assets.stores.files import replace_file
-from memory_assets.stores.location import s3_options
+from memory_assets.stores.location import open_bucket, s3_options
 from memory_assets.stores.locks import locked
 
 FORMAT = 1
@@ -39,7 +39,6 @@ _MIN_ORPHAN_AGE = timedelta(days=1)
 """Age from which an unnamed object in object storage is removed; a running backup may be about to name a younger one."""
 _TO_MICROSECONDS = methodcaller("isoformat", timespec="microseconds")
 _LEVEL = 3
-_CONNECT_SECONDS, _REQUEST_SECONDS, _ATTEMPTS = 5, 60, 3
 
 
 class Stored(BaseModel):
@@ -169,11 +168,8 @@ class Repository:
         if scheme != "s3" or not bucket:
             raise InvalidInputError(f"Backups cannot be kept in {self.target}; name a folder or an s3://bucket/folder URI.")
         self.target, self._root = f"s3://{place.rstrip('/')}", f"{bucket}/{below}".rstrip("/")
-        options = {"connect_timeout": _CONNECT_SECONDS, "request_timeout": _REQUEST_SECONDS, **self.storage}
         with self._explaining_errors("reached"):
-            if "region" not in options and not {"AWS_REGION", "AWS_DEFAULT_REGION"} & os.environ.keys():
-                options["region"] = fs.resolve_s3_region(bucket)
-            self._system = fs.S3FileSystem(retry_strategy=fs.AwsStandardS3RetryStrategy(max_attempts=_ATTEMPTS), **options)
+            self._system = open_bucket(bucket, self.storage)
 
     # Objects
 

@@ -18,6 +18,7 @@ _BEGUN = "begun"
 """The same for sessions that began and did not end yet. A file's time is that of the session's start, or of its last queueing."""
 _MAX_BEGUN = 200
 _SILENT_SECONDS = 3_600
+_CLOCK_SLACK_SECONDS = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +53,19 @@ def record_begun(folder: Path, begun: Ended) -> None:
         return
     path.parent.mkdir(mode=0o700, exist_ok=True)
     replace_file(path, json.dumps(asdict(begun)))
-    for old in {*sorted(path.parent.iterdir(), key=_changed_at)[:-_MAX_BEGUN]} - {path}:  # others may be dated ahead
+    for old in list_by_age(path.parent)[:-_MAX_BEGUN]:
         old.unlink(missing_ok=True)
+
+
+def list_by_age(folder: Path) -> list[Path]:
+    """Return the files of a folder, oldest first. A file dated ahead counts as the oldest: the clock was set back after it was written."""
+    latest = time.time() + _CLOCK_SLACK_SECONDS
+
+    def age(path: Path) -> float:
+        changed_at = _changed_at(path)
+        return changed_at if changed_at <= latest else 0.0
+
+    return sorted(folder.iterdir(), key=age) if folder.is_dir() else []
 
 
 def forget_begun(folder: Path, session: str) -> None:

@@ -20,7 +20,7 @@ from memory_assets.hook_settings import HookSettings
 from memory_assets.learn.brief import ENDS, LIST_GOES_ON, LONGEST_LINE, Brief, BriefLine, read_brief, render_frame, render_line
 from memory_assets.learn.checkouts import note_checkout, project_names, remotes_of
 from memory_assets.learn.noted import Noted, read_noted
-from memory_assets.learn.session_queue import Ended, record_begun
+from memory_assets.learn.session_queue import Ended, list_by_age, record_begun
 from memory_assets.sources.projects import Project, project_of
 
 _FRAME_TOKENS = 115
@@ -308,7 +308,7 @@ def digest_sentences(text: str) -> set[str]:
 
 def read_last_told(folder: Path) -> list[Told]:
     """Return the memories that the most recent session was shown."""
-    files = _list_by_age(folder / _FOLDER)
+    files = list_by_age(folder / _FOLDER)
     return _list_shown(files[-1]) if files else []
 
 
@@ -322,7 +322,7 @@ def record_told(folder: Path, session: str, told: Iterable[tuple[int, str]], rea
     path.parent.mkdir(mode=0o700, exist_ok=True)
     with path.open("a", encoding="ascii") as file:
         file.write(written)
-    for old in {*_list_by_age(path.parent)[:-_MAX_SESSIONS]} - {path}:  # others may be dated ahead
+    for old in list_by_age(path.parent)[:-_MAX_SESSIONS]:
         old.unlink(missing_ok=True)
 
 
@@ -330,7 +330,7 @@ def drop_digests(folder: Path) -> None:
     """Leave only the ids in the records: a digest of an erased sentence would confirm a guess."""
     from memory_assets.stores.files import replace_file
 
-    for path in _list_by_age(folder / _FOLDER):
+    for path in list_by_age(folder / _FOLDER):
         if lines := [f"{each.memory} {each.reason} {each.at.isoformat(timespec='seconds')}\n" for each in _parse_record(path)]:
             replace_file(path, "".join(lines))
 
@@ -354,14 +354,3 @@ def _parse_record(path: Path) -> list[Told]:
 
 def _record_file(folder: Path, session: str) -> Path:
     return folder / _FOLDER / hashlib.blake2b(session.encode("utf-8", "replace"), digest_size=16).hexdigest()
-
-
-def _list_by_age(folder: Path) -> list[Path]:
-
-    def age(path: Path) -> float:
-        try:
-            return path.stat().st_mtime
-        except FileNotFoundError:  # another session deleted it
-            return 0.0
-
-    return sorted(folder.iterdir(), key=age) if folder.is_dir() else []

@@ -7,7 +7,6 @@ when not.
 import inspect
 import json
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -19,7 +18,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSche
 
 from memory_assets import operations
 from memory_assets.display import visible
-from memory_assets.errors import InvalidInputError, MemoryAssetsError, is_program_missing
+from memory_assets.errors import InvalidInputError, MemoryAssetsError, NewerStoreError, is_program_missing
+from memory_assets.learn.brief import render_frame
 from memory_assets.models import Kind, NewMemory, RelationType, Source
 from memory_assets.operations.answers import Answer, LocalTime
 from memory_assets.operations.arguments import Narrowing, parse_time
@@ -32,8 +32,11 @@ SHOWN_TOKENS = 4_000
 _PROMPT_SECONDS = 0.45
 _NOTHING = "{}"
 """Output of a hook that adds nothing; an empty text would reach the model."""
+_RESTART = "restart the session, so that Claude Code starts the server anew"
 _RECALLING: "WeakKeyDictionary[Tenant, Lock]" = WeakKeyDictionary()
 """Held while a prompt of that tenant is answered."""
+_REFUSED: "WeakKeyDictionary[Tenant, set[str]]" = WeakKeyDictionary()
+"""Sessions that were told why that tenant recalls nothing."""
 
 Reference = Annotated[str, Field(alias="id")]
 Limit = Annotated[int, Field(ge=1, le=100)]
@@ -47,10 +50,9 @@ LearningType = Literal["pattern", "insight", "self_knowledge"]
 def describe_error(error: Exception) -> str:
     """Return the message of an error for a client on this machine."""
     if is_program_missing(error):
-        return (
-            "The program was replaced or removed since this session began; restart the session, so that Claude Code starts the "
-            "server anew."
-        )
+        return f"The program was replaced or removed since this session began; {_RESTART}."
+    if isinstance(error, NewerStoreError):
+        return f"A newer release wrote the memory store; {_RESTART}, or upgrade memory_assets."
     return str(error)
 
 
@@ -373,14 +375,24 @@ def tana_pai_freshness(
 
 @tool(asks_embedder=True)
 def recall_for_prompt(session: Session, prompt: str, for_session: Annotated[str, Field(alias="session")] = "") -> str:
-    """Recall memories for the user's prompt, as output of Claude Code's hook; empty on errors and timeouts."""
+    """Recall memories for the user's prompt, as output of Claude Code's hook.
+
+    It is empty on timeouts and errors. But if a newer release wrote the store, each session is told once to restart.
+    """
 
     def recall(is_awaited: Callable[[], bool]) -> str:
-        with suppress(MemoryAssetsError):
-            found = operations.prompt.recall_for_prompt(session.tenant, prompt, for_session, session.here, is_awaited)
-            output = {"hookEventName": "UserPromptSubmit", "additionalContext": found.framed}
-            return json.dumps({"hookSpecificOutput": output}) if found.framed else _NOTHING
-        return _NOTHING
+        framed = ""
+        try:
+            framed = operations.prompt.recall_for_prompt(session.tenant, prompt, for_session, session.here, is_awaited).framed
+        except NewerStoreError as error:
+            told = _REFUSED.setdefault(session.tenant, set())
+            if for_session not in told and is_awaited():
+                told.add(for_session)
+                framed = render_frame([("Nothing is recalled", [session.describe_error(error)])])
+        except MemoryAssetsError:
+            return _NOTHING
+        output = {"hookEventName": "UserPromptSubmit", "additionalContext": framed}
+        return json.dumps({"hookSpecificOutput": output}) if framed else _NOTHING
 
     return _answer_within(_PROMPT_SECONDS, _RECALLING.setdefault(session.tenant, Lock()), recall)
 

@@ -2,7 +2,7 @@
 
 A cursor is opaque text. In a list by time it holds the last memory's time and id. A ranking has no fixed order, because scores depend
 on the other hits. Its cursor holds the ids already shown, so that no page repeats one, and the time of the first page, so that later
-memories do not enter.
+memories do not enter. If a memory is dated ahead, the cursor holds the newest time instead.
 """
 
 import re

@@ -1,18 +1,21 @@
 """Report a tenant's health, and diagnose and mend configuration errors and damage."""
 
-from contextlib import suppress
 from typing import Any, Literal
 
 from pydantic import ConfigDict, Field, SecretStr
 
 from memory_assets.display import counted
-from memory_assets.errors import StoreBusyError, StoreError
+from memory_assets.errors import NewerStoreError, StoreError
 from memory_assets.language.embedders import EmbedderError, describe_choice
 from memory_assets.operations.answers import Answer, Instant, LocalTime, View
 from memory_assets.settings import origins
+from memory_assets.stores.catalog import Catalog
 from memory_assets.stores.files import disk_fault
 from memory_assets.stores.filters import Filters
 from memory_assets.tenants import Tenant
+
+_CATALOG_SECONDS = 0.1
+"""Maximum wait for the catalog's lock."""
 
 
 class Health(Answer):
@@ -51,9 +54,10 @@ def health(tenant: Tenant) -> Health:
         count, embedded = tenant.memories.count(Filters()), tenant.memories.count_embedded()
         oldest = tenant.memories.oldest()
         newest = next((each.created_at for each in tenant.memories.recent(1, Filters())), None)
-        with suppress(StoreBusyError):
-            tenant.catalog.interactive.waiting_migrations()
+        _check_release(tenant.catalog)
         store_fault = disk_fault(tenant.settings.data_dir) if tenant.exists else None
+    except NewerStoreError as error:
+        store_fault = f"{error} A service or session that began before an upgrade has to start again."
     except StoreError as error:
         store_fault = str(error)
     try:
@@ -73,6 +77,16 @@ def health(tenant: Tenant) -> Health:
         embedding_healthy=not embedder_fault,
         faults=faults,
     )
+
+
+def _check_release(catalog: Catalog) -> None:
+    """NewerStoreError: a newer release wrote the catalog. A catalog that cannot be read now is no fault here, as searches do without."""
+    try:
+        catalog.within(_CATALOG_SECONDS).waiting_migrations()
+    except NewerStoreError:
+        raise
+    except StoreError:
+        return
 
 
 _MARKS = {"fault": "FAIL", "note": "note", "ok": "ok"}

@@ -135,7 +135,7 @@ def search(
     shown += [hit.memory.id for hit in page]
     more = len(new) > len(page) and len(shown) < MOST_SEEN
     if more and not cursor:  # memories that are dated ahead are on later pages, too
-        newest = find_newest(tenant) if query.strip() else page[0].memory.created_at
+        newest = find_newest(tenant, narrowed.states) if query.strip() else page[0].memory.created_at
         asked_at = max(now, newest + timedelta(microseconds=1))
     return Found(
         query=query,

@@ -32,7 +32,7 @@ from memory_assets.graph.outdated import (
 )
 from memory_assets.language.embedders.protocol import are_whole
 from memory_assets.language.words import fold, is_unspaced, stem, words
-from memory_assets.models import Memory
+from memory_assets.models import Memory, State
 from memory_assets.recall.timeline import Codes, Timeline, read_timeline
 from memory_assets.stores.catalog import Catalog, Stamp
 from memory_assets.stores.graph_builds import NO_BUILD, Build, read_build
@@ -242,6 +242,7 @@ class _ViewCache:
         self._lock = threading.Lock()
         self.known: View | None = None
         self._checked = -math.inf
+        self._has_failed = False
 
     def view(self, tenant: Tenant, *, fresh: bool) -> View:
         known = self.known
@@ -253,6 +254,9 @@ class _ViewCache:
             known = self.known
             with ThreadPoolExecutor(1) as thread:
                 graph = thread.submit(read_graph, tenant.catalog, known.graph if known else None)
+                if self._has_failed:
+                    graph.result()  # fails first, so that no repeated request reads the timeline
+                self._has_failed = True
                 timeline = read_timeline(tenant.memories, known.timeline if known else None)
                 size = len(timeline)
                 terms, background = (known.terms, known.background) if known else (None, None)
@@ -262,7 +266,7 @@ class _ViewCache:
                 if background is None or background.column != (column or ""):
                     background = _read_background(tenant.memories, column, size)
             self.known = View(timeline, graph.result(), terms, background)
-            self._checked = time.monotonic()
+            self._checked, self._has_failed = time.monotonic(), False
             return self.known
 
 
@@ -277,9 +281,13 @@ def current_view(tenant: Tenant, *, fresh: bool = False) -> View:
     return cache.view(tenant, fresh=fresh)
 
 
-def find_newest(tenant: Tenant) -> datetime:
-    """Return when the newest memory of the tenant's view was created; the view has at least one."""
-    return datetime.fromtimestamp(0, UTC) + timedelta(microseconds=int(current_view(tenant).timeline.columns["created"].max()))
+def find_newest(tenant: Tenant, states: Collection[State]) -> datetime:
+    """Return when the newest memory of the tenant's view was created, of the active ones if no other state is asked for."""
+    timeline = current_view(tenant).timeline
+    created = timeline.columns["created"]
+    if set(states) == {State.ACTIVE}:
+        created = created[timeline.columns["active"]]
+    return datetime.fromtimestamp(0, UTC) + timedelta(microseconds=int(created.max(initial=0)))
 
 
 def find_outdated_of(tenant: Tenant, shown: Iterable[Memory]) -> dict[int, tuple[Outdated, ...]]:

@@ -124,9 +124,10 @@ def use_link(state: TenantState, token: str) -> bool:
 
 
 def _is_expired(created_at: bytes | None) -> bool:
+    if created_at is None:  # used meanwhile
+        return False
     try:
-        age = time.time() - float(created_at or 0)
-        return created_at is not None and not -_CLOCK_SLACK_SECONDS <= age <= _LINK_LIFETIME_SECONDS
+        return not -_CLOCK_SLACK_SECONDS <= time.time() - float(created_at) <= _LINK_LIFETIME_SECONDS
     except ValueError:
         return True
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from memory_assets.stores.state import TenantState
 
 ADVICE = "check MEMORY_VECTORS_URI and MEMORY_STORAGE_*, and whether the S3 service answers"
+_CONNECT_SECONDS, _REQUEST_SECONDS, _ATTEMPTS = 5, 60, 3
 _MANIFEST = ".manifest"
 _LAST_MANIFEST = 2**64 - 1
 _INVERTED_DIGITS = 20
@@ -158,10 +159,8 @@ class Location:
             raise StoreError(f"{self.uri} cannot be removed ({first_line(error)}); {ADVICE}.") from error
 
     def _open_bucket(self) -> "S3FileSystem":
-        from pyarrow.fs import S3FileSystem
-
         given = s3_options(*map(self.options.get, ("aws_endpoint", "aws_region", "aws_access_key_id", "aws_secret_access_key")))
-        return S3FileSystem(**given)
+        return open_bucket(self.base.partition("://")[2].partition("/")[0], given)
 
 
 def s3_options(endpoint: str | None, region: str | None, key: str | None, secret: str | None) -> dict[str, str]:
@@ -169,6 +168,16 @@ def s3_options(endpoint: str | None, region: str | None, key: str | None, secret
     scheme, _, host = (endpoint or "").rpartition("://")
     given = {"endpoint_override": host.rstrip("/"), "scheme": scheme, "region": region, "access_key": key, "secret_key": secret}
     return {name: value for name, value in given.items() if value}
+
+
+def open_bucket(bucket: str, options: Mapping[str, Any]) -> "S3FileSystem":
+    """Open S3 with these arguments of `pyarrow.fs.S3FileSystem`. A missing region is that of AWS's variables, else the bucket's."""
+    from pyarrow import fs
+
+    given = {"connect_timeout": _CONNECT_SECONDS, "request_timeout": _REQUEST_SECONDS, **options}
+    if "region" not in given and not {"AWS_REGION", "AWS_DEFAULT_REGION"} & os.environ.keys():
+        given["region"] = fs.resolve_s3_region(bucket)
+    return fs.S3FileSystem(retry_strategy=fs.AwsStandardS3RetryStrategy(max_attempts=_ATTEMPTS), **given)
 
 
 @cache

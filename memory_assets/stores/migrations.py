@@ -83,8 +83,7 @@ def waiting_migrations(connection: "DuckDBPyConnection", catalog: object) -> "Se
     except duckdb.CatalogException:
         return None
     if version > _VERSION:
-        what = f"{catalog} has schema version {version} and this program knows {_VERSION}"
-        raise NewerStoreError(f"{what}; restart this program, or upgrade memory_assets.")
+        raise NewerStoreError(f"{catalog} has schema version {version} and this program knows {_VERSION}; upgrade memory_assets.")
     if version < _OLDEST:
         raise StoreError(f"{catalog} is older than the first release; move it away and run `memory run`, which rebuilds it.")
     return CATALOG_MIGRATIONS[version - _OLDEST :]

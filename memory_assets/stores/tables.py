@@ -322,7 +322,7 @@ class StoredTable:
         if version != VERSION:
             raise NewerStoreError(
                 f"The table {table.name!r} in {self.uri} has schema version {version} and this program knows {VERSION}; "
-                "restart this program, or upgrade memory_assets."
+                "upgrade memory_assets."
             )
         return table
 

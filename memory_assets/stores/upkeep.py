@@ -39,6 +39,8 @@ SMALLEST = 20_000
 TRAINED_FACT = "memory_assets:vector_index_rows"
 REWRITTEN_FACT = "memory_assets:rewritten"
 """Fact of a table: when an erasure, a mend or a restore last removed values."""
+_DROPPED_FACT = "memory_assets:dropped"
+"""Fact of a table in object storage: when a commit without other changes last preceded the removal of older versions."""
 _REBUILD_FACTOR = 4
 _MOST_SEGMENTS = 12
 """Most segments of a vector index. Each indexing of new rows adds one, which slows every search and keeps files from being merged."""
@@ -187,7 +189,7 @@ def drop_older_versions(stored: StoredTable) -> None:
 def _commit_after_files(stored: StoredTable, failure: str) -> None:
     """Make the newest version of a table in object storage later than all of its files, by the storage's clock.
 
-    LanceDB keeps files that are later than every version left, and yet removes the older versions, without which none is removed.
+    LanceDB keeps a file that is later than the newest version. If no older version is left, it never removes that file.
     """
     with stored.explaining_errors():
         newest = max(stored.writing.list_versions(), key=itemgetter("version"))
@@ -198,7 +200,7 @@ def _commit_after_files(stored: StoredTable, failure: str) -> None:
     if behind > _CLOCK_SECONDS:
         raise _clock_error(failure, behind, "the object storage")
     sleep(max(behind, 0.0) + _PAUSE_SECONDS)
-    note_removal(stored)
+    lance.set_facts(stored, {_DROPPED_FACT: datetime.now(UTC).isoformat()})
 
 
 def _clock_error(failure: str, seconds: float, other: str) -> StoreError:
@@ -209,7 +211,7 @@ def _clock_error(failure: str, seconds: float, other: str) -> StoreError:
 
 
 def note_removal(stored: StoredTable) -> None:
-    """Record that the table is without rows or values that earlier copies of it hold, so that no backup reuses those."""
+    """Record that rows or values were removed from the table. The next backup then reuses no pack that may hold them."""
     lance.set_facts(stored, {REWRITTEN_FACT: datetime.now(UTC).isoformat()})
 
 

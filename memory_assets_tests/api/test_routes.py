@@ -162,6 +162,8 @@ def test_pages_of_recent_neither_repeat_nor_skip_while_others_store(client: Tena
 
 def test_pages_of_a_search_neither_repeat_nor_take_in_what_came_later(client: TenantClient) -> None:
     ids = [client.store(note) for note in DUCKDB_NOTES if "tomatoes" not in note]
+    ahead = store(client.tenant, NewMemory("Forgotten.", Source.CLI, created_at=datetime.now(UTC) + timedelta(hours=1)))
+    client.post(f"/memories/{ahead.id}/forget")
     asked: dict[str, object] = {"query": "billing export in DuckDB", "limit": 3, "all": True}
     assert sorted(pages_of(client, "/search", asked, "The billing export in DuckDB again.")) == sorted(ids)
 

@@ -33,14 +33,15 @@ def age_records(tenant: Tenant, hours: float) -> None:
         make_old(record, hours)
 
 
-def test_a_session_is_remembered_though_two_hundred_records_are_dated_ahead(tmp_path: Path) -> None:
+def test_sessions_are_remembered_though_two_hundred_records_are_dated_ahead(tmp_path: Path) -> None:
     (tmp_path / "begun").mkdir()
     for number in range(200):
         path = tmp_path / "begun" / str(number)
         path.touch()
         make_old(path, -1)
-    record_begun(tmp_path, Ended("s1", "", ""))
-    assert len(list((tmp_path / "begun").glob("*.json"))) == 1
+    for session in ("s1", "s2"):
+        record_begun(tmp_path, Ended(session, "", ""))
+    assert len(list((tmp_path / "begun").glob("*.json"))) == 2
 
 
 def report_end(transcript: Path, monkeypatch: pytest.MonkeyPatch) -> None:

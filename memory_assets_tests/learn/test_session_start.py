@@ -121,14 +121,16 @@ def test_what_a_prompt_recalled_is_gone_after_a_compaction_though_nothing_is_tol
     assert read_last_told(folder) == read_told(folder, "s1")
 
 
-def test_a_session_knows_what_it_was_told_though_two_hundred_records_are_dated_ahead(tmp_path: Path) -> None:
+def test_sessions_know_what_they_were_told_though_two_hundred_records_are_dated_ahead(tmp_path: Path) -> None:
     (tmp_path / "sessions").mkdir()
     for number in range(200):
         path = tmp_path / "sessions" / str(number)
         path.touch()
-        os.utime(path, (time.time() + 3_600,) * 2)
-    record_told(tmp_path, "s1", [(42, "- (id 42) Mira sails.")], PROMPT)
-    assert [each.memory for each in read_told(tmp_path, "s1")] == [42]
+        os.utime(path, (time.time() + 3_600, time.time() + 3_600))
+    for session in ("s1", "s2"):
+        record_told(tmp_path, session, [(42, "- (id 42) Mira sails.")], PROMPT)
+    for session in ("s1", "s2"):
+        assert [each.memory for each in read_told(tmp_path, session)] == [42]
 
 
 def test_a_project_switches_it_off(settings: Settings, atlas: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -204,6 +204,24 @@ def test_a_prompt_of_one_tenant_that_is_answered_slowly_silences_no_other(
     assert answer and "says other" in answer["result"]["content"][0]["text"]
 
 
+def test_a_server_that_is_older_than_its_store_names_the_restart(tenant: Tenant) -> None:
+    store(tenant, NewMemory("Mira moved the billing export to DuckDB in March 2026.", Source.CLI))
+    with tenant.catalog.write() as connection:
+        connection.execute("UPDATE schema_version SET version = 99")
+    server = Server(Session(tenant, None))
+
+    def call(name: str, **given: str) -> str:
+        answer = server.answer({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": name, "arguments": given}})
+        assert answer
+        return answer["result"]["content"][0]["text"]
+
+    told = call("search", query="billing export")
+    assert told.endswith("restart the session, so that Claude Code starts the server anew, or upgrade memory_assets.")
+    assert "has to start again" in call("health")
+    recalled = [call("recall_for_prompt", prompt="Who moved the billing export?", session=each) for each in ("s1", "s1", "s2")]
+    assert ["restart the session" in each for each in recalled] == [True, False, True]
+
+
 def test_a_server_that_starts_writes_a_brief_of_another_release_anew_also_where_it_watches_no_sources(tenant: Tenant) -> None:
     store(tenant, NewMemory("Alice sails.", Source.CLI))
     tenant.state.put(NAME, b'{"format":2}')

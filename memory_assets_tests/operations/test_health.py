@@ -70,6 +70,13 @@ def test_health_names_the_oldest_and_the_newest_without_reading_all_times(
     assert sum(read) <= 1
 
 
+def test_a_catalog_that_cannot_be_read_and_that_searches_do_without_is_no_fault(tenant: Tenant) -> None:
+    store(tenant, NewMemory("Alice sails.", Source.CLI))
+    with tenant.catalog.write() as connection:
+        connection.execute("UPDATE schema_version SET version = 9")
+    assert health(tenant).faults == []
+
+
 def test_a_full_disk_is_unhealthy_everywhere(tenant: Tenant, settings: Settings) -> None:
     store(tenant, NewMemory("Alice sails.", Source.CLI))
 

@@ -1,13 +1,15 @@
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memory_assets.errors import StoreBusyError
+from memory_assets.errors import NewerStoreError, StoreBusyError
 from memory_assets.models import Kind, Memory, Source, State
+from memory_assets.recall import view
 from memory_assets.recall.scoring import NARROWEST, Weights, closeness, recency, scaled_bm25, scaled_cosine, trust_in_words
 from memory_assets.recall.timeline import Timeline, read_timeline
 from memory_assets.recall.view import current_view, read_graph
@@ -139,6 +141,23 @@ def test_a_locked_catalog_leaves_the_graph_that_was_last_read(tenant: Tenant, co
     stale = replace(graph, stamp=())
     assert read_graph(tenant.catalog, stale) is stale
     assert read_graph(tenant.catalog, None).empty
+
+
+def test_a_catalog_of_a_newer_release_lets_only_the_first_request_read_the_timeline(tenant: Tenant, remember, monkeypatch):
+    remember("a")
+    with tenant.catalog.write() as connection:
+        connection.execute("UPDATE schema_version SET version = 99")
+    reads: list[int] = []
+
+    def counting(*given: Any) -> Timeline:
+        reads.append(1)
+        return read_timeline(*given)
+
+    monkeypatch.setattr(view, "read_timeline", counting)
+    for _ in range(3):
+        with pytest.raises(NewerStoreError):
+            current_view(tenant)
+    assert reads == [1]
 
 
 def test_two_tenants_have_views_of_their_own(tenant: Tenant, remember):

@@ -19,9 +19,10 @@ from memory_assets.operations.backup import restore_backup as restore
 from memory_assets.operations.erase import erase
 from memory_assets.operations.store import store
 from memory_assets.settings import Settings
+from memory_assets.stores.lance import facts_of
 from memory_assets.stores.relations import StatedRelation
 from memory_assets.stores.tombstones import Tombstones
-from memory_assets.stores.upkeep import drop_older_versions
+from memory_assets.stores.upkeep import REWRITTEN_FACT, drop_older_versions
 from memory_assets.tenants import Tenant
 from memory_assets_tests.stores.manifests import set_clock_of_writer
 from memory_assets_tests.stores.objects import object_storage, objects
@@ -59,6 +60,7 @@ def test_older_versions_go_with_their_files_though_the_clock_of_every_machine_is
     set_clock_of_writer(stored, -600, elsewhere)
     drop_older_versions(Tenant(elsewhere).memories.stored)
     assert objects_with(elsewhere, b"xylophone") == []
+    assert REWRITTEN_FACT not in facts_of(Tenant(elsewhere).memories.stored.writing.schema)
 
 
 def _restore_until(settings: Settings, place: str, readings: int) -> None:
