@@ -19,7 +19,7 @@ from memory_assets.errors import DamagedError, StoreBusyError, StoreError, first
 from memory_assets.stores.engine import Engine, InUseError, engine, name_of
 from memory_assets.stores.files import stamp_files
 from memory_assets.stores.migrations import create_tables, migrate_catalog, waiting_migrations
-from memory_assets.stores.schema import UNDERIVED
+from memory_assets.stores.schema import UNDERIVED, table
 from memory_assets.stores.schema_differences import catalog_differences, list_tables
 
 if TYPE_CHECKING:
@@ -361,10 +361,14 @@ def read_kept(connection: "DuckDBPyConnection", *names: str) -> "dict[str, pa.Ta
 
 
 def put_kept(connection: "DuckDBPyConnection", kept: "Mapping[str, pa.Table]") -> None:
-    """Add rows that `read_kept` returned."""
+    """Put rows that `read_kept` returned, one for each key; they replace rows with the same key."""
     for name, rows in kept.items():
         connection.register("kept", rows)
-        connection.execute(f"INSERT INTO {name} BY NAME FROM kept")
+        connection.execute(table(name).delete("FROM kept"))
+        key = ", ".join(table(name).key)
+        connection.execute(
+            f"INSERT INTO {name} BY NAME SELECT DISTINCT ON ({key}) * FROM kept"
+        )  # unlike MERGE, inlined by DuckLake
 
 
 def copy_in(connection: "DuckDBPyConnection", given: "Mapping[str, pa.Table]") -> None:

@@ -255,7 +255,11 @@ def test_a_restore_that_is_killed_when_the_memories_are_in_place_has_brought_the
     assert json.loads(used.settings.pai_mapping.read_text())["mappings"] == {"seed-1": "node"}
 
 
-def _restore_elsewhere(data: Path, place: str, tables: Path) -> None:
+def _elsewhere(data: Path, stores: Path) -> Tenant:
+    return Tenant(load_settings(data_dir=data, vectors_uri=str(stores / "tables"), catalog_uri=str(stores / "catalogs")))
+
+
+def _restore_elsewhere(data: Path, place: str, stores: Path) -> None:
     """Restore, and die between the two tables."""
 
     def die(table: Any, *_given: object, **_named: object) -> int:
@@ -266,18 +270,20 @@ def _restore_elsewhere(data: Path, place: str, tables: Path) -> None:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(restoring, "_verify_table", die)
         repository = Repository(place)
-        restore_backup(repository, repository.require("main"), Tenant(load_settings(data_dir=data, vectors_uri=str(tables))))
+        restore_backup(repository, repository.require("main"), _elsewhere(data, stores))
 
 
-def test_a_backup_is_restored_to_tables_in_another_folder_after_a_kill_too(used: Tenant, repository: Repository, tmp_path: Path):
+def test_a_backup_is_restored_to_stores_in_another_folder_after_a_kill_too(used: Tenant, repository: Repository, tmp_path: Path):
     take_backup(used, repository)
     for name in ("first", "killed"):
-        data, tables = tmp_path / name, tmp_path / f"{name}-tables"
+        data, stores = tmp_path / name, tmp_path / f"{name}-stores"
         if name == "killed":
-            assert zygote.shared().call(_restore_elsewhere, data, repository.target, tables).wait().killed
-        there = Tenant(load_settings(data_dir=data, vectors_uri=str(tables)))
+            assert zygote.shared().call(_restore_elsewhere, data, repository.target, stores).wait().killed
+        there = _elsewhere(data, stores)
         restore_backup(repository, repository.require("main"), there)
         assert rows(there) == rows(used)
+        with there.catalog.read() as connection:
+            assert connection.execute("SELECT accesses FROM memory_access").fetchall() == [(1,)]
         assert [key.description for key in KeyStore(there.state).list()] == ["laptop"]
         with pytest.raises(ConflictError, match="holds 30 memories"):
             restore_backup(repository, repository.require("main"), there)

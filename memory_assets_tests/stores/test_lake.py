@@ -58,7 +58,7 @@ def test_a_catalog_is_read_again_after_postgresql_was_away(
 def test_a_catalog_out_of_reach_is_not_called_damaged_and_a_damaged_one_keeps_what_no_run_derives(elsewhere: Settings) -> None:
     tenant = Tenant(elsewhere)
     with tenant.catalog.write() as connection:
-        connection.execute("INSERT INTO memory_first_seen VALUES (7, now())")
+        connection.execute("INSERT INTO memory_first_seen VALUES (7, now()), (7, now())")
         connection.execute("INSERT INTO graph_builds FROM (SELECT unnest(range(100)), 2, 3)")
     (file,) = object_storage(elsewhere).get_file_info(objects(elsewhere, "main"))
     without_key = Tenant(elsewhere.model_copy(update={"storage_secret_key": SecretStr("wrong")})).catalog
