@@ -155,6 +155,7 @@ def serve(
     _limit_arenas(1 if settings.workers > 1 else 2)
     configure_logging(settings.log_level, settings.log_format)
     settings.data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+    _remove_copies(settings)  # those of a killed service may hold what was erased since
     sys.setswitchinterval(_SWITCH_SECONDS)
     count = settings.workers
     with TemporaryDirectory(prefix="memory-metrics-") as folder:

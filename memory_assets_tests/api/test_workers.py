@@ -191,9 +191,13 @@ def test_what_one_of_all_does_another_goes_on_with_if_it_is_killed(tmp_path: Pat
         assert killed not in workers_of(service)
         assert get(f"{service.url}/api/v1/health").status_code == 200
         workers = workers_of(service)
+        wait_until(lambda: list(data.glob("main/cache/segment-*/rows.arrow")))
         assert service.process
         service.process.kill()
         wait_until(lambda: not any(map(is_running, workers)))
+        assert list(data.glob("main/cache/segment-*"))
+        service.start()
+        assert not list(data.glob("main/cache/segment-*")), "erased texts would stay in copies that nobody reads"
 
 
 def test_a_rate_holds_for_all_workers_and_all_end_together(tmp_path: Path) -> None:
