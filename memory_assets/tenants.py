@@ -179,7 +179,7 @@ class Tenant:
         except StoreError:
             if self.memories.columns.newest_embedder() == embedder.name:
                 raise
-            del self.__dict__["embedder"]
+            self.__dict__.pop("embedder", None)  # another thread may have removed it
             return work(self.embedder)
 
     @cached_property

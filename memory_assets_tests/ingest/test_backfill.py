@@ -16,7 +16,7 @@ from memory_assets.errors import StoreError
 from memory_assets.ingest import backfill
 from memory_assets.language.embedders.calibration import PLACES
 from memory_assets.language.embedders.e5 import E5_INSTALL_COMMAND, E5_NAME, e5_is_installed
-from memory_assets.language.embedders.protocol import EmbedderError, Role
+from memory_assets.language.embedders.protocol import Embedder, EmbedderError, Role
 from memory_assets.models import Kind, Memory, NewMemory, Source
 from memory_assets.operations.store import store as remember
 from memory_assets.recall.search import search
@@ -210,3 +210,15 @@ def test_an_embedder_whose_scale_is_not_known_is_calibrated_once(tenant: Tenant)
     put(tenant.memories, 2)
     backfill.reembed(tenant.memories, tenant.embedder, lambda *_: None)
     assert MemoryStore(tenant.memories.uri).columns.scale == PLACES
+
+
+def test_two_threads_that_notice_a_new_embedder_at_once_both_retry(tenant: Tenant) -> None:
+    tenant.__dict__["embedder"] = Turned()
+
+    def work(embedder: Embedder) -> str:
+        if embedder.name == Turned.name:
+            tenant.__dict__.pop("embedder")  # as the other thread does
+            raise StoreError("The memories have another embedder.")
+        return embedder.name
+
+    assert tenant.with_embedder(work) == tenant.embedder.name
