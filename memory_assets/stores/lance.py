@@ -37,6 +37,8 @@ _ADVICE = {
 }
 """Part of an error message -> what a person can do."""
 
+_UNCHANGED = "nothing was written"
+
 Result = TypeVar("Result")
 
 
@@ -65,10 +67,13 @@ def ensure_indices(stored: "StoredTable", configs: Mapping[str, Any], *, anew: b
             lambda column=column: (column,) in present(),
             partial(stored.writing.create_index, column, config=configs[column], replace=True),
             f"The index on {column!r} of {stored.name!r} cannot be built",
+            "earlier changes of rows are kept",
         )
 
 
-def ensure(stored: "StoredTable", is_done: Callable[[], bool], work: Callable[[], object], failure: str) -> None:
+def ensure(
+    stored: "StoredTable", is_done: Callable[[], bool], work: Callable[[], object], failure: str, outcome: str = _UNCHANGED
+) -> None:
     """Run `work`, which makes one commit, unless `is_done`. Several processes may call this at once."""
 
     def attempt() -> None:
@@ -81,14 +86,14 @@ def ensure(stored: "StoredTable", is_done: Callable[[], bool], work: Callable[[]
             if not is_done():
                 raise
 
-    commit(stored, attempt, failure)
+    commit(stored, attempt, failure, outcome)
 
 
-def commit(stored: "StoredTable", work: Callable[[], Result], failure: str) -> Result:
+def commit(stored: "StoredTable", work: Callable[[], Result], failure: str, outcome: str = _UNCHANGED) -> Result:
     """Run `work`, which makes one commit, and retry it on conflicts that outlast Lance's own retries.
 
     `work` either succeeds or changes nothing. The table is brought to its newest version before each attempt. The StoreError's sentence
-    begins with `failure`.
+    begins with `failure`; `outcome` says what the table holds then.
     """
     table, deadline = stored.writing, monotonic() + _RETRY_SECONDS
     renew: Callable[[], object] = stored.look
@@ -101,7 +106,7 @@ def commit(stored: "StoredTable", work: Callable[[], Result], failure: str) -> R
             stored.raise_if_deleted()
             if not is_conflict(error) or monotonic() > deadline:
                 advice = advice_for(error) or "run the command again"
-                raise StoreError(f"{failure} ({reason_of(error)}); nothing was written: {advice}.") from error
+                raise StoreError(f"{failure} ({reason_of(error)}); {outcome}: {advice}.") from error
         renew = table.checkout_latest
         sleep(random.uniform(0.0, _LONGEST_PAUSE_SECONDS))  # noqa: S311
 

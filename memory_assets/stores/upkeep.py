@@ -171,7 +171,7 @@ def drop_older_versions(stored: StoredTable) -> None:
     while True:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # LanceDB warns of readers of older versions
-            lance.commit(stored, lambda: table.optimize(**options), failure)
+            lance.commit(stored, lambda: table.optimize(**options), failure, _STILL)
         if is_folder:
             return
         with stored.explaining_errors():

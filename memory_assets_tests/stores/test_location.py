@@ -1,5 +1,6 @@
 """Facts that keep a store whole where no lock can: a commit checks that its tenant is still there, a rewriting that nobody was faster."""
 
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -92,6 +93,18 @@ def test_rewriting_leaves_what_others_change_and_store_meanwhile(settings: Setti
     assert found == {changed.id: "changed", kept.id: "stays", late[0].id: "late"}
     data = b"".join(path.read_bytes() for path in Path(store.uri).rglob("*.lance") if path.is_file())
     assert b"goes" not in data
+
+
+def test_rewriting_whose_index_fails_does_not_say_that_no_row_was_removed(settings: Settings) -> None:
+    store = Tenant(settings, "ann").memories
+    for content in ("goes", "stays"):
+        add(store, content)
+    indices = next(Path(store.uri).rglob("_indices"))
+    shutil.rmtree(indices)
+    indices.touch()
+    with pytest.raises(StoreError, match=r"cannot be built .*; earlier changes of rows are kept: run the command again"):
+        upkeep.rewrite(store.stored, lambda rows: rows.slice(1))
+    assert len(Tenant(settings, "ann").memories) == 1
 
 
 def test_a_version_in_a_folder_is_the_one_that_lancedb_counts(settings: Settings) -> None:
