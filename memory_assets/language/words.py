@@ -187,9 +187,8 @@ def split_lines(lines: Iterable[str]) -> Iterator[tuple[str, bool]]:
         width = max(_SHORT_LINE, *(len(line) for line, _ in (rest if is_description else paragraph)))
         before = ""
         for line, is_indented in paragraph:
-            is_full = len(before) <= min(width, _WRAPPED_LINE) and width < len(before) + 1 + len(line) - len(
-                _FIRST_WORD.sub("", line, 1)
-            )
+            first = next(_FIRST_WORD.finditer(line)).end()
+            is_full = len(before) <= min(width, _WRAPPED_LINE) and width < len(before) + 1 + first
             is_prose = line.removeprefix("**")[:1].islower() and not is_description and len(before.split()) >= _FEWEST_WRAPPED
             goes_on = is_indented or is_full or before.endswith(",") or is_prose
             begins_block = _BEGINS_BLOCK.match(line) or (line.startswith("**") and before.startswith("**"))
