@@ -1,6 +1,5 @@
 """The `memory` command: a group that imports a command's module only when the command is called."""
 
-import errno
 import gc
 import os
 import sys
@@ -72,13 +71,6 @@ _NATIVE = frozenset({"mcp-warm-up", "prompt-recall", "source-taking-in"})
 aborts ("terminate called without an active exception"), so it exits without shutting down."""
 _VALIDATION = "validation: "
 """Prefix of a refused text's error, which is not shown."""
-_DISK_FAULTS = frozenset(
-    {
-        *(errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS, errno.EACCES, errno.EPERM),
-        *(errno.EEXIST, errno.ENOTDIR, errno.ENAMETOOLONG),
-    }
-)
-"""Errors of the disk, and of paths at which nothing can be made, that a user can mend."""
 _NO_MEMORY = ("failed to map segment", "bad_alloc", "Cannot allocate memory", "error return without exception set")
 """Parts of messages of the loader and libraries when RAM is exhausted."""
 
@@ -179,14 +171,16 @@ def _run() -> int:
         if isinstance(error, MemoryError) or any(sign in str(error) for sign in _NO_MEMORY):
             click.echo("memory: There is not enough memory for this; close other programs or raise `ulimit -v`.", err=True)
             return 1
-        if not isinstance(error, OSError) or error.errno not in _DISK_FAULTS:
+        if not isinstance(error, OSError):
             raise
-        from memory_assets.stores.files import mend_of
+        from memory_assets.stores.files import MENDS
 
+        if error.errno not in MENDS:
+            raise
         where = f" {error.filename}" if error.filename else ""
         click.echo(
             f"memory: The disk does not take what is to be written{visible(where)} ({error.strerror}); "
-            f"{mend_of(error)}, and run the command again.",
+            f"{MENDS[error.errno]}, and run the command again.",
             err=True,
         )
         return 1
