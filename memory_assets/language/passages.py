@@ -1,11 +1,16 @@
-"""Which sentences of a long text fit a question best."""
+"""Which sentences of a long text fit a question best, and the passage that has them."""
 
 import math
 from collections import Counter
-from collections.abc import Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from itertools import chain
 
-from memory_assets.language.words import sentences, stems
+from memory_assets.display import shortened
+from memory_assets.language.words import LINE_BREAK, begins_item, sentences, stems, unwrapped
+
+PASSAGE_LENGTH = 280
+"""Characters of a memory that a list shows; `show` shows all."""
+_GAP = " … "
 
 
 def weigh_sentences(parts: Sequence[str], asked: Set[str]) -> list[float]:
@@ -20,3 +25,73 @@ def find_best_sentence(text: str, question: str) -> str:
     parts = sentences(text) or [""]
     weights = weigh_sentences(parts, stems(question))
     return parts[weights.index(max(weights))]
+
+
+def passage(content: str, query: str = "", most: int = PASSAGE_LENGTH) -> str:
+    """Return a text of at most `most` characters unchanged, else the whole sentences that fit the query best, in their order.
+
+    A sentence that is longer is taken in pieces. Room that is left goes to the beginning, which often answers in other words. The item of
+    a list follows the line that introduces the list, if there is room. "…" stands for what is left out.
+    """
+    line, asked = unwrapped(content).replace("\n", LINE_BREAK), stems(query)
+    if len(line) <= most:
+        return line
+    parts = _place_sentences(line, sentences(content), max(2, most - 2 * len(_GAP))) if asked else []
+    weights = weigh_sentences([line[begin:end] for begin, end in parts], asked)
+    if not any(weights):
+        return shortened(line, most)
+    leads = _find_introductions(line, parts)
+    chosen: list[int] = []
+    for place in sorted(range(len(parts)), key=lambda place: -weights[place]):
+        lead = leads[place] if weights[place] else place
+        for added in dict.fromkeys((frozenset((lead, place)), frozenset((place,)))):
+            wanted = sorted({*chosen, *added})
+            if sum(map(len, _split_passage(line, parts, wanted))) <= most:
+                chosen = wanted
+                break
+        else:
+            if not weights[place]:
+                break
+    return "".join(_split_passage(line, parts, chosen))
+
+
+def _split_passage(line: str, parts: Sequence[tuple[int, int]], chosen: Sequence[int]) -> Iterator[str]:
+    """Yield the chosen parts of a line and what stands between them: white space, or "…" for what is left out."""
+    end = 0
+    for begin, stop in (parts[place] for place in chosen):
+        gap = line[end:begin]
+        left_out = _GAP if end else _GAP.lstrip()
+        yield left_out if gap.strip(LINE_BREAK) else gap if end else ""
+        yield line[begin:stop]
+        end = stop
+    yield _GAP.rstrip() if line[end:].strip() else ""
+
+
+def _place_sentences(line: str, parts: Iterable[str], most: int) -> list[tuple[int, int]]:
+    """Return where each sentence begins and ends in a text of one line; of one of more than `most` characters where its pieces do."""
+    places: list[tuple[int, int]] = []
+    end = 0
+    for sentence in (" ".join(each.split()) for each in parts):
+        begin = max(end, line.find(sentence, end))
+        end = begin + len(sentence)
+        while end - begin > most:
+            space = line.rfind(" ", begin + 1, begin + most // 2 + 1)
+            stop = begin + most // 2 if space < 0 else space
+            places.append((begin, stop))
+            begin = stop + (space >= 0)
+        places.append((begin, end))
+    return places
+
+
+def _find_introductions(line: str, parts: Sequence[tuple[int, int]]) -> list[int]:
+    """Return for each part of a line which one introduces it: for the item of a list the line above the list, else the part itself."""
+    leads: list[int] = []
+    above = -1
+    for place, (begin, end) in enumerate(parts):
+        if begins_item(line[begin:end]):
+            leads.append(place if above < 0 else above)
+            continue
+        is_introduction = line[begin:end].startswith("#") or line[begin:end].rstrip("*_").endswith(":")
+        above = place if is_introduction else -1
+        leads.append(place)
+    return leads

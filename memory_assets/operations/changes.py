@@ -15,12 +15,13 @@ from pydantic import Field
 from memory_assets.errors import ChangedMeanwhileError, ConflictError, InvalidInputError
 from memory_assets.ingest.direct import revise_memory
 from memory_assets.language.guard import guard_text
+from memory_assets.language.passages import passage
 from memory_assets.language.secrets import mask
 from memory_assets.language.tags import normalise_tag
 from memory_assets.language.validation import validate_tags
 from memory_assets.learn.briefing import update_brief
 from memory_assets.models import LAST_CHANGE, MACHINE, REVISES, Memory, NewMemory, SecretPolicy, Source, State
-from memory_assets.operations.answers import LocalTime, MemoryView, describe_masked, name_of, passage, path_of
+from memory_assets.operations.answers import LocalTime, MemoryView, describe_masked, name_of, path_of
 from memory_assets.operations.arguments import find_memory
 from memory_assets.operations.fields import Content, Reference, Tags
 from memory_assets.stores.rows import to_arrow

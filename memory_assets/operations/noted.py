@@ -5,11 +5,12 @@ from collections.abc import Sequence, Set
 from pydantic import Field
 
 from memory_assets.errors import InvalidInputError, NotFoundError
+from memory_assets.language.passages import passage
 from memory_assets.learn.noted import Noted, read_noted, settle, settled_ids
 from memory_assets.learn.session_start import read_last_told, read_told
 from memory_assets.learn.transcripts import read_moment
 from memory_assets.models import Kind, NewMemory, Source
-from memory_assets.operations.answers import Answer, Instant, LocalTime, View, passage
+from memory_assets.operations.answers import Answer, Instant, LocalTime, View
 from memory_assets.tenants import Tenant
 
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, tzinfo
 from pydantic import Field
 
 from memory_assets.graph.outdated import Outdated, on_day
-from memory_assets.language.passages import find_best_sentence
+from memory_assets.language.passages import find_best_sentence, passage
 from memory_assets.language.times import day_in
 from memory_assets.language.tokens import count_tokens
 from memory_assets.language.words import sentences
@@ -15,7 +15,7 @@ from memory_assets.learn.brief import LONGEST_LINE, render_frame, render_line
 from memory_assets.learn.session_start import PROMPT, digest_sentences, is_quiet, record_told, still_told
 from memory_assets.learn.transcripts import is_by_program, without_pasted
 from memory_assets.models import Memory, is_time_guessed
-from memory_assets.operations.answers import LocalTime, View, begins_with, passage, without_title
+from memory_assets.operations.answers import LocalTime, View, begins_with, without_title
 from memory_assets.operations.arguments import Narrowing
 from memory_assets.recall.prompt import find_for_prompt
 from memory_assets.recall.search import Hit

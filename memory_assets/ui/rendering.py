@@ -15,7 +15,8 @@ from markupsafe import Markup, escape
 
 from memory_assets.display import counted, shortened, visible
 from memory_assets.errors import SettingsError
-from memory_assets.operations.answers import name_of, passage
+from memory_assets.language.passages import passage
+from memory_assets.operations.answers import name_of
 from memory_assets.operations.graph import read_script
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from memory_assets import operations
+from memory_assets.language.passages import passage
 from memory_assets.language.tokens import count_tokens
 from memory_assets.learn.brief import CLOSING, LONGEST_LINE, OPENING
 from memory_assets.learn.session_start import read_last_told, read_told, record_told, set_quiet
@@ -17,7 +18,6 @@ from memory_assets.mcp.protocol import Server
 from memory_assets.mcp.tools import Session
 from memory_assets.models import Kind, NewMemory, Source
 from memory_assets.operations import prompt as operations_prompt
-from memory_assets.operations.answers import passage
 from memory_assets.operations.context import context
 from memory_assets.operations.prompt import LONGEST_PROMPT, read_question, recall_for_prompt
 from memory_assets.operations.store import store
