@@ -5,18 +5,20 @@ time, and most of the cost of an idle daemon. With open connections a power cut 
 """
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
 from dagster._core.storage.event_log import SqliteEventLogStorage, SqlPollingEventWatcher
+from dagster._core.storage.event_log.schema import DynamicPartitionsTable
 from dagster._core.storage.runs import SqliteRunStorage
 from dagster._core.storage.schedules import SqliteScheduleStorage
 from dagster._core.storage.sqlite import SQLITE_BUSY_TIMEOUT_SECONDS
 from dagster._core.storage.sqlite_storage import DagsterSqliteStorage
 from dagster._serdes import ConfigurableClassData
 from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy.dialects.sqlite import insert
 
 from memory_assets.stores.records import prepare_records
 
@@ -92,6 +94,14 @@ class _Events(SqliteEventLogStorage):
                 self._initialized_dbs.add(shard)
             with _transaction(address) as connection:
                 yield connection
+
+    def add_dynamic_partitions(self, partitions_def_name: str, partition_keys: Sequence[str]) -> None:
+        """Add partitions; one that is there, or that another process adds meanwhile, is no error, as in Dagster's PostgreSQL storage."""
+        self._check_partitions_table()
+        rows = [{"partitions_def_name": partitions_def_name, "partition": key} for key in partition_keys]
+        if rows:
+            with self.index_connection() as connection:
+                connection.execute(insert(DynamicPartitionsTable).on_conflict_do_nothing(), rows)
 
     def watch(self, run_id: str, cursor: str | None, callback: Callable[..., Any]) -> None:
         self._polling.watch_run(run_id, cursor, callback)

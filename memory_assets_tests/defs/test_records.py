@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from dagster._core.storage.schedules import SqliteScheduleStorage
+from sqlalchemy import Engine, event
 
 from memory_assets.cli.main import cli
 from memory_assets.defs.instance import open_instance
@@ -93,6 +94,25 @@ def test_a_process_that_is_killed_while_it_makes_the_records_leaves_no_half_of_t
 def test_processes_that_make_the_records_at_once_hinder_none(settings: Settings) -> None:
     started = [zygote.shared().call(use_folder, settings.data_dir) for _ in range(4)]
     assert [each.wait().code for each in started] == [0, 0, 0, 0]
+
+
+def test_a_partition_that_another_process_adds_meanwhile_is_no_error(settings: Settings) -> None:
+    index = instance_home(settings) / "history/runs/index.db"
+
+    def add_first(_: object, __: object, statement: str, *___: object) -> None:
+        if statement.startswith("INSERT INTO dynamic_partitions"):
+            with closing(sqlite3.connect(index)) as connection:
+                row = (PARTITION_SET, "main")
+                connection.execute("INSERT INTO dynamic_partitions (partitions_def_name, partition) VALUES (?, ?)", row)
+                connection.commit()
+
+    with open_instance(settings) as instance:
+        event.listen(Engine, "before_cursor_execute", add_first)
+        try:
+            instance.add_dynamic_partitions(PARTITION_SET, ["main"])
+        finally:
+            event.remove(Engine, "before_cursor_execute", add_first)
+        assert instance.get_dynamic_partitions(PARTITION_SET) == ["main"]
 
 
 def test_damage_within_a_file_is_told_by_the_run_and_mended_by_the_doctor(write_silo: WriteSilo, tenant: Tenant) -> None:
