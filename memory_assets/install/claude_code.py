@@ -65,6 +65,10 @@ Help me curate what was learned. $ARGUMENTS
 """
 
 
+_PROMPT = {"prompt": "${prompt}", "session": "${session_id}", "transcript": "${transcript_path}", "directory": "${cwd}"}
+"""Arguments of `recall_for_prompt`, which Claude Code takes from the hook's fields; a missing field is empty."""
+
+
 def _plugin_files(memory: Sequence[str], whose: Sequence[str]) -> dict[str, str]:
     """Return the texts of the plugin's files by their path in its folder; `memory` is the program, `whose` its option."""
     about = {
@@ -78,7 +82,7 @@ def _plugin_files(memory: Sequence[str], whose: Sequence[str]) -> dict[str, str]
     hooks = {
         "description": about["description"],
         "hooks": {
-            "UserPromptSubmit": [_tool_hook("recall_for_prompt", prompt="${prompt}", session="${session_id}")],
+            "UserPromptSubmit": [_tool_hook("recall_for_prompt", **_PROMPT)],
             "PostToolUse": [{"matcher": "Write|Edit|MultiEdit", **_tool_hook("file_written", path="${tool_input.file_path}")}],
             "SessionStart": [{"matcher": "startup|resume|clear|compact", **start}],
             "PreCompact": [end],

@@ -45,12 +45,16 @@ def queue_session(folder: Path, ended: Ended) -> None:
 
 
 def record_begun(folder: Path, begun: Ended) -> None:
-    """Record that a session began, unless that is known. Delete all but the newest 200 records. `folder` is the tenant's."""
+    """Record that a session began, or that Claude Code moved its transcript. Delete all but the newest 200 records.
+
+    `folder` is the tenant's.
+    """
     from memory_assets.stores.files import replace_file
 
     path = folder / _BEGUN / _file_name(begun.session)
-    if path.exists():
-        return
+    with suppress(OSError, ValueError, TypeError):  # new, or damaged
+        if Ended(**json.loads(path.read_bytes())).transcript == begun.transcript:
+            return
     path.parent.mkdir(mode=0o700, exist_ok=True)
     replace_file(path, json.dumps(asdict(begun)))
     for old in list_by_age(path.parent)[:-_MAX_BEGUN]:

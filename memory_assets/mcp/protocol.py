@@ -1,7 +1,8 @@
 """MCP server without a transport: one JSON-RPC message in, at most one out.
 
 Revisions up to 2025-11-25 begin with `initialize`; since 2026-07-28 each request names its revision. The server keeps no state between
-messages, so that one object serves any number of clients. docs/decisions says why this is not the official SDK.
+messages, so that one object serves any number of clients; only the project of a client on this machine changes with its session.
+docs/decisions says why this is not the official SDK.
 """
 
 import json

@@ -7,7 +7,8 @@ when not.
 import inspect
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from threading import Lock, Thread
@@ -20,10 +21,11 @@ from memory_assets import operations
 from memory_assets.display import visible
 from memory_assets.errors import InvalidInputError, MemoryAssetsError, NewerStoreError, is_program_missing
 from memory_assets.learn.brief import render_frame
+from memory_assets.learn.session_queue import Ended, record_begun
 from memory_assets.models import Kind, NewMemory, RelationType, Source
 from memory_assets.operations.answers import Answer, LocalTime
 from memory_assets.operations.arguments import Narrowing, parse_time
-from memory_assets.sources.projects import Project
+from memory_assets.sources.projects import Project, project_of, session_directory
 from memory_assets.tenants import Tenant
 
 INIT_TOKENS = 600
@@ -56,7 +58,7 @@ def describe_error(error: Exception) -> str:
     return str(error)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Session:
     """The tenant and the context of an assistant's calls."""
 
@@ -69,11 +71,26 @@ class Session:
     """Called with each file that the assistant wrote."""
     describe_error: Callable[[Exception], str] = describe_error
     """Returns the message of an error for the client."""
+    _followed: tuple[str, ...] = field(default=(), init=False)
+    """Id, transcript and working directory of Claude Code's session at its last prompt."""
 
     @property
     def all_tools(self) -> bool:
         """Whether the rare tools are offered, too."""
         return self.tenant.settings.mcp_tools == "all"
+
+    def follow(self, session: str, transcript: str, working: str) -> None:
+        """Make the project of Claude Code's session the current one, after `/cd` moved it, and record where its transcript is."""
+        given = (session, transcript, working)
+        if given == self._followed or not self.may_name_files:
+            return
+        self._followed = given
+        with suppress(OSError, ValueError, RuntimeError):  # RuntimeError: a loop of links
+            if (directory := session_directory(Path(transcript), Path(working))) is None:
+                return
+            self.here = project_of(directory)
+            if session and self.tenant.settings.session_summary == "on" and self.tenant.folder.is_dir():
+                record_begun(self.tenant.folder, Ended(session, transcript, self.here.folder if self.here else ""))
 
     def text(self, answer: Answer, timezone: str | None = None, **shown: Any) -> str:
         """Return an answer as its command prints it; `shown` goes to its text form."""
@@ -374,11 +391,18 @@ def tana_pai_freshness(
 
 
 @tool(asks_embedder=True)
-def recall_for_prompt(session: Session, prompt: str, for_session: Annotated[str, Field(alias="session")] = "") -> str:
-    """Recall memories for the user's prompt, as output of Claude Code's hook.
+def recall_for_prompt(
+    session: Session,
+    prompt: str,
+    for_session: Annotated[str, Field(alias="session")] = "",
+    transcript: str = "",
+    directory: str = "",
+) -> str:
+    """Recall memories for the user's prompt, as output of Claude Code's hook; its project is the current one from then on.
 
     It is empty on timeouts and errors. But if a newer release wrote the store, each session is told once to restart.
     """
+    session.follow(for_session, transcript, directory)
 
     def recall(is_awaited: Callable[[], bool]) -> str:
         framed = ""

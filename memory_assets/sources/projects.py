@@ -66,6 +66,16 @@ def current_project() -> Project | None:
         return None
 
 
+def session_directory(transcript: Path, working: Path) -> Path | None:
+    """Return the directory of a session of Claude Code: the working directory, or the folder above it from which the assistant moved.
+
+    Claude Code names the transcript's folder after it. None if that name fits no folder, or if the directory is gone.
+    """
+    folders = (working, *working.parents) if working.is_absolute() else ()
+    named = (each for each in folders if slug_of(str(each)) == transcript.parent.name)
+    return next((each for each in named if each.is_dir()), None)
+
+
 def project_of(directory: Path) -> Project | None:
     """Return the project of a directory; None for the home directory and its parents, where unrelated work starts."""
     directory = directory.resolve()

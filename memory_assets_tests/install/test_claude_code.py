@@ -18,7 +18,7 @@ from memory_assets.cli.main import COMMANDS, cli
 from memory_assets.install.claude_code import BACKUP
 from memory_assets.learn.brief import FORMAT, Brief
 from memory_assets.learn.brief import NAME as BRIEF
-from memory_assets.mcp.tools import HOOKS
+from memory_assets.mcp.tools import HOOKS, recall_for_prompt
 from memory_assets.settings import Settings
 from memory_assets_tests.torture import zygote
 
@@ -130,6 +130,13 @@ def test_hooks_and_server_start_this_program(folder: Path, settings: Settings) -
     assert subprocess.check_output(shlex.split(line), text=True) == "3 memories\n"
     learn = re.findall("`([^`]+)`", (folder / "commands/learn.md").read_text())
     assert [each.partition(" --tenant ada ")[2][:5] for each in learn] == ["noted"] * 3 + ["learn"] * 5
+
+
+def test_what_the_plugin_asks_of_claude_code_fits_the_server(folder: Path) -> None:
+    install()
+    hooks = json.loads((folder / "hooks/hooks.json").read_text())["hooks"]
+    given = hooks["UserPromptSubmit"][0]["hooks"][0]["input"]
+    assert set(given) == set(recall_for_prompt.arguments.model_json_schema()["properties"])
 
 
 def test_what_its_owner_changed_is_never_lost(folder: Path) -> None:

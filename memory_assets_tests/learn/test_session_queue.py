@@ -16,8 +16,10 @@ from memory_assets.hook_settings import read_hook_settings
 from memory_assets.learn.session_queue import Ended, has_queued, queue_silent, record_begun
 from memory_assets.learn.session_start import Hook, session_start
 from memory_assets.learn.sessions import remember_sessions
+from memory_assets.mcp.tools import Session
 from memory_assets.operations.take_in import take_in
 from memory_assets.settings import load_settings
+from memory_assets.sources.projects import slug_of
 from memory_assets.stores.locks import locked
 from memory_assets.tenants import Tenant
 from memory_assets_tests.learn.test_sessions import answered, asked, ran, told_of, words, work
@@ -83,6 +85,23 @@ def test_a_session_whose_end_was_not_noticed_is_remembered_once_it_is_silent_and
     take_in(tenant)
     assert "CSV is back." in "\n".join(told_of(tenant))
     assert not has_queued(tenant.folder)
+
+
+def test_a_session_that_moved_to_another_project_and_went_silent_is_remembered_there(
+    atlas: Path, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MEMORY_SESSION_SUMMARY", "on")
+    tenant = Tenant(load_settings(), tenant.name)
+    transcript = begin(tenant, atlas, work(atlas), hours=2)
+    beta = atlas.parent / "beta"
+    moved = atlas.parent / slug_of(str(beta)) / transcript.name
+    beta.mkdir()
+    moved.parent.mkdir()
+    transcript.rename(moved)
+    Session(tenant, None).follow("s1", str(moved), str(beta))
+    age_records(tenant, 3)
+    take_in(tenant)
+    assert tenant.memories.scan(("project",))["project"].to_pylist() == [str(beta)]
 
 
 @pytest.mark.parametrize("at_end", ["on", "off"])

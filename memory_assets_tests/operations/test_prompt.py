@@ -3,6 +3,7 @@
 import json
 import sys
 from datetime import UTC, datetime
+from pathlib import Path
 from threading import Event
 from typing import Any
 
@@ -22,7 +23,8 @@ from memory_assets.operations.context import context
 from memory_assets.operations.prompt import LONGEST_PROMPT, read_question, recall_for_prompt
 from memory_assets.operations.store import store
 from memory_assets.settings import Settings
-from memory_assets.sources.projects import Project
+from memory_assets.sources.projects import Project, slug_of
+from memory_assets.stores.filters import Filters
 from memory_assets.tenants import Tenant
 from memory_assets_tests.conftest import filled_once
 from memory_assets_tests.language.test_embedders_e5 import installed as e5_installed
@@ -339,14 +341,46 @@ def test_the_hook_answers_in_time_though_what_it_needs_is_still_loading(filled: 
         assert has_loaded.is_set()
 
 
-def _hook(server: Server, prompt: str) -> str:
+def test_a_session_that_moved_to_another_project_recalls_and_stores_there(
+    filled: Tenant, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tools, "_PROMPT_SECONDS", 60.0)
+    beta = tmp_path / "beta"
+    (beta / "docs").mkdir(parents=True)
+    store(filled, NewMemory("The dock of the ferry opens at nine.", Source.CLI, Kind.NOTE, project=str(beta)))
+    server = Server(session := Session(filled, ATLAS))
+    prompt = "when does the dock of the ferry open?"
+    moved = str(tmp_path / slug_of(str(beta)) / "s9.jsonl")
+    assert "at nine" not in _hook(server, prompt, directory="/src/atlas/docs", transcript="/silos/-src-atlas/s9.jsonl")
+    assert "at nine" in _hook(server, prompt, directory=str(beta / "docs"), transcript=moved)
+    tools.store.function(session, "The crane of the yard is yellow.")
+    (stored,) = filled.memories.recent(1, Filters())
+    assert (stored.content, stored.project) == ("The crane of the yard is yellow.", str(beta))
+
+
+@pytest.mark.parametrize("odd", ["", "no\0path", "/gone", "\ud800", "/" + "x" * 5_000, "relative"])
+def test_an_odd_directory_or_transcript_changes_nothing(filled: Tenant, odd: str) -> None:
+    server = Server(session := Session(filled, ATLAS))
+    for transcript in (odd, f"/silos/{slug_of(odd)}/s9.jsonl", "/silos/-src-atlas/s9.jsonl"):
+        assert _hook(server, "ok, go ahead", directory=odd, transcript=transcript) == "{}"
+    assert session.here == ATLAS
+
+
+def test_a_service_does_not_look_for_a_clients_directory(filled: Tenant, tmp_path: Path) -> None:
+    server = Server(session := Session(filled, ATLAS, may_name_files=False))
+    transcript = str(tmp_path / slug_of(str(tmp_path)) / "s9.jsonl")
+    assert _hook(server, "ok, go ahead", directory=str(tmp_path), transcript=transcript) == "{}"
+    assert session.here == ATLAS
+
+
+def _hook(server: Server, prompt: str, **more: str) -> str:
     """Return the answer of the prompt hook in session s9."""
     answered = server.answer(
         {
             "jsonrpc": "2.0",
             "id": 2,
             "method": "tools/call",
-            "params": {"name": "recall_for_prompt", "arguments": {"prompt": prompt, "session": "s9"}},
+            "params": {"name": "recall_for_prompt", "arguments": {"prompt": prompt, "session": "s9", **more}},
         }
     )
     assert answered

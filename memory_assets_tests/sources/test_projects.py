@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from memory_assets.sources.claude_silos import scan
-from memory_assets.sources.projects import project_of, slug_of
+from memory_assets.sources.projects import project_of, session_directory, slug_of
 from memory_assets_tests.sources.conftest import CWD, PLAIN, SLUG, Write, line, one, stamps_of
 
 
@@ -22,6 +22,17 @@ from memory_assets_tests.sources.conftest import CWD, PLAIN, SLUG, Write, line, 
 )
 def test_a_directory_has_the_slug_that_claude_code_gives_it(directory: str, slug: str) -> None:
     assert slug_of(directory) == slug
+
+
+def test_a_session_stays_in_its_directory_though_the_assistant_works_in_another_folder(tmp_path: Path) -> None:
+    (tmp_path / "at.las" / "docs").mkdir(parents=True)
+    own, gone = tmp_path / "at.las", tmp_path / "gone"
+    transcript = tmp_path / slug_of(str(own)) / "s1.jsonl"
+    assert session_directory(transcript, own) == own
+    assert session_directory(transcript, own / "docs") == own
+    assert session_directory(transcript, tmp_path) is None
+    assert session_directory(tmp_path / slug_of(str(gone)) / "s1.jsonl", gone) is None
+    assert session_directory(Path(), Path()) is None
 
 
 @pytest.mark.parametrize(
