@@ -84,7 +84,7 @@ def _plugin_files(memory: Sequence[str], whose: Sequence[str]) -> dict[str, str]
         "hooks": {
             "UserPromptSubmit": [_tool_hook("recall_for_prompt", **_PROMPT)],
             "PostToolUse": [{"matcher": "Write|Edit|MultiEdit", **_tool_hook("file_written", path="${tool_input.file_path}")}],
-            "SessionStart": [{"matcher": "startup|resume|clear|compact", **start}],
+            "SessionStart": [{"matcher": "startup|resume|clear|compact|fork", **start}],
             "PreCompact": [end],
             "SessionEnd": [end],
         },

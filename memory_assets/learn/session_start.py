@@ -21,6 +21,7 @@ from memory_assets.learn.brief import ENDS, LIST_GOES_ON, LONGEST_LINE, Brief, B
 from memory_assets.learn.checkouts import note_checkout, project_names, remotes_of
 from memory_assets.learn.noted import Noted, read_noted
 from memory_assets.learn.session_queue import Ended, list_by_age, record_begun
+from memory_assets.sources.files import head_objects
 from memory_assets.sources.projects import Project, project_of
 
 _FRAME_TOKENS = 115
@@ -36,7 +37,8 @@ _SECTIONS = (
 """Heading, and the cumulative share of the tokens that this and the earlier sections may use."""
 _MAX_GENERAL_LINES = 5
 _JOINT = len("; ")
-_KEEPING_SOURCES = frozenset({"resume", "fork"})
+_FORK = "fork"
+_KEEPING_SOURCES = frozenset({"resume", _FORK})
 """Kinds of start after which the session still has the text."""
 _COMPACTED = "compact"
 _NOTED_HEADING = "Noted in this session, not stored yet"
@@ -87,6 +89,8 @@ def session_start(settings: HookSettings, hook: Hook) -> str:
     if settings.session_summary == "on" and hook.session and hook.transcript and settings.folder.is_dir():
         transcript = str(Path(hook.transcript).expanduser())
         record_begun(settings.folder, Ended(hook.session, transcript, project.folder if project else ""))
+    if hook.source == _FORK:
+        _copy_record(settings.folder, hook)
     if is_compacted and _record_file(settings.folder, hook.session).exists():
         record_told(settings.folder, hook.session, [(_NOTHING, "")], _COMPACTED)
     if is_quiet(settings.folder, project) or settings.session_start == "off" or hook.source in _KEEPING_SOURCES:
@@ -324,6 +328,16 @@ def record_told(folder: Path, session: str, told: Iterable[tuple[int, str]], rea
         file.write(written)
     for old in list_by_age(path.parent)[:-_MAX_SESSIONS]:
         old.unlink(missing_ok=True)
+
+
+def _copy_record(folder: Path, hook: Hook) -> None:
+    """Give a fork the record of the session that its transcript was copied from; Claude Code names that one in each copied line."""
+    transcript, record = Path(hook.transcript).expanduser(), _record_file(folder, hook.session)
+    copied = (each.get("forkedFrom") for each in head_objects(transcript, transcript.parent, b'"forkedFrom"'))
+    origin = next((str(each.get("sessionId")) for each in copied if isinstance(each, dict)), "")
+    if hook.session and not record.exists():
+        with suppress(FileNotFoundError):  # that session was shown nothing
+            record.write_bytes(_record_file(folder, origin).read_bytes())
 
 
 def drop_digests(folder: Path) -> None:

@@ -137,6 +137,7 @@ def test_what_the_plugin_asks_of_claude_code_fits_the_server(folder: Path) -> No
     hooks = json.loads((folder / "hooks/hooks.json").read_text())["hooks"]
     given = hooks["UserPromptSubmit"][0]["hooks"][0]["input"]
     assert set(given) == set(recall_for_prompt.arguments.model_json_schema()["properties"])
+    assert set(hooks["SessionStart"][0]["matcher"].split("|")) == {"startup", "resume", "clear", "compact", "fork"}
 
 
 def test_what_its_owner_changed_is_never_lost(folder: Path) -> None:

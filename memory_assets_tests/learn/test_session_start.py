@@ -121,6 +121,24 @@ def test_what_a_prompt_recalled_is_gone_after_a_compaction_though_nothing_is_tol
     assert read_last_told(folder) == read_told(folder, "s1")
 
 
+def test_a_fork_knows_what_the_session_was_told_that_it_was_copied_from(settings: Settings, atlas: Path) -> None:
+    folder, copied = settings.tenant_dir(), {"type": "user", "sessionId": "s2", "forkedFrom": {"sessionId": "s1"}}
+    folder.mkdir(parents=True)
+    record_told(folder, "s1", [(42, "- (id 42) Mira sails.")], PROMPT)
+    transcript = atlas / "s2.jsonl"
+    for odd in ("", "{", '{"forkedFrom":7}\n', '{"forkedFrom":{"sessionId":["s1"]}}\n', json.dumps(copied).replace("s1", "s0")):
+        transcript.write_text(odd)
+        assert hook("fork", "s2", cwd=str(atlas), transcript_path=str(transcript)) == ""
+        assert hook("fork", "s2", cwd=str(atlas), transcript_path=str(atlas / "none.jsonl")) == ""
+        assert still_told(folder, "s2") == {}
+    transcript.write_text(f'{{"type":"mode"}}\n{json.dumps(copied)}\n')
+    for _ in range(2):
+        assert hook("fork", "s2", cwd=str(atlas), transcript_path=str(transcript)) == ""
+        assert read_told(folder, "s2") == read_told(folder, "s1")
+    assert still_told(folder, "s2") == {42: digest_sentences("Mira sails.")}
+    assert not (settings.data_dir / "hooks.log").exists()
+
+
 def test_sessions_know_what_they_were_told_though_two_hundred_records_are_dated_ahead(tmp_path: Path) -> None:
     (tmp_path / "sessions").mkdir()
     for number in range(200):
