@@ -31,6 +31,7 @@ _CALL_SECONDS = 2
 _REMEMBER = """---
 description: Remember something for later sessions
 argument-hint: "[what to remember]"
+allowed-tools: mcp__plugin_memory_memory__store
 ---
 
 Remember for later sessions: $ARGUMENTS
@@ -42,6 +43,7 @@ holds before you call `supersede`.
 _RECALL = """---
 description: Find what earlier sessions left about a topic
 argument-hint: "[topic]"
+allowed-tools: mcp__plugin_memory_memory__search, mcp__plugin_memory_memory__show
 ---
 
 Find what is remembered about: $ARGUMENTS

@@ -18,7 +18,7 @@ from memory_assets.cli.main import COMMANDS, cli
 from memory_assets.install.claude_code import BACKUP
 from memory_assets.learn.brief import FORMAT, Brief
 from memory_assets.learn.brief import NAME as BRIEF
-from memory_assets.mcp.tools import HOOKS, recall_for_prompt
+from memory_assets.mcp.tools import DAILY, HOOKS, recall_for_prompt
 from memory_assets.settings import Settings
 from memory_assets_tests.torture import zygote
 
@@ -138,6 +138,12 @@ def test_what_the_plugin_asks_of_claude_code_fits_the_server(folder: Path) -> No
     given = hooks["UserPromptSubmit"][0]["hooks"][0]["input"]
     assert set(given) == set(recall_for_prompt.arguments.model_json_schema()["properties"])
     assert set(hooks["SessionStart"][0]["matcher"].split("|")) == {"startup", "resume", "clear", "compact", "fork"}
+    allowed = {
+        name: re.findall(r"mcp__plugin_memory_memory__(\w+)", (folder / f"commands/{name}.md").read_text())
+        for name in ("remember", "recall")
+    }
+    assert allowed == {"remember": ["store"], "recall": ["search", "show"]}
+    assert {name for names in allowed.values() for name in names} <= {tool.name for tool in DAILY}
 
 
 def test_what_its_owner_changed_is_never_lost(folder: Path) -> None:
