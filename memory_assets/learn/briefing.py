@@ -19,7 +19,7 @@ from memory_assets.language.times import day_in, display_zone
 from memory_assets.learn.brief import (
     BULLET,
     FORMAT,
-    LONGEST_LINE,
+    LONGEST_JOINED,
     MOST,
     NAME,
     Backlog,
@@ -338,7 +338,7 @@ def _render_fact(
     day = f"{day_in(memory.created_at, zone)} " if is_dated else ""
     note = f", undecided: {str(fact.contrary)[:digits]} says otherwise" if fact.contrary else ""
     head = f"{day}(id {str(memory.id)[:digits]}{note}) {_title_prefix(memory.title, fact.text)}"
-    rendered = render_line(f"{head}{fact.text}", LONGEST_LINE if memory.kind is Kind.SESSION else MOST)
+    rendered = render_line(f"{head}{fact.text}", LONGEST_JOINED if memory.kind is Kind.SESSION else MOST)
     begin = 0 if note else len(render_line(head)) + 1
     tokens, more = known.get(rendered, (0, 0))
     if not tokens:

@@ -17,14 +17,14 @@ from pathlib import Path
 from memory_assets.display import counted
 from memory_assets.errors import DamagedError, InvalidInputError
 from memory_assets.hook_settings import HookSettings
-from memory_assets.learn.brief import ENDS, LIST_GOES_ON, LONGEST_LINE, Brief, BriefLine, read_brief, render_frame, render_line
+from memory_assets.learn.brief import ENDS, LIST_GOES_ON, LONGEST_JOINED, Brief, BriefLine, read_brief, render_frame, render_line
 from memory_assets.learn.checkouts import note_checkout, project_names, remotes_of
 from memory_assets.learn.noted import Noted, read_noted
 from memory_assets.learn.session_queue import Ended, list_by_age, record_begun
 from memory_assets.sources.files import head_objects
 from memory_assets.sources.projects import Project, project_of
 
-_FRAME_TOKENS = 115
+_FRAME_TOKENS = 103
 """Upper bound for the frame with its label and all headings; a test counts them."""
 _NUDGE_TOKENS = 35
 """Upper bound for the longest nudge; a test counts it."""
@@ -171,7 +171,7 @@ def _choose_lines(lines: tuple[BriefLine, ...], names: frozenset[str], room: int
             for each in candidates:
                 begun = length.get(each.id, 0) if each.begin else 0
                 cost, added = (each.more, _JOINT + len(each.fact)) if begun else (each.tokens, len(each.text))
-                fits = left - cost >= floor and (not begun or begun + added <= LONGEST_LINE)
+                fits = left - cost >= floor and (not begun or begun + added <= LONGEST_JOINED)
                 if each.spare is is_spare and each.fact not in shown and fits:
                     section[each.text] = each
                     shown.add(each.fact)

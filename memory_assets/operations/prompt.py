@@ -31,7 +31,7 @@ _LEAST_PASSAGE = 110
 """Characters of a passage that a long title leaves."""
 LONGEST_PROMPT = 2_000
 """Characters of a prompt that are read, half of them from its end: some people paste first and ask below."""
-_FRAME_TOKENS = 72
+_FRAME_TOKENS = 60
 """Most tokens of the frame with label and heading; a test counts them."""
 
 
