@@ -24,7 +24,9 @@ from memory_assets.stores.files import clear_remains, free_path, replace_file
 NAME = "memory"
 MANIFEST = ".claude-plugin/plugin.json"
 _HOOK_SECONDS = 10
-"""Timeout after which Claude Code continues without a hook; hooks take a fifth of a second."""
+"""Timeout after which Claude Code continues without a hook; at SessionEnd it waits 1.5 seconds, whatever is set here.
+
+Hooks take a fifth of a second; PreCompact also reads the transcript."""
 
 _CALL_SECONDS = 2
 
