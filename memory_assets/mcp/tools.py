@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from threading import Lock, Thread
+from threading import Event, Lock, Thread
 from typing import Annotated, Any, Literal
 from weakref import WeakKeyDictionary
 
@@ -30,6 +30,10 @@ INIT_TOKENS = 600
 LIST_TOKENS = 800
 SHOWN_TOKENS = 4_000
 _PROMPT_SECONDS = 0.45
+_FIRST_PROMPT_SECONDS = 1.5
+"""Time for a prompt while the server loads what its search needs; Claude Code waits 2 seconds."""
+_READY = Event()
+_READY.set()
 _NOTHING = "{}"
 """Output of a hook that adds nothing; an empty text would reach the model."""
 _RESTART = "restart the session, so that Claude Code starts the server anew"
@@ -67,6 +71,8 @@ class Session:
     """Whether the client runs on this machine, so that a call may name its files."""
     on_written: Callable[[Path], object] = lambda _path: None
     """Called with each file that the assistant wrote."""
+    is_ready: Event = _READY
+    """Set once the server has loaded what a prompt's search needs."""
     describe_error: Callable[[Exception], str] = describe_error
     """Returns the message of an error for the client."""
 
@@ -379,8 +385,11 @@ def recall_for_prompt(session: Session, prompt: str, for_session: Annotated[str,
 
     It is empty on timeouts and errors. But if a newer release wrote the store, each session is told once to restart.
     """
+    limit = _PROMPT_SECONDS if session.is_ready.is_set() else _FIRST_PROMPT_SECONDS
 
     def recall(is_awaited: Callable[[], bool]) -> str:
+        if not session.is_ready.wait(limit):
+            return _NOTHING
         framed = ""
         try:
             framed = operations.prompt.recall_for_prompt(session.tenant, prompt, for_session, session.here, is_awaited).framed
@@ -394,7 +403,7 @@ def recall_for_prompt(session: Session, prompt: str, for_session: Annotated[str,
         output = {"hookEventName": "UserPromptSubmit", "additionalContext": framed}
         return json.dumps({"hookSpecificOutput": output}) if framed else _NOTHING
 
-    return _answer_within(_PROMPT_SECONDS, _RECALLING.setdefault(session.tenant, Lock()), recall)
+    return _answer_within(limit, _RECALLING.setdefault(session.tenant, Lock()), recall)
 
 
 @tool()
