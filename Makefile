@@ -49,7 +49,7 @@ torture: .venv/ready  ## Kill, damage, overfill, misfeed and overload the progra
 	$(BIN)/python -m memory_assets_tests.torture
 
 live: .venv/ready  ## Install Claude Code with npm and drive it through a session against a stand-in for its model.
-	npm install --silent --prefix .cache/claude @anthropic-ai/claude-code
+	npm install --silent --prefix .cache/claude @anthropic-ai/claude-code@latest  # else npm takes an older one for an old Node
 	$(BIN)/python -m memory_assets_tests.live .cache/claude/node_modules/.bin/claude
 
 bench: .venv/ready  ## Time the main job (benchmarks/main_job.py).

@@ -13,8 +13,9 @@ from typing import Literal
 from memory_assets.display import counted
 from memory_assets.errors import DamagedError, MemoryAssetsError, StoreError, first_line
 from memory_assets.graph.analyzer import ChatModel, ChatModelError
-from memory_assets.hook_settings import config_file
+from memory_assets.hook_settings import absolute_path, config_file
 from memory_assets.ingest.backfill import outdated
+from memory_assets.install.claude_code import memory_directory, unread_projects
 from memory_assets.invariants import INVARIANTS, Invariant
 from memory_assets.keeping.encryption import Cipher
 from memory_assets.language.embedders import EmbedderError, describe_choice, spec_in_use
@@ -177,6 +178,13 @@ def _sources(tenant: Tenant) -> Iterator[Finding]:
         why = f"is no {kind}" if path.exists() else "does not exist"
         missing = Finding("note", f"{what}: {path} {why}, so it is not read", f"If it is elsewhere, set {variable}.")
         yield Finding("ok", f"{what}: {path}") if (path.is_file() if kind == "file" else path.is_dir()) else missing
+    if unread := unread_projects(settings.claude_projects_dir):
+        what = f"Claude Code writes memory files below {unread} (CLAUDE_CONFIG_DIR), which is not read"
+        yield Finding("note", what, "Set MEMORY_CLAUDE_PROJECTS_DIR to that folder in memory.toml.")
+    directory = memory_directory()
+    if directory and not Path(absolute_path(directory)).is_relative_to(settings.claude_projects_dir):
+        what = f"Claude Code's setting autoMemoryDirectory moves its memory files to {directory}, which is not read"
+        yield Finding("note", what, "Remove the setting, so that each project has its own folder.")
 
 
 def _backups(tenant: Tenant) -> Iterator[Finding]:

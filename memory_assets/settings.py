@@ -95,7 +95,9 @@ class Settings(BaseSettings):
     storage_region: str | None = Field(None, description="Region of that service; default: from AWS's variables.")
     storage_access_key: SecretStr | None = Field(None, description="Access key of that service; default: from AWS's variables.")
     storage_secret_key: SecretStr | None = Field(None, description="Secret of that access key.")
-    claude_projects_dir: Path = Field(Path("~/.claude/projects"), description="Claude Code's project folders.")
+    claude_projects_dir: Path = Field(
+        Path("~/.claude/projects"), description="Claude Code's project folders; it does not follow CLAUDE_CONFIG_DIR."
+    )
     pai_seed: Path = Field(Path("~/.pai/seed.json"), description="pai-seed's file.")
     pai_learning_dir: Path = Field(Path("~/.pai/MEMORY/LEARNING"), description="PAI's LEARNING store.")
     pai_config: Path = Field(Path("~/.pai/config.json"), description="pai-seed's configuration, for `tanaIntegration`.")

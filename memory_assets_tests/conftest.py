@@ -119,7 +119,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def _own_world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Point every path in the environment of commands, sensors and child processes at the test's folder."""
     for name in list(os.environ):
-        if name.startswith(("MEMORY_", "POND_", "OLLAMA_", "OPENAI_", "DAGSTER_")):
+        if name.startswith(("CLAUDE_", "MEMORY_", "POND_", "OLLAMA_", "OPENAI_", "DAGSTER_")):
             monkeypatch.delenv(name)
     home = tmp_path / "home"
     world = {

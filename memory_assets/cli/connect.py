@@ -86,7 +86,8 @@ def claude_code(take_out: bool, dry_run: bool, status_line: bool, name: str | No
     tenant = Tenant(load_settings(), name)
     if name and not take_out:
         tenant.must_exist()
-    done = operations.install.install_claude_code(name, status_line=status_line, take_out=take_out, dry_run=dry_run)
+    projects_dir = tenant.settings.claude_projects_dir
+    done = operations.install.install_claude_code(name, projects_dir, status_line=status_line, take_out=take_out, dry_run=dry_run)
     print_answer(done, tenant, as_json=as_json)
 
 

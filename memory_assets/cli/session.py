@@ -49,8 +49,9 @@ def session_start(tenant: str | None, quiet: str | None) -> None:
 def session_end(tenant: str | None) -> None:
     """Note lasting sentences of the user's, and summarise a session at its end: a hook for PreCompact and SessionEnd.
 
-    Notes wait for a decision (`memory noted`); the summary is stored in the background. It prints nothing, even if it fails;
-    hooks.log in the data folder records the failure. If another process locks the folder, the next run makes the notes.
+    Notes wait for a decision (`memory noted`). It prints nothing, even if it fails; hooks.log in the data folder records the failure.
+    At a session's end, where Claude Code waits 1.5 seconds, it only queues the session and starts `memory run --quick` in the background,
+    which makes the notes and the summary. If another process locks the folder at PreCompact, the next run makes the notes.
     """
     from memory_assets.learn.session_queue import Ended, forget_begun, queue_session
     from memory_assets.stores.locks import HOOK_PATIENCE_SECONDS
@@ -58,31 +59,29 @@ def session_end(tenant: str | None) -> None:
     settings = read_hook_settings(chosen_tenant(tenant))
     with hide_errors(settings.data_dir):
         hook = starts.Hook.parse(_hook_input())
-        if hook.event == "SessionEnd":
-            forget_begun(settings.folder, hook.session)
         transcript = Path(hook.transcript).expanduser()
         # a session without a prompt has no transcript
-        if not hook.transcript or not transcript.exists():
-            return
+        has_transcript = bool(hook.transcript) and transcript.exists()
         project = project_of(Path(hook.directory or "."))
         folder = project.folder if project else ""
-        summarised = False
         if hook.event == "SessionEnd":
-            summarised = bool(settings.session_summary == "on" and hook.session and settings.folder.is_dir())
-            if summarised:
-                queue_session(settings.folder, Ended(hook.session, str(transcript), folder))
-            if summarised or (settings.is_sources_tenant and settings.watch_sources == "on"):
+            if has_transcript:
+                summarised = settings.session_summary == "on" and bool(hook.session)
+                queue_session(settings.folder, Ended(hook.session, str(transcript), folder, is_summarised=summarised))
+            forget_begun(settings.folder, hook.session)  # not before: a killed hook would lose the session
+            if has_transcript:
                 _ingest_in_background(tenant)
-        secrets: dict[str, str] = {}
-        try:
-            found = find_sentences(transcript, folder, hook.session, secrets)
-            note(settings.folder, found, HOOK_PATIENCE_SECONDS, secrets, hook.session)
-        except (BlockingIOError, DamagedError):  # a later run makes the notes
-            queue_session(settings.folder, Ended(hook.session, str(transcript), folder, is_summarised=summarised))
+        elif has_transcript:
+            secrets: dict[str, str] = {}
+            try:
+                found = find_sentences(transcript, folder, hook.session, secrets)
+                note(settings.folder, found, HOOK_PATIENCE_SECONDS, secrets, hook.session)
+            except (BlockingIOError, DamagedError):  # a later run makes the notes
+                queue_session(settings.folder, Ended(hook.session, str(transcript), folder, is_summarised=False))
 
 
 def _ingest_in_background(tenant: str | None) -> None:
-    """Start `memory run --quick` in the background, for the session's last files and its summary."""
+    """Start `memory run --quick` in the background, for the session's last files, its notes and its summary."""
     from memory_assets.install.claude_code import program
 
     whose = ["--tenant", tenant] if tenant else []

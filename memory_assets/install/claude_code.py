@@ -24,7 +24,9 @@ from memory_assets.stores.files import clear_remains, free_path, replace_file
 NAME = "memory"
 MANIFEST = ".claude-plugin/plugin.json"
 _HOOK_SECONDS = 10
-"""Timeout after which Claude Code continues without a hook; hooks take a fifth of a second."""
+"""Timeout after which Claude Code continues without a hook; at SessionEnd it waits 1.5 seconds, whatever is set here.
+
+Hooks take a fifth of a second; PreCompact also reads the transcript."""
 
 _CALL_SECONDS = 2
 
@@ -133,7 +135,25 @@ class Change:
 def plugin_folder() -> Path:
     """Return the plugin's folder in Claude Code's configuration folder, which CLAUDE_CONFIG_DIR may move."""
     configured = os.environ.get("CLAUDE_CONFIG_DIR")
-    return (Path(configured).expanduser() if configured else Path.home() / ".claude") / "skills" / NAME
+    return (Path(configured).expanduser() if configured else Path.home() / ".claude").absolute() / "skills" / NAME
+
+
+def unread_projects(read: Path) -> Path | None:
+    """Return the project folders that CLAUDE_CONFIG_DIR moves elsewhere than to `read`; None if it does not.
+
+    The setting does not follow that variable: a run of cron would not see it and retire the memories of the other folder.
+    """
+    projects = plugin_folder().parents[1] / "projects"
+    return projects if os.environ.get("CLAUDE_CONFIG_DIR") and projects.resolve() != read.resolve() else None
+
+
+def memory_directory() -> str:
+    """Return Claude Code's setting `autoMemoryDirectory` of the user; empty if it is not set or the settings are unreadable."""
+    settings = settings_file(plugin_folder())
+    with suppress(ConflictError):
+        directory = _parse_object(settings, _read(settings)).get("autoMemoryDirectory")
+        return directory if isinstance(directory, str) else ""
+    return ""
 
 
 def program() -> list[str]:

@@ -42,6 +42,9 @@ def queue_session(folder: Path, ended: Ended) -> None:
     path = queue / _file_name(ended.session or ended.transcript)
     if ended.is_summarised or not path.exists():  # never downgrade a session that is queued to be summarised
         replace_file(path, json.dumps(asdict(ended)))
+        return
+    with suppress(FileNotFoundError):
+        os.utime(path)  # a run that reads it now reads it again
 
 
 def record_begun(folder: Path, begun: Ended) -> None:

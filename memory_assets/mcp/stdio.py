@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
-from threading import Lock, Thread
+from threading import Event, Lock, Thread
 from typing import BinaryIO
 
 from memory_assets.errors import MemoryAssetsError
@@ -26,28 +26,27 @@ def serve(tenant: Tenant, here: Project | None) -> None:
 
     Other output to standard output is redirected to standard error, so that it cannot break a message.
     """
-    watch = SourceWatch(tenant)
-    server = Server(Session(tenant, here, on_written=watch.notice))
+    watch, is_ready = SourceWatch(tenant), Event()
+    server = Server(Session(tenant, here, on_written=watch.notice, is_ready=is_ready))
     with os.fdopen(os.dup(sys.stdout.fileno()), "wb") as sink, suppress(KeyboardInterrupt, BrokenPipeError):
         os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-        _Connection(server, sink, partial(_warm_up, tenant, watch)).run(sys.stdin.buffer)
+        _Connection(server, sink, partial(_warm_up, tenant, watch, is_ready.set)).run(sys.stdin.buffer)
     watch.stop()
 
 
-def _warm_up(tenant: Tenant, watch: SourceWatch) -> None:
+def _warm_up(tenant: Tenant, watch: SourceWatch, on_ready: Callable[[], object] = lambda: None) -> None:
     """Load models and indices before the first calls need them, renew a lost brief, and watch the sources.
 
-    Faults are left to the calls to report.
+    Calls `on_ready` once a prompt can be answered. Faults are left to the calls to report.
     """
-    from memory_assets.language.embedders import describe_choice
-    from memory_assets.language.tokens import load_encoding
     from memory_assets.learn.briefing import ensure_brief
-    from memory_assets.recall.search import search
 
+    try:
+        with suppress(MemoryAssetsError):
+            _load_for_prompts(tenant)
+    finally:
+        on_ready()
     with suppress(MemoryAssetsError):
-        if describe_choice(tenant.settings.embedder).offline:
-            search(tenant, "warm", limit=1) if tenant.exists else tenant.embedder.embed(["warm"])
-        load_encoding()
         tenant.analyzer.analyze("Alice warmed up the service.")
     with suppress(MemoryAssetsError):
         ensure_brief(tenant)
@@ -55,15 +54,27 @@ def _warm_up(tenant: Tenant, watch: SourceWatch) -> None:
     _load_modules()
 
 
+def _load_for_prompts(tenant: Tenant) -> None:
+    from memory_assets.language import classifier
+    from memory_assets.language.embedders import describe_choice
+    from memory_assets.language.tokens import load_encoding
+    from memory_assets.operations import prompt  # noqa: F401
+    from memory_assets.recall.search import search
+
+    classifier.load("prompts")
+    load_encoding()
+    if describe_choice(tenant.settings.embedder).offline:
+        search(tenant, "warm", limit=1) if tenant.exists else tenant.embedder.embed(["warm"])
+
+
 def _load_modules() -> None:
     """Load the modules and files of the daily tools, so that they work although the program is replaced."""
     from memory_assets.context.lenses import bundled_lenses
-    from memory_assets.language import classifier, intervals  # noqa: F401
-    from memory_assets.operations import changes, context, health, prompt, search, show, store, undo  # noqa: F401
+    from memory_assets.language import intervals  # noqa: F401
+    from memory_assets.operations import changes, context, health, search, show, store, undo  # noqa: F401
     from memory_assets.stores import group_commit  # noqa: F401
 
     bundled_lenses()
-    classifier.load("prompts")
 
 
 class _Connection:

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from threading import Lock, Thread
+from threading import Event, Lock, Thread
 from typing import Annotated, Any, Literal
 from weakref import WeakKeyDictionary
 
@@ -32,6 +32,10 @@ INIT_TOKENS = 600
 LIST_TOKENS = 800
 SHOWN_TOKENS = 4_000
 _PROMPT_SECONDS = 0.45
+_FIRST_PROMPT_SECONDS = 1.5
+"""Time for a prompt while the server loads what its search needs; Claude Code waits 2 seconds."""
+_READY = Event()
+_READY.set()
 _NOTHING = "{}"
 """Output of a hook that adds nothing; an empty text would reach the model."""
 _RESTART = "restart the session, so that Claude Code starts the server anew"
@@ -69,6 +73,8 @@ class Session:
     """Whether the client runs on this machine, so that a call may name its files."""
     on_written: Callable[[Path], object] = lambda _path: None
     """Called with each file that the assistant wrote."""
+    is_ready: Event = _READY
+    """Set once the server has loaded what a prompt's search needs."""
     describe_error: Callable[[Exception], str] = describe_error
     """Returns the message of an error for the client."""
     _followed: tuple[str, ...] = field(default=(), init=False)
@@ -403,8 +409,11 @@ def recall_for_prompt(
     It is empty on timeouts and errors. But if a newer release wrote the store, each session is told once to restart.
     """
     session.follow(for_session, transcript, directory)
+    limit = _PROMPT_SECONDS if session.is_ready.is_set() else _FIRST_PROMPT_SECONDS
 
     def recall(is_awaited: Callable[[], bool]) -> str:
+        if not session.is_ready.wait(limit):
+            return _NOTHING
         framed = ""
         try:
             framed = operations.prompt.recall_for_prompt(session.tenant, prompt, for_session, session.here, is_awaited).framed
@@ -418,7 +427,7 @@ def recall_for_prompt(
         output = {"hookEventName": "UserPromptSubmit", "additionalContext": framed}
         return json.dumps({"hookSpecificOutput": output}) if framed else _NOTHING
 
-    return _answer_within(_PROMPT_SECONDS, _RECALLING.setdefault(session.tenant, Lock()), recall)
+    return _answer_within(limit, _RECALLING.setdefault(session.tenant, Lock()), recall)
 
 
 @tool()

@@ -1,6 +1,8 @@
 """Install the plugin for Claude Code, or remove it."""
 
-from memory_assets.install.claude_code import BACKUP, Change, install, plugin_folder, remove
+from pathlib import Path
+
+from memory_assets.install.claude_code import BACKUP, Change, install, plugin_folder, remove, unread_projects
 from memory_assets.operations.answers import Answer, LocalTime
 
 _OUTCOMES = {
@@ -22,6 +24,8 @@ class Installed(Answer):
     dry_run: bool
     removed: bool
     changes: tuple[Change, ...]
+    unread: str = ""
+    """Claude Code's project folders, if CLAUDE_CONFIG_DIR moves them elsewhere than to those that are read."""
 
     def text(self, local: LocalTime) -> str:
         if not self.changes:
@@ -31,6 +35,10 @@ class Installed(Answer):
             return "\n".join(["Nothing was changed. This would be done:", *lines])
         if self.removed:
             return "\n".join(["The plugin is removed; sessions that begin from now on do without it.", *lines])
+        if self.unread:
+            lines.append(
+                f"Memory files in {self.unread} are not read; set MEMORY_CLAUDE_PROJECTS_DIR to that folder in memory.toml."
+            )
         return "\n".join(
             ["The plugin is installed; Claude Code loads it with the next session or /reload-plugins.", *lines, _NEXT]
         )
@@ -39,12 +47,14 @@ class Installed(Answer):
 _NEXT = "In Claude Code: /memory:remember, /memory:recall, /memory:learn. `memory session-start --off` silences it in a project."
 
 
-def install_claude_code(tenant: str | None, *, status_line: bool, take_out: bool, dry_run: bool) -> Installed:
+def install_claude_code(tenant: str | None, projects_dir: Path, *, status_line: bool, take_out: bool, dry_run: bool) -> Installed:
     """Install the plugin into Claude Code's folder, or remove it.
 
-    `tenant` defaults to the settings' tenant. `status_line` adds a status line to the user's settings, unless they have one.
+    `tenant` defaults to the settings' tenant; `projects_dir` holds the project folders that are read. `status_line` adds a status line to
+    the user's settings, unless they have one.
     """
     folder = plugin_folder()
     changes = remove(folder, dry_run=dry_run) if take_out else install(folder, tenant, status_line=status_line, dry_run=dry_run)
     shown = tuple(Change(each.action, each.path.relative_to(folder.parents[1])) for each in changes)
-    return Installed(folder=str(folder), dry_run=dry_run, removed=take_out, changes=shown)
+    unread = str(unread_projects(projects_dir) or "")
+    return Installed(folder=str(folder), dry_run=dry_run, removed=take_out, changes=shown, unread=unread)

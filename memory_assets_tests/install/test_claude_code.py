@@ -15,11 +15,13 @@ import pytest
 from click.testing import CliRunner
 
 from memory_assets.cli.main import COMMANDS, cli
+from memory_assets.doctor import examine
 from memory_assets.install.claude_code import BACKUP
 from memory_assets.learn.brief import FORMAT, Brief
 from memory_assets.learn.brief import NAME as BRIEF
 from memory_assets.mcp.tools import DAILY, HOOKS, recall_for_prompt
-from memory_assets.settings import Settings
+from memory_assets.settings import Settings, load_settings
+from memory_assets.tenants import Tenant
 from memory_assets_tests.torture import zygote
 
 
@@ -144,6 +146,30 @@ def test_what_the_plugin_asks_of_claude_code_fits_the_server(folder: Path) -> No
     }
     assert allowed == {"remember": ["store"], "recall": ["search", "show"]}
     assert {name for names in allowed.values() for name in names} <= {tool.name for tool in DAILY}
+
+
+def test_project_folders_that_claude_code_moves_elsewhere_are_named_until_they_are_read(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def told() -> list[str]:
+        notes = [each.what for each in examine(Tenant(load_settings())) if each.level == "note"]
+        return [each for each in [install(), *notes] if f"{tmp_path}/work/projects" in each]
+
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path / "work"))
+    assert len(told()) == 2
+    monkeypatch.setenv("MEMORY_CLAUDE_PROJECTS_DIR", str(tmp_path / "work/projects"))
+    (tmp_path / "work/projects").mkdir()
+    assert [each for each in told() if "not read" in each] == []
+
+
+@pytest.mark.parametrize(
+    ("written", "named"), [('{"autoMemoryDirectory": "~/notes"}', True), ('{"autoMemoryDirectory": 3}', False), ("{", False)]
+)
+def test_a_memory_directory_of_claude_codes_own_that_is_not_read_is_named(
+    folder: Path, tenant: Tenant, written: str, named: bool
+) -> None:
+    (folder.parents[1] / "settings.json").write_text(written)
+    assert any("autoMemoryDirectory" in each.what and "~/notes" in each.what for each in examine(tenant)) == named
 
 
 def test_what_its_owner_changed_is_never_lost(folder: Path) -> None:

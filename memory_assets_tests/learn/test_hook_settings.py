@@ -105,6 +105,21 @@ def test_the_hook_and_the_status_line_import_nothing_heavy(settings: Settings, t
         assert {"dagster", "lancedb", "spacy", "duckdb", "pyarrow", "numpy", "pydantic", "tiktoken", "yaml"}.isdisjoint(imported)
 
 
+def test_the_hook_at_a_sessions_end_imports_nothing_heavy(settings: Settings, tmp_path: Path) -> None:
+    (transcript := tmp_path / "transcript.jsonl").touch()
+    given = {"session_id": "a", "hook_event_name": "SessionEnd", "transcript_path": str(transcript), "cwd": str(tmp_path)}
+    code = (
+        "import subprocess, memory_assets.cli.main as main; subprocess.Popen = lambda *_, **__: None; main.cli(['session-end'])"
+    )
+    program = [sys.executable, "-X", "importtime", "-c", code]
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    ended = subprocess.run(program, input=json.dumps(given).encode(), capture_output=True, env=environment, check=True)
+    imported = {entry.rpartition("|")[2].strip() for entry in ended.stderr.decode().splitlines()}
+    assert "memory_assets.learn.session_queue" in imported
+    assert len(list((settings.tenant_dir() / "ended").iterdir())) == 1
+    assert not {"dagster", "lancedb", "spacy", "duckdb", "pyarrow", "numpy", "pydantic", "tiktoken", "yaml"} & imported
+
+
 def test_a_pipe_in_place_of_the_settings_file_does_not_hang_the_hook(settings: Settings, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "memory.toml")
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), "MEMORY_CONFIG": str(tmp_path / "memory.toml")}

@@ -1,6 +1,7 @@
 """Notes at the end of a session: only the user's own lasting requests become notes."""
 
 import json
+import os
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -14,13 +15,14 @@ from click.testing import CliRunner, Result
 from memory_assets.cli.main import cli
 from memory_assets.errors import InvalidInputError
 from memory_assets.learn.noted import Noted, classify, find_sentences, kind_of, note, read_noted
-from memory_assets.learn.session_queue import has_queued
+from memory_assets.learn.session_queue import Ended, has_queued, queue_session
+from memory_assets.learn.sessions import remember_sessions
 from memory_assets.learn.transcripts import read_record, user_words
 from memory_assets.models import Kind
 from memory_assets.operations.answers import LocalTime
 from memory_assets.operations.noted import drop_noted, noted, store_noted
 from memory_assets.operations.take_in import take_in
-from memory_assets.settings import Settings
+from memory_assets.settings import Settings, load_settings
 from memory_assets.stores.locks import locked
 from memory_assets.tenants import Tenant
 
@@ -50,6 +52,14 @@ def transcript(tmp_path: Path, settings: Settings) -> Path:
     lines = [json.dumps(entry) for entry in entries]
     path.write_text("\n".join([*lines, '{"type":"user", broken', "[" * 5_000 + '"user"', ""]), encoding="utf-8")
     return path
+
+
+@pytest.fixture(autouse=True)
+def run_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Read the ended session in this process, in place of the run in the background."""
+    monkeypatch.setattr(
+        "memory_assets.cli.session._ingest_in_background", lambda tenant: remember_sessions(Tenant(load_settings()))
+    )
 
 
 def end(path: Path, **more: Any) -> None:
@@ -112,6 +122,31 @@ def test_a_session_does_not_wait_for_a_locked_folder_and_the_next_run_notes(
     take_in(Tenant(settings, "main"))
     assert [each.text for each in read_noted(folder)][:1] == ["From now on, run the linter before a commit!"]
     assert not has_queued(folder)
+
+
+@pytest.mark.parametrize("summary", ["on", "off"])
+def test_a_sessions_end_reads_no_transcript_but_queues_it_before_its_start_is_forgotten(
+    transcript: Path, settings: Settings, summary: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MEMORY_SESSION_SUMMARY", summary)
+    folder, queued = settings.tenant_dir(), []
+    monkeypatch.setattr("memory_assets.cli.session._ingest_in_background", lambda tenant: None)
+    monkeypatch.setattr("memory_assets.learn.session_queue.forget_begun", lambda *_: queued.append(has_queued(folder)))
+    end(transcript, hook_event_name="SessionEnd")
+    assert queued == [True]
+    assert read_noted(folder) == ()
+    take_in(Tenant(settings, "main"))
+    assert len(read_noted(folder)) == 3
+
+
+def test_a_session_without_a_summary_that_ends_while_a_run_reads_it_is_read_again(transcript: Path, settings: Settings) -> None:
+    """It is queued again, and the run knows that by the time of the file."""
+    ended = Ended("s1", str(transcript), "", is_summarised=False)
+    queue_session(settings.tenant_dir(), ended)
+    (queued,) = (settings.tenant_dir() / "ended").iterdir()
+    os.utime(queued, (0, 0))
+    queue_session(settings.tenant_dir(), ended)
+    assert queued.stat().st_mtime > 0
 
 
 def test_the_users_lasting_words_are_noted_once_and_none_with_a_secret(transcript: Path, settings: Settings) -> None:

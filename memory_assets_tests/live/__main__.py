@@ -42,6 +42,7 @@ def main() -> None:
             name for name in os.environ if name.startswith("CLAUDE") and name != "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC"
         ]:
             del os.environ[name]
+        print(subprocess.check_output([claude, "--version"], text=True).strip(), flush=True)
         memory("install", "claude-code")
         memory("store", _OTTO, "--project", str(project))
         for day in range(1, 15):

@@ -373,6 +373,28 @@ def test_a_service_does_not_look_for_a_clients_directory(filled: Tenant, tmp_pat
     assert session.here == ATLAS
 
 
+def test_a_prompt_waits_for_a_server_that_is_still_loading_but_not_for_long(
+    filled: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Loading(Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            waited.append(timeout)
+            if timeout:
+                self.set()
+            return self.is_set()
+
+    waited: list[float | None] = []
+    server, prompt = Server(Session(filled, ATLAS, is_ready=Loading())), "who takes care of restoring the staging database?"
+    monkeypatch.setattr(tools, "_FIRST_PROMPT_SECONDS", 0.0)
+    assert _hook(server, prompt) == "{}"
+    with tools._RECALLING[filled]:
+        assert read_told(filled.folder, "s9") == []
+    monkeypatch.setattr(tools, "_PROMPT_SECONDS", 0.0)
+    monkeypatch.setattr(tools, "_FIRST_PROMPT_SECONDS", 60.0)
+    assert "Priya" in _hook(server, prompt)
+    assert waited == [0.0, 60.0]
+
+
 def _hook(server: Server, prompt: str, **more: str) -> str:
     """Return the answer of the prompt hook in session s9."""
     answered = server.answer(
