@@ -3,18 +3,21 @@
 import fcntl
 import json
 import os
+import pickle
 import re
 import struct
 import subprocess
 import sys
 import termios
 import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
-from memory_assets.cli.main import COMMANDS, cli
+from memory_assets.cli.main import COMMANDS, cli, main
 from memory_assets.errors import MemoryAssetsError
 from memory_assets.language.embedders.e5 import E5_INSTALL_COMMAND, e5_is_installed
 from memory_assets.operations.answers import begins_with, without_title
@@ -26,6 +29,7 @@ from memory_assets_tests.ingest.runs import ingest
 from memory_assets_tests.torture import zygote
 
 MEMORY = [sys.executable, "-m", "memory_assets.cli"]
+Running = subprocess.Popen[bytes] | zygote.Command
 
 
 def memory(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -33,24 +37,50 @@ def memory(*arguments: str) -> subprocess.CompletedProcess[str]:
     return zygote.shared().memory(*arguments)
 
 
-def in_terminal(columns: int, command: list[str], **variables: str) -> str:
-    """Return the output on a terminal of this width, without colours unless `variables` of the environment enable them."""
+def in_terminal(columns: int, start: Callable[[str, dict[str, str]], Running], **variables: str) -> str:
+    """Return the output on a terminal of this width, without colours unless `variables` of the environment enable them.
+
+    `start` starts a command on the terminal with this path, with this environment.
+    """
     ours, theirs = os.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     environment = {name: value for name, value in os.environ.items() if name not in {"COLUMNS", "NO_COLOR"}} | {"TERM": "xterm"}
-    environment |= variables
-    started = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment)
-    os.close(theirs)
+    started = start(os.ttyname(theirs), environment | variables)
+
+    def wait() -> None:
+        started.wait()
+        os.close(theirs)
+
     said = b""
-    try:
-        while piece := os.read(ours, 65536):
-            said += piece
-    except OSError:  # EIO: the other side is closed
-        pass
+    with ThreadPoolExecutor(1) as threads:
+        threads.submit(wait)
+        try:
+            while piece := os.read(ours, 65536):
+                said += piece
+        except OSError:  # EIO: the other side is closed
+            pass
     os.close(ours)
-    started.wait()
     shown = said.decode().replace("\r\n", "\n")
     return shown if variables else re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown)
+
+
+def memory_in_terminal(columns: int, *arguments: str, **variables: str) -> str:
+    """Run `memory` in a process of its own on a terminal, as `in_terminal`."""
+
+    def start(terminal: str, environment: dict[str, str]) -> Running:
+        call = pickle.dumps((_run_on, (terminal, arguments))).hex()
+        return zygote.shared().start(environment, "@call", call)
+
+    return in_terminal(columns, start, **variables)
+
+
+def _run_on(terminal: str, arguments: Sequence[str]) -> None:
+    opened = os.open(terminal, os.O_RDWR)
+    for standard in range(3):
+        os.dup2(opened, standard)
+    os.close(opened)
+    sys.argv[1:] = arguments
+    main()
 
 
 def invoke(*arguments: str) -> Result:
@@ -267,7 +297,7 @@ def test_doctor_finds_the_network_missing_whatever_the_embedder(monkeypatch: pyt
 
 @pytest.mark.parametrize("columns", [60, 140])
 def test_lines_fill_the_terminal_and_begin_below_each_other(columns: int) -> None:
-    said = in_terminal(columns, [*MEMORY, "doctor"])
+    said = memory_in_terminal(columns, "doctor")
     (found,) = re.findall(r"^note  (tenant main .*\n(?:      [^m].*\n)*)      mend: ((?:.*\n)(?: {12}.*\n)*)", said, re.MULTILINE)
     assert all(len(line) <= columns or " " not in line.strip() for line in said.splitlines())
     assert " ".join(" ".join(found).split()).endswith("Run `memory run` or `memory store TEXT`.")
@@ -275,23 +305,28 @@ def test_lines_fill_the_terminal_and_begin_below_each_other(columns: int) -> Non
 
 def test_a_terminal_that_wants_no_colours_gets_no_escapes() -> None:
     invoke("store", "Priya owns the export.")
-    assert "\x1b" in in_terminal(80, [*MEMORY, "recent"], TERM="xterm")
-    assert "\x1b" not in in_terminal(80, [*MEMORY, "recent"], NO_COLOR="1")
+    assert "\x1b" in memory_in_terminal(80, "recent", TERM="xterm")
+    assert "\x1b" not in memory_in_terminal(80, "recent", NO_COLOR="1")
 
 
 def test_the_demo_has_no_escapes_where_it_is_no_terminal() -> None:
     begin = "".join(re.findall(r"^(?:BOLD=|if |step\(|run\().*\n", Path("tools/demo.sh").read_text(), re.MULTILINE))
     script = f"memory() {{ :; }}\n{begin}step one; run two"
+
+    def start(terminal: str, environment: dict[str, str]) -> Running:
+        with Path(terminal).open("r+b", buffering=0) as opened:
+            return subprocess.Popen(["sh", "-c", script], stdin=opened, stdout=opened, stderr=opened, env=environment)
+
     said = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=True).stdout
     assert said == "\none\n$ memory two\n"
-    assert in_terminal(80, ["sh", "-c", script], NO_COLOR="1") == said
-    assert in_terminal(80, ["sh", "-c", script], TERM="xterm").count("\x1b") == 4
+    assert in_terminal(80, start, NO_COLOR="1") == said
+    assert in_terminal(80, start, TERM="xterm").count("\x1b") == 4
 
 
 def test_a_run_counts_what_it_does_where_somebody_watches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lines = tmp_path / "lines.jsonl"
     lines.write_text("".join(json.dumps({"content": f"note {number}", "id": f"n{number}"}) + "\n" for number in range(3)))
-    said = in_terminal(140, [*MEMORY, "import", str(lines)])
+    said = memory_in_terminal(140, "import", str(lines))
     assert re.search(r"Importing: 3 of 3 .*\d:\d\d:\d\d", said)
     assert "3 added" in said
 

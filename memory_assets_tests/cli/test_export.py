@@ -2,7 +2,7 @@
 
 import json
 import os
-import subprocess
+import resource
 import sys
 import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
@@ -14,12 +14,14 @@ import pytest
 from click.testing import CliRunner
 
 from memory_assets.cli.keep import export as command
+from memory_assets.cli.main import main
 from memory_assets.errors import InvalidInputError, StoreError
 from memory_assets.models import Kind, Memory, Source
 from memory_assets.operations.erase import erase
 from memory_assets.stores.memories import MemoryStore
 from memory_assets.stores.rows import new_id
 from memory_assets.tenants import Tenant
+from memory_assets_tests.torture import zygote
 
 
 def fill(tenant: Tenant, count: int) -> None:
@@ -109,12 +111,17 @@ def test_where_no_file_can_be_an_export_says_so_in_a_sentence(tenant: Tenant, tm
     assert sorted(each.name for each in tmp_path.iterdir() if each.name != "home") == ["file"]
 
 
+def _export_with_small_files(file: str) -> None:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4_096, 4_096))
+    sys.argv[1:] = ["export", file]
+    main()
+
+
 def test_an_export_above_the_limit_of_a_file_says_so_in_a_sentence_and_leaves_the_old_one(tenant: Tenant, tmp_path: Path) -> None:
     fill(tenant, 100)
     file = tmp_path / "all.jsonl"
     file.write_text("old")
-    limited = f"ulimit -f 4; exec {sys.executable} -m memory_assets.cli export {file}"
-    ended = subprocess.run(["bash", "-c", limited], capture_output=True, text=True, check=False)
-    assert (ended.returncode, len(ended.stderr.splitlines())) == (1, 1), ended.stderr
-    assert "raise `ulimit -f`" in ended.stderr
+    ended = zygote.shared().call(_export_with_small_files, str(file)).wait()
+    assert (ended.code, len(ended.err.splitlines())) == (1, 1), ended.err
+    assert "raise `ulimit -f`" in ended.err
     assert file.read_text() == "old"

@@ -131,19 +131,22 @@ def test_a_tenant_without_a_name_is_refused() -> None:
     assert not Path(os.environ["MEMORY_DATA_DIR"]).exists()
 
 
-@pytest.mark.parametrize("error", ["MemoryError", "RuntimeError('Exception during initialization: std::bad_alloc')"])
-def test_a_closed_output_and_little_memory_end_in_no_traceback(error: str) -> None:
+def test_a_closed_output_ends_in_no_traceback() -> None:
     closed = subprocess.run(["sh", "-c", f"{' '.join(MEMORY)} recent >&-"], capture_output=True, text=True, check=False)
     assert "Traceback" not in closed.stderr
+
+
+@pytest.mark.parametrize("error", ["MemoryError", "RuntimeError('Exception during initialization: std::bad_alloc')"])
+def test_little_memory_ends_in_no_traceback(error: str) -> None:
     code = f"from memory_assets.cli import main\ndef fail(**_): raise {error}\nmain.cli = fail\nmain.main()"
     little = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (little.returncode, little.stderr.count("\n"), "memory" in little.stderr) == (1, 1, True)
 
 
-@pytest.mark.parametrize("command", ["export", "recent", "search billing", "show", "timeline", "--help"])
+@pytest.mark.parametrize("command", ["export", "recent", "--help"])
 def test_whoever_has_read_enough_of_an_output_gets_no_error(command: str) -> None:
-    stored = invoke_json("store", "Priya owns the billing export.")
-    command += f" {stored['id']}" if command == "show" else ""
+    """`export` writes lines as it reads them, `recent` prints its answer, and `--help` ends before any command runs."""
+    invoke("store", "Priya owns the billing export.")
     line = f"{{ {' '.join(MEMORY)} {command}; echo $? >&2; }} | true"
     ended = subprocess.run(["sh", "-c", line], capture_output=True, text=True, check=False)
     assert ended.stderr == "0\n"
