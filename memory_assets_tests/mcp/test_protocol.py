@@ -167,7 +167,7 @@ def test_what_is_at_hand_is_this_project_what_belongs_to_none_and_the_user(serve
 
 
 def test_lists_fit_into_their_tokens_whatever_the_script(server: Server, tenant: Tenant) -> None:
-    for number in range(12):
+    for number in range(6):
         store(tenant, NewMemory(f"{number} " + "記憶は毎日の仕事の中で育つ。" * 80, Source.CLI, tags=("漢字",)))
         store(tenant, NewMemory(f"{number} The quick settlement run was slow again. " * 20, Source.CLI))
     assert count_tokens(call(server, "init")[1]) < 600

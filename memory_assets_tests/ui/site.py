@@ -4,6 +4,7 @@ import html
 import pickle
 import re
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import httpx
 
 from memory_assets.api import pool
 from memory_assets.cli.main import main
+from memory_assets.ingest.direct import store_memories
 from memory_assets.models import NewMemory, Source
 from memory_assets.operations.store import store
 from memory_assets.settings import Settings, load_settings
@@ -108,3 +110,8 @@ class Site:
 def remember(tenant: Tenant, content: str, **fields: Any) -> int:
     """Store a memory and return its id."""
     return store(tenant, NewMemory(content, Source.CLI, **fields)).id
+
+
+def remember_all(tenant: Tenant, contents: Iterable[str], **fields: Any) -> list[int]:
+    """Store memories in one commit, without the brief, and return their ids."""
+    return [each.memory.id for each in store_memories(tenant, [NewMemory(content, Source.CLI, **fields) for content in contents])]

@@ -13,14 +13,17 @@ from memory_assets.operations.relate import relate
 from memory_assets.operations.session import preview, tell_at_start
 from memory_assets.stores.layout import kept_entries
 from memory_assets.tenants import Tenant
-from memory_assets_tests.ui.site import Visitor, remember
+from memory_assets_tests.ui.site import Visitor, remember, remember_all
 
 
 def test_a_document_is_shown_with_what_was_left_out(tenant: Tenant, visitor: Visitor) -> None:
-    for number in range(40):
-        remember(
-            tenant, f"The billing export of week {number} failed on carrier {number * 7} " + f"with code {number} again. " * 30
-        )
+    remember_all(
+        tenant,
+        [
+            f"The billing export of week {number} failed on carrier {number * 7} " + f"with code {number} again. " * 30
+            for number in range(24)
+        ],
+    )
     page = visitor.get("/context?topic=billing+export&budget=500").text
     assert "of 500 tokens" in page
     assert re.search(r"budget: it takes \d+ tokens, \d+ were left|of its words are in", page)
@@ -75,13 +78,11 @@ def test_a_line_is_switched_off_for_sessions_alone(tenant: Tenant, visitor: Visi
 
 def test_a_preview_is_what_a_session_in_the_project_is_told(tenant: Tenant, monkeypatch) -> None:
     monkeypatch.setenv("MEMORY_DATA_DIR", str(tenant.settings.data_dir))
-    for number in range(60):
-        remember(
-            tenant,
-            f"Decision {number}: the atlas build keeps cache {number} for a week.",
-            kind=Kind.PROJECT,
-            project="/srv/atlas",
+    for number in range(16):
+        decision = (
+            f"Decision {number}: the atlas build keeps cache {number} for a week, {'as it was kept before, ' * 8}and no longer."
         )
+        remember(tenant, decision, kind=Kind.PROJECT, project="/srv/atlas")
     remember(tenant, "The borealis build is slow.", kind=Kind.PROJECT, project="/srv/borealis")
     found = preview(tenant, "/srv/atlas")
     told = session_start(read_hook_settings(tenant.name), Hook(directory="/srv/atlas"))

@@ -1,5 +1,7 @@
 """Names as pages; merging and splitting them as decisions that later runs respect."""
 
+from itertools import count
+
 import pytest
 
 from memory_assets.errors import InvalidInputError
@@ -12,17 +14,30 @@ from memory_assets.operations.backup import backup, restore_backup
 from memory_assets.operations.show import recent
 from memory_assets.stores.layout import kept_entries
 from memory_assets.tenants import Tenant
-from memory_assets_tests.ui.site import Visitor, remember
+from memory_assets_tests.conftest import filled_once
+from memory_assets_tests.ui.site import Site, Visitor, remember, remember_all
+
+_TEXTS = (
+    "Robert Miller said the export is slow.",
+    "Robert Miller told Carla Weber about the pump.",
+    "Bob Miller said that Lyon is far.",
+    "Bob Miller told Carla Weber that Bob is tired.",
+)
+_numbers = count(1)
 
 
 @pytest.fixture
-def named(tenant: Tenant) -> Tenant:
+def named(site: Site) -> Tenant:
     """Memories of Robert Miller, who is also called Bob Miller and Bob, and of Carla Weber."""
-    for text in ("Robert Miller said the export is slow.", "Robert Miller told Carla Weber about the pump."):
-        remember(tenant, text)
-    remember(tenant, "Bob Miller said that Lyon is far.")
-    remember(tenant, "Bob Miller told Carla Weber that Bob is tired.")
-    run(tenant)
+    name = f"named{next(_numbers)}"
+    tenant = Tenant(site.settings, name)
+
+    def fill() -> None:
+        site.new_tenant(name)
+        remember_all(tenant, _TEXTS)
+        run(tenant)
+
+    filled_once(tenant, "names", fill)
     return tenant
 
 
@@ -151,8 +166,8 @@ def test_names_are_listed_page_by_page(named: Tenant) -> None:
         names.list_names(named, kind="ship")
 
 
-def test_pages_merge_split_and_undo(named: Tenant, visitor: Visitor) -> None:
-    people = found(named)
+def test_pages_merge_split_and_undo(site: Site, named: Tenant) -> None:
+    people, visitor = found(named), site.visitor(named)
     page = visitor.get(f"/names/{people['Bob Miller']}").text
     assert f'value="{people["Robert Miller"]}"' in page
     merged = visitor.post(f"/names/{people['Bob Miller']}/merge", into=people["Robert Miller"])

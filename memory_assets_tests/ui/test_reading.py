@@ -16,7 +16,7 @@ from memory_assets.tana.state import SyncRecord
 from memory_assets.tenants import Tenant
 from memory_assets.ui.page import VIEWS
 from memory_assets.ui.rendering import coded, markdown, plain
-from memory_assets_tests.ui.site import Site, Visitor, remember
+from memory_assets_tests.ui.site import Site, Visitor, remember, remember_all
 
 ATTACK = "\"'><script>alert(1)</script><img src=x onerror=alert(2)>"
 
@@ -50,7 +50,7 @@ def test_a_project_is_named_once_however_its_memories_are_marked(site: Site, ten
 
 
 def test_the_start_counts_all_that_is_new_and_what_faded(site: Site, tenant: Tenant, visitor: Visitor) -> None:
-    numbers = [remember(tenant, f"Carla counted {count} seals.", kind=Kind.PROJECT) for count in range(12)]
+    numbers = remember_all(tenant, [f"Carla counted {count} seals." for count in range(12)], kind=Kind.PROJECT)
     tenant.memories.transition(numbers[:2], (State.ACTIVE,), State.ARCHIVED)
     refresh_graph(tenant.catalog, tenant.memories, tenant.relations)
     page = site.visitor(tenant).get("/").text
@@ -107,7 +107,7 @@ def test_nothing_relevant_is_said(tenant: Tenant, visitor: Visitor) -> None:
 
 
 def test_lists_page_by_cursor(tenant: Tenant, visitor: Visitor) -> None:
-    numbers = {remember(tenant, f"Alice measured the retry loop, round {each}.") for each in range(13)}
+    numbers = set(remember_all(tenant, [f"Alice measured the retry loop, round {each}." for each in range(13)]))
     seen: list[str] = []
     address = "/search?q="
     while address:

@@ -9,6 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from memory_assets.learn.curation import Curation
 from memory_assets.learn.journal import Status
 from memory_assets.models import RelationType
 from memory_assets.operations import learn
@@ -38,7 +39,7 @@ def reviewer(site: Site, sample: Tenant) -> Visitor:
 
 
 def statuses(tenant: Tenant) -> dict[str, Status]:
-    return {each.id: each.status for each in learn.review(tenant, look=False).proposals}
+    return {each.id: each.status for each in Curation(tenant).decisions().proposals}
 
 
 def test_many_proposals_are_decided_at_once_beside_what_the_silo_says(sample: Tenant, reviewer: Visitor) -> None:
@@ -108,8 +109,7 @@ def test_texts_of_many_proposals_are_saved_with_one_decision(sample: Tenant, rev
 
 
 def test_texts_of_any_length_are_decided_on(sample: Tenant, reviewer: Visitor) -> None:
-    for each in statuses(sample):
-        learn.reword(sample, each, f"Long\n\n{'ä' * 7_000}")
+    learn.reword_all(sample, dict.fromkeys(statuses(sample), f"Long\n\n{'ä' * 7_000}"))
     page = reviewer.get("/review").text
     shown = re.findall(r'name="id" value="(LP-\d+)"', page)
     rest = len(statuses(sample)) - len(shown)

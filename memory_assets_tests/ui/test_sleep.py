@@ -4,12 +4,11 @@ from datetime import UTC, datetime
 
 from memory_assets.models import State
 from memory_assets.tenants import Tenant
-from memory_assets_tests.ui.site import Visitor, remember
+from memory_assets_tests.ui.site import Visitor, remember, remember_all
 
 
 def test_a_dry_run_is_shown_and_writes_nothing(tenant: Tenant, visitor: Visitor) -> None:
-    for number in range(6):
-        remember(tenant, f"Alice tuned the retry loop of the billing export, round {number}.")
+    remember_all(tenant, [f"Alice tuned the retry loop of the billing export, round {number}." for number in range(6)])
     before = tenant.memories.version
     for cycle in ["decay", "creative", "cluster", "forget"]:
         page = visitor.get(f"/sleep?cycle={cycle}")
@@ -34,8 +33,7 @@ def test_forget_archives_what_has_faded(tenant: Tenant, visitor: Visitor) -> Non
     number = remember(tenant, "Alice tuned the retry loop.", created_at=datetime(2015, 1, 1, tzinfo=UTC))
     with tenant.catalog.write() as connection:
         connection.execute("INSERT INTO memory_first_seen VALUES ($1, $2)", [number, datetime(2015, 1, 1, tzinfo=UTC)])
-    for each in range(12):
-        remember(tenant, f"Bob noted reading {each} of the pump.")
+    remember_all(tenant, [f"Bob noted reading {each} of the pump." for each in range(12)])
     page = visitor.get("/sleep?cycle=forget").text
     assert f"/ui/memories/{number}" in page
     assert "Relevance by creation" in page

@@ -10,7 +10,7 @@ from memory_assets.operations.arguments import Narrowing
 from memory_assets.operations.changes import edit, forget
 from memory_assets.operations.timeline import held_on, learned
 from memory_assets.tenants import Tenant
-from memory_assets_tests.ui.site import Visitor, remember
+from memory_assets_tests.ui.site import Visitor, remember, remember_all
 
 
 def at(day: str) -> datetime:
@@ -96,8 +96,7 @@ def test_what_held_is_not_narrowed_by_its_state_of_today(tenant: Tenant, visitor
 
 
 def test_more_of_a_list_repeats_no_heading(tenant: Tenant, visitor: Visitor) -> None:
-    for number in range(21):
-        remember(tenant, f"Alice timed round {number}.", created_at=at("2026-02-04"))
+    remember_all(tenant, [f"Alice timed round {number}." for number in range(21)], created_at=at("2026-02-04"))
     remember(tenant, "Alice timed the start.", created_at=at("2026-02-03"))
     for path in ("/timeline?", "/timeline?on=2026-03-01", "/search?q="):
         page = shown = visitor.get(path).text
