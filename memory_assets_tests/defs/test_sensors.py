@@ -4,10 +4,11 @@ import json
 import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import MappingProxyType
 from uuid import uuid4
+from zoneinfo import ZoneInfo
 
 import dagster as dg
 import pytest
@@ -414,3 +415,21 @@ def test_schedules_ask_for_one_run_of_each_tenant_that_exists_right_after_an_upg
     assert isinstance(outcome, list)
     assert [(each.partition_key, each.run_key) for each in outcome] == [("main", "decay:main:2026-11-01")]
     assert not tenant.settings.tenant_dir("deleted").exists()
+
+
+def test_both_hours_at_the_end_of_summer_time_have_their_reading_of_tana(
+    disk_instance: dg.DagsterInstance, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create_tenant(tenant)
+    monkeypatch.setenv("MEMORY_TANA_TOKEN", "token")
+    hourly = next(each for each in build_defs(MemoryResource()).schedules or [] if each.name == "tana_hourly")
+    assert isinstance(hourly, dg.ScheduleDefinition)
+    keys = set[str | None]()
+    for hour in range(2):
+        moment = (datetime(2026, 10, 25, 0, 25, tzinfo=UTC) + timedelta(hours=hour)).astimezone(ZoneInfo("Europe/Berlin"))
+        given = {"scheduled_execution_time": moment, "resources": {"memory": MemoryResource()}}
+        with dg.build_schedule_context(instance=disk_instance, **given) as context:
+            outcome = hourly(context)
+        assert isinstance(outcome, list)
+        keys |= {each.run_key for each in outcome}
+    assert keys == {"read_tana:main:2026-10-25T02+0200", "read_tana:main:2026-10-25T02+0100"}
