@@ -241,6 +241,39 @@ def end_run(
     return instance.add_run(dg.DagsterRun(job, run_id=str(uuid4()), status=status, tags=tags)).run_id
 
 
+def fail_with_retries(instance: dg.DagsterInstance, job: str, tags: Mapping[str, str]) -> None:
+    """Record a run and Dagster's three retries of it, all of which fail now."""
+    for number in range(4):
+        retry = {"dagster/retry_number": str(number)} if number else {}
+        run_id = end_run(instance, job, tags={**tags, **retry}, status=dg.DagsterRunStatus.STARTED)
+        instance.report_run_failed(instance.get_run_by_id(run_id) or pytest.fail())
+
+
+def test_a_change_is_asked_for_a_minute_after_the_last_of_dagsters_own_retries_failed(
+    silos: Daemon, write_silo: WriteSilo, instance: dg.DagsterInstance, hours: list[float]
+) -> None:
+    write_silo("owner", "Priya owns the billing export.")
+    (request,) = silos.tick()
+    fail_with_retries(instance, "remember", {"dagster/run_key": str(request.run_key)})
+    assert silos.tick() == []
+    hours[0] = 2 / 60
+    assert len(silos.tick()) == 1
+
+
+def test_a_schedule_is_repeated_as_often_whether_dagster_retries_its_runs_or_not(
+    instance: dg.DagsterInstance, tenant: Tenant, hours: list[float]
+) -> None:
+    create_tenant(tenant)
+    daemon, tags = Daemon(instance, NAMED["failed_schedules_sensor"]), {SCHEDULE_NAME_TAG: "decay_daily"}
+    for minutes in (1, 4, 16, 60, 60):
+        fail_with_retries(instance, "decay", tags)
+        hours[0] += (minutes - 0.5) / 60
+        assert daemon.tick() == []
+        hours[0] += 1 / 60
+        (request,) = daemon.tick()
+        tags = {**request.tags, "dagster/run_key": str(request.run_key)}
+
+
 def test_repeats_go_on_after_the_record_of_the_scheduled_run_is_deleted(instance: dg.DagsterInstance, tenant: Tenant) -> None:
     create_tenant(tenant)
     daemon, scheduled = Daemon(instance, NAMED["failed_schedules_sensor"]), {SCHEDULE_NAME_TAG: "decay_daily"}
