@@ -3,7 +3,8 @@
 Before a step reads an input, it records the input's stamp for the run in the instance's key-value storage. A stamp is reached if the
 newest successful run that recorded the input recorded this stamp, whoever started it. Until then sensors request runs: again a minute
 after the first failure, and later once an hour, as failed runs of schedules are. Dagster's own retries of a run count as one failure
-with it. A sensor's cursor only caches this result, so that a lost cursor has no effect.
+with it. After a person canceled the newest run, a sensor waits for the next change. A sensor's cursor only caches this result, so that
+a lost cursor has no effect.
 """
 
 import json
@@ -21,7 +22,7 @@ from dagster._core.storage.tags import (
     SCHEDULE_NAME_TAG,
 )
 
-from memory_assets.defs.upkeep import KEPT_RUNS, PARTITION_TAG, read_values, seen_by, write_value
+from memory_assets.defs.upkeep import KEPT_RUNS, MEMORY_RUN, PARTITION_TAG, read_values, seen_by, write_value
 
 _FIRST_PAUSE_SECONDS = 60.0
 _MAX_PAUSE_SECONDS = 3600.0
@@ -67,11 +68,18 @@ def next_run(instance: dg.DagsterInstance, tenant: str, stamps: Mapping[str, str
         return None
     if not all(run.is_finished for run in runs):
         return dg.SkipReason(f"A run for {tenant} is in progress; the next tick checks again.")
+    if asked and _is_canceled(asked[0].dagster_run):
+        return dg.SkipReason(f"The newest run for {tenant} was canceled; the next change starts another.")
     if asked and (wait := _seconds_to_wait(asked)):
         return dg.SkipReason(f"{len(asked)} run(s) for {tenant} failed; the next is requested in {wait:.0f} s.")
     before = f"after {runs[since].run_id[:8]}" if since < len(runs) else "first"
     last = f"after {asked[0].dagster_run.run_id[:8]} failed" if asked else before
     return dg.RunRequest(f"{wanted}, {last}", partition_key=tenant, tags={CHANGED_TAG: changed})
+
+
+def _is_canceled(run: dg.DagsterRun) -> bool:
+    """Return whether a person canceled a run in Dagster. An interrupted `memory run` is only another failure."""
+    return run.status is dg.DagsterRunStatus.CANCELED and not MEMORY_RUN.items() <= run.tags.items()
 
 
 def _seconds_to_wait(failed: Sequence[dg.RunRecord]) -> float:

@@ -20,7 +20,7 @@ from memory_assets.defs import run_requests, sensors
 from memory_assets.defs.build import build_defs
 from memory_assets.defs.partitions import FORMER_SET, PARTITION_SET
 from memory_assets.defs.resources import MemoryResource
-from memory_assets.defs.upkeep import LABEL, delete_run, forget_tenant, read_values, seen_by
+from memory_assets.defs.upkeep import LABEL, MEMORY_RUN, delete_run, forget_tenant, read_values, seen_by
 from memory_assets.models import NewMemory, RelationType, Source
 from memory_assets.operations.erase import erase
 from memory_assets.operations.store import store
@@ -272,6 +272,21 @@ def test_a_schedule_is_repeated_as_often_whether_dagster_retries_its_runs_or_not
         hours[0] += 1 / 60
         (request,) = daemon.tick()
         tags = {**request.tags, "dagster/run_key": str(request.run_key)}
+
+
+def test_a_change_whose_run_a_person_canceled_waits_for_the_next_change_but_not_after_an_interrupted_memory_run(
+    silos: Daemon, write_silo: WriteSilo, instance: dg.DagsterInstance, hours: list[float]
+) -> None:
+    path = write_silo("owner", "Priya owns the billing export.")
+    (request,) = silos.tick()
+    canceled, key = dg.DagsterRunStatus.CANCELED, {"dagster/run_key": str(request.run_key)}
+    end_run(instance, "remember", tags={**key, **MEMORY_RUN}, status=canceled)
+    assert len(silos.tick()) == 1
+    end_run(instance, "remember", tags=key, status=canceled)
+    hours[0] = 9
+    assert silos.tick() == []
+    path.write_text(path.read_text() + "More.\n")
+    assert len(silos.tick()) == 1
 
 
 def test_repeats_go_on_after_the_record_of_the_scheduled_run_is_deleted(instance: dg.DagsterInstance, tenant: Tenant) -> None:
