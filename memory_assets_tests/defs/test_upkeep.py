@@ -219,6 +219,23 @@ def test_a_tenant_that_is_gone_from_the_disk_is_forgotten_within_the_hour(home: 
     assert not left.exists()
 
 
+def test_a_tenant_is_deleted_while_dagsters_records_cannot_be_reached_and_housekeeping_deletes_them(
+    home: dg.DagsterInstance, settings: Settings
+) -> None:
+    store(Tenant(settings, "bob"), NewMemory("Alice debugged the lock.", Source.CLI))
+    home.add_dynamic_partitions(PARTITION_SET, ["bob"])
+    config = Path(home.root_directory, "dagster.yaml")
+    right = config.read_text()
+    config.write_text(right.replace("{env: DAGSTER_HOME}", "{env: NOT_SET_HERE}"))
+    done = CliRunner().invoke(cli, ["tenant", "delete", "bob", "--yes"], catch_exceptions=False)
+    assert done.exit_code == 0
+    assert done.output.startswith("Deleted tenant bob with 1 memory. Housekeeping will delete Dagster's records of it: ")
+    assert "NOT_SET_HERE" in done.output
+    config.write_text(right)
+    keep_house(home)
+    assert not home.get_dynamic_partitions(PARTITION_SET)
+
+
 def keep_house(instance: dg.DagsterInstance) -> str:
     """Let the housekeeping sensor tick; return what it says."""
     (housekeeping,) = [each for each in build_sensors(MemoryResource()) if each.name == "housekeeping_sensor"]
