@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+from memory_assets.defs.upkeep import LABEL
 from memory_assets.settings import EXIT_SECONDS, FINISH_SECONDS, Settings, variable_names
 
 DEPLOYMENT = Path(__file__).parents[2] / "deploy" / "cluster"
@@ -39,6 +40,8 @@ CHART = {
         {IN_PODS} replicaCount nameOverride pathPrefix service workspace deploymentLabels enableReadOnly dbStatementTimeout dbPoolRecycle
         logLevel
     """,
+    "dagsterWebserver.workspace": "enabled servers externalConfigmap",
+    "dagsterWebserver.workspace.servers": "host port name ssl",
     "dagsterDaemon": f"""
         {IN_PODS} enabled runCoordinator heartbeatTolerance deploymentLabels runMonitoring runRetries sensors schedules
     """,
@@ -131,6 +134,25 @@ def test_every_setting_is_one():
     (config,) = (each["data"] for each in MANIFESTS if each["kind"] == "ConfigMap")
     lines = re.findall(r"^(MEMORY_\w+)=", (DEPLOYMENT / "settings.env").read_text(), re.MULTILINE)
     assert {name for name in [*config, *lines] if name.startswith("MEMORY_")} <= names
+
+
+def test_the_service_of_kubernetes_has_the_variables_with_which_it_deletes_a_tenant_from_dagsters_records():
+    (config,) = (each["data"] for each in MANIFESTS if each["kind"] == "ConfigMap")
+    (pod,) = (
+        each["spec"]["template"]["spec"]
+        for each in MANIFESTS
+        if each["kind"] == "Deployment" and each["metadata"]["name"] == "memory-service"
+    )
+    given = {*config, *(each["name"] for each in pod["containers"][0]["env"])}
+    assert {value for _, section in _sections("", RECORDS) for key, value in section.items() if key == "env"} <= given
+
+
+def test_both_deployments_name_the_code_location_as_the_deletion_of_a_tenant_knows_its_runs():
+    (code,) = VALUES["dagster-user-deployments"]["deployments"]
+    (server,) = VALUES["dagsterWebserver"]["workspace"]["servers"]
+    assert server == {"host": code["name"], "port": code["port"], "name": LABEL.partition("@")[2]}
+    (location,) = yaml.safe_load((DEPLOYMENT / "workspace.yaml").read_text())["load_from"]
+    assert location["grpc_server"]["location_name"] == server["name"]
 
 
 def test_the_service_answers_to_its_name():
