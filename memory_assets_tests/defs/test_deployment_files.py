@@ -2,6 +2,7 @@
 against the code."""
 
 import re
+import subprocess
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
@@ -166,6 +167,16 @@ def test_kubernetes_waits_for_the_requests_that_the_service_accepted():
     specs = {each["metadata"]["name"]: each["spec"] for each in MANIFESTS if each["kind"] == "Deployment"}
     seconds = specs["memory-service"]["template"]["spec"].get("terminationGracePeriodSeconds", 30)
     assert seconds >= FINISH_SECONDS + 2 * EXIT_SECONDS
+
+
+def test_a_daemon_starts_after_the_records_of_a_clock_that_was_ahead_are_deleted(tmp_path: Path):
+    python = tmp_path / "python"
+    python.write_text('#!/bin/sh\necho "$2" >> "$DAGSTER_HOME/started"\n')
+    python.chmod(0o700)
+    home = tmp_path / "home"
+    environment = {"PATH": f"{tmp_path}:/usr/bin:/bin", "DAGSTER_HOME": str(home), "MEMORY_DATA_DIR": str(tmp_path / "data")}
+    subprocess.run([DEPLOYMENT / "start", "daemon"], env=environment, check=True)
+    assert (home / "started").read_text().split() == ["memory_assets.defs.instance", "dagster._daemon"]
 
 
 def test_the_launcher_of_both_deployments_is_there():
