@@ -5,6 +5,7 @@
 
 import logging
 import os
+import re
 import sqlite3
 import sys
 from collections.abc import Iterator
@@ -31,6 +32,7 @@ _log = logging.getLogger(__name__)
 _CONFIG = files("memory_assets.defs").joinpath("dagster.yaml")
 _OF_0_1_0 = "de52527f1a3777797a4585878be39c83"
 """MD5 of the configuration of 0.1.0, which is replaced if unedited."""
+_UNSET_VARIABLE = re.compile(r'environment variable "(\w+)" which is not set')
 
 
 @contextmanager
@@ -63,6 +65,8 @@ def open_instance(settings: Settings) -> Iterator[dg.DagsterInstance]:
         try:
             opened = dg.DagsterInstance.from_config(str(home))
         except (dg.DagsterError, CheckError, YAMLError, UnicodeDecodeError) as error:
+            if _UNSET_VARIABLE.search(str(error)):
+                raise
             what = f"Dagster's configuration {config} cannot be used ({first_line(error)})"
             raise StoreError(f"{what}; mend it, or move it away, and the next run writes another.") from error
         finally:
@@ -71,6 +75,10 @@ def open_instance(settings: Settings) -> Iterator[dg.DagsterInstance]:
                 os.environ["DAGSTER_HOME"] = named
         with opened as instance:
             yield instance
+    except dg.DagsterInvalidConfigError as error:  # Dagster loads the launcher at its first use
+        if not (unset := _UNSET_VARIABLE.search(str(error))):
+            raise
+        raise StoreError(f"Dagster's configuration {config} needs {unset[1]}, which is not set; set it.") from error
     except (DBAPIError, sqlite3.DatabaseError) as error:
         cause = error.orig if isinstance(error, DBAPIError) else error
         raise StoreError(explain_failure(home, cause)) from error

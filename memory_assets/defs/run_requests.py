@@ -2,8 +2,9 @@
 
 Before a step reads an input, it records the input's stamp for the run in the instance's key-value storage. A stamp is reached if the
 newest successful run that recorded the input recorded this stamp, whoever started it. Until then sensors request runs: again a minute
-after the first failure, and later once an hour, as failed runs of schedules are. A sensor's cursor only caches this result, so that a
-lost cursor has no effect.
+after the first failure, and later once an hour, as failed runs of schedules are. Dagster's own retries of a run count as one failure
+with it. After a person canceled the newest run, a sensor waits for the next change. A sensor's cursor only caches this result, so that
+a lost cursor has no effect.
 """
 
 import json
@@ -13,13 +14,18 @@ from hashlib import blake2b
 from operator import itemgetter
 
 import dagster as dg
-from dagster._core.storage.tags import ASSET_RESUME_RETRY_TAG, REPOSITORY_LABEL_TAG, RESUME_RETRY_TAG, SCHEDULE_NAME_TAG
+from dagster._core.storage.tags import (
+    ASSET_RESUME_RETRY_TAG,
+    REPOSITORY_LABEL_TAG,
+    RESUME_RETRY_TAG,
+    RETRY_NUMBER_TAG,
+    SCHEDULE_NAME_TAG,
+)
 
-from memory_assets.defs.upkeep import KEPT_RUNS, PARTITION_TAG, read_values, seen_by, write_value
+from memory_assets.defs.upkeep import KEPT_RUNS, MEMORY_RUN, PARTITION_TAG, read_values, seen_by, write_value
 
 _FIRST_PAUSE_SECONDS = 60.0
 _MAX_PAUSE_SECONDS = 3600.0
-_COUNTED_FAILURES = 10
 _MAX_RUNS_CHECKED = 50
 _CONTINUING_TAGS = {RESUME_RETRY_TAG, ASSET_RESUME_RETRY_TAG}
 _RUN_KEY_TAG = "dagster/run_key"
@@ -62,17 +68,24 @@ def next_run(instance: dg.DagsterInstance, tenant: str, stamps: Mapping[str, str
         return None
     if not all(run.is_finished for run in runs):
         return dg.SkipReason(f"A run for {tenant} is in progress; the next tick checks again.")
-    failed = asked[:_COUNTED_FAILURES]
-    if failed and (wait := _seconds_to_wait(failed)):
-        return dg.SkipReason(f"{len(failed)} run(s) for {tenant} failed; the next is requested in {wait:.0f} s.")
+    if asked and _is_canceled(asked[0].dagster_run):
+        return dg.SkipReason(f"The newest run for {tenant} was canceled; the next change starts another.")
+    if asked and (wait := _seconds_to_wait(asked)):
+        return dg.SkipReason(f"{len(asked)} run(s) for {tenant} failed; the next is requested in {wait:.0f} s.")
     before = f"after {runs[since].run_id[:8]}" if since < len(runs) else "first"
-    last = f"after {failed[0].dagster_run.run_id[:8]} failed" if failed else before
+    last = f"after {asked[0].dagster_run.run_id[:8]} failed" if asked else before
     return dg.RunRequest(f"{wanted}, {last}", partition_key=tenant, tags={CHANGED_TAG: changed})
+
+
+def _is_canceled(run: dg.DagsterRun) -> bool:
+    """Return whether a person canceled a run in Dagster. An interrupted `memory run` is only another failure."""
+    return run.status is dg.DagsterRunStatus.CANCELED and not MEMORY_RUN.items() <= run.tags.items()
 
 
 def _seconds_to_wait(failed: Sequence[dg.RunRecord]) -> float:
     """Return the time until the next request after these failures, the newest first; 0 if it is due."""
-    pause = min(_FIRST_PAUSE_SECONDS * 4 ** (len(failed) - 1), _MAX_PAUSE_SECONDS)
+    requested = sum(RETRY_NUMBER_TAG not in each.dagster_run.tags for each in failed)
+    pause = min(_FIRST_PAUSE_SECONDS * 4 ** max(requested - 1, 0), _MAX_PAUSE_SECONDS)
     wait = (failed[0].end_time or 0) + pause - time.time()
     return wait if 0 < wait <= pause else 0.0  # a longer one is counted from the future, by a clock that was ahead
 
@@ -97,7 +110,7 @@ def repeat_failed(instance: dg.DagsterInstance, label: str, schedules: Sequence[
         if since > place:
             continue
         failures = dg.RunsFilter(job_name=job, tags=of_job, statuses=[dg.DagsterRunStatus.FAILURE])
-        failed = [each for each in instance.get_run_records(failures, limit=_COUNTED_FAILURES) if each.storage_id > since]
+        failed = [each for each in instance.get_run_records(failures, limit=_MAX_RUNS_CHECKED) if each.storage_id > since]
         if wait := _seconds_to_wait(failed):
             yield dg.SkipReason(f"{len(failed)} run(s) of {job} for {tenant} failed; the next is requested in {wait:.0f} s.")
             continue

@@ -48,7 +48,7 @@ def build_schedules(zone: str, backup_every: str) -> list[dg.ScheduleDefinition]
         _schedule(zone, "creative_weekly", "creative", "10 4 * * 0", "%G-W%V", linked),
         _schedule(zone, "cluster_monthly", "cluster", "10 5 1 * *", "%Y-%m", "Monthly: clusters and their summaries."),
         _schedule(zone, "forget_quarterly", "forget", "10 6 1 1,4,7,10 *", "%Y-%m", archived, config=ARCHIVING),
-        _schedule(zone, "tana_hourly", "read_tana", "25 * * * *", "%Y-%m-%dT%H", read, is_of_sources=True),
+        _schedule(zone, "tana_hourly", "read_tana", "25 * * * *", "%Y-%m-%dT%H%z", read, is_of_sources=True),
         _schedule(zone, "backup_regularly", "back_up", hours, "%Y-%m-%d", backups),
         _schedule(zone, "backup_check_weekly", "check_backup", "40 4 * * 0", "%Y-%m-%d", tried),
     ]

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import dagster as dg
 from dagster._core.execution.backfill import BULK_ACTION_TERMINAL_STATUSES
-from dagster._core.launcher import WorkerStatus
 from dagster._core.scheduler.instigation import TickStatus
 from dagster._core.storage.event_log import SqlEventLogStorage
 from dagster._core.storage.event_log.schema import AssetCheckExecutionsTable, AssetKeyTable
@@ -98,7 +97,7 @@ def forget_tenant(instance: dg.DagsterInstance, tenant: str, label: str = LABEL,
         if not run.is_finished:
             instance.report_run_canceled(run, f"The tenant {tenant} was deleted.")
         launcher = instance.run_launcher
-        has_worker = isinstance(launcher, WorkerLauncher) and launcher.check_run_worker_health(run).status == WorkerStatus.RUNNING
+        has_worker = isinstance(launcher, WorkerLauncher) and (not run.is_finished or launcher.is_worked_on(run))
         if not (has_worker or is_alive(instance, run.run_id)):
             delete_run(instance, run.run_id)
     if any(instance.get_runs_count(dg.RunsFilter(tags=tags)) for tags in own):

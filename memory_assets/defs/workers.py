@@ -109,6 +109,16 @@ class WorkerLauncher(ResumingLauncher, ConfigurableClass):
             return CheckRunHealthResult(WorkerStatus.RUNNING)
         return CheckRunHealthResult(WorkerStatus.FAILED, f"Its worker {worker} was started again.")
 
+    def is_worked_on(self, run: dg.DagsterRun) -> bool:
+        """Return whether a worker says that it works on a run, ended or not. A task that Redis lost or a silent worker does not count."""
+        task_id = run.tags.get(TASK_TAG)
+        task = self.celery.backend.get_task_meta(task_id) if task_id else {}
+        if task.get("status") != "STARTED":
+            return False
+        worker = task["result"]["hostname"]
+        answers = self.celery.control.inspect([worker], timeout=_ANSWER_SECONDS, limit=1).query_task([task_id])
+        return bool(answers and answers.get(worker))
+
     def _count_check(self, task_id: str, limit: int, why: str) -> CheckRunHealthResult:
         """Return that the run is running, or that it failed if `limit` consecutive checks found the task like this."""
         self._checks[task_id] = self._checks.get(task_id, 0) + 1

@@ -5,7 +5,7 @@ from contextlib import suppress
 from pydantic import Field
 
 from memory_assets.display import counted
-from memory_assets.errors import StoreError
+from memory_assets.errors import StoreError, safe_message
 from memory_assets.language.guard import guard_text
 from memory_assets.operations.answers import Answer, Instant, LocalTime, View
 from memory_assets.settings import Settings
@@ -53,10 +53,14 @@ class DeletedTenant(Answer):
 
     tenant: str
     deleted_memories: int | None = Field(description="Null if they could not be counted.")
+    records_fault: str = Field(
+        description="Why Dagster still has records of it, for housekeeping to delete; empty if it has none."
+    )
 
     def text(self, local: LocalTime) -> str:
         contents = "" if self.deleted_memories is None else f" with {counted(self.deleted_memories)}"
-        return f"Deleted tenant {self.tenant}{contents}"
+        left = f". Housekeeping will delete Dagster's records of it: {self.records_fault}" if self.records_fault else ""
+        return f"Deleted tenant {self.tenant}{contents}{left}"
 
 
 def create(tenant: Tenant, *, with_key: bool = False) -> CreatedTenant:
@@ -81,15 +85,22 @@ def view_tenant(tenant: Tenant) -> TenantView:
 
 
 def delete(tenant: Tenant) -> DeletedTenant:
-    """Delete a tenant, even a damaged one, with its memories, keys and Dagster's records. Only a backup brings it back."""
+    """Delete a tenant, even a damaged one, with its memories, keys and Dagster's records. Only a backup brings it back.
+
+    If Dagster's records cannot be reached, the tenant is deleted all the same, and housekeeping deletes them later.
+    """
     from memory_assets.defs.runner import forget_everywhere
 
     memories = view_tenant(tenant).memories
-    with suppress(StoreError):  # the second call raises it
+    with suppress(Exception):  # the second call tells it
         forget_everywhere(tenant.settings, tenant.name)  # a run that begins must not make the tenant again
     delete_tenant(tenant)
-    forget_everywhere(tenant.settings, tenant.name)
-    return DeletedTenant(tenant=tenant.name, deleted_memories=memories)
+    try:
+        forget_everywhere(tenant.settings, tenant.name)
+        fault = ""
+    except Exception as error:  # noqa: BLE001 - PostgreSQL and Redis have errors of their own, and the tenant is deleted
+        fault = safe_message(error)
+    return DeletedTenant(tenant=tenant.name, deleted_memories=memories, records_fault=fault)
 
 
 class KeyView(Answer):

@@ -2,6 +2,7 @@
 against the code."""
 
 import re
+import subprocess
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
+from memory_assets.defs.upkeep import LABEL
 from memory_assets.settings import EXIT_SECONDS, FINISH_SECONDS, Settings, variable_names
 
 DEPLOYMENT = Path(__file__).parents[2] / "deploy" / "cluster"
@@ -39,6 +41,8 @@ CHART = {
         {IN_PODS} replicaCount nameOverride pathPrefix service workspace deploymentLabels enableReadOnly dbStatementTimeout dbPoolRecycle
         logLevel
     """,
+    "dagsterWebserver.workspace": "enabled servers externalConfigmap",
+    "dagsterWebserver.workspace.servers": "host port name ssl",
     "dagsterDaemon": f"""
         {IN_PODS} enabled runCoordinator heartbeatTolerance deploymentLabels runMonitoring runRetries sensors schedules
     """,
@@ -133,6 +137,25 @@ def test_every_setting_is_one():
     assert {name for name in [*config, *lines] if name.startswith("MEMORY_")} <= names
 
 
+def test_the_service_of_kubernetes_has_the_variables_with_which_it_deletes_a_tenant_from_dagsters_records():
+    (config,) = (each["data"] for each in MANIFESTS if each["kind"] == "ConfigMap")
+    (pod,) = (
+        each["spec"]["template"]["spec"]
+        for each in MANIFESTS
+        if each["kind"] == "Deployment" and each["metadata"]["name"] == "memory-service"
+    )
+    given = {*config, *(each["name"] for each in pod["containers"][0]["env"])}
+    assert {value for _, section in _sections("", RECORDS) for key, value in section.items() if key == "env"} <= given
+
+
+def test_both_deployments_name_the_code_location_as_the_deletion_of_a_tenant_knows_its_runs():
+    (code,) = VALUES["dagster-user-deployments"]["deployments"]
+    (server,) = VALUES["dagsterWebserver"]["workspace"]["servers"]
+    assert server == {"host": code["name"], "port": code["port"], "name": LABEL.partition("@")[2]}
+    (location,) = yaml.safe_load((DEPLOYMENT / "workspace.yaml").read_text())["load_from"]
+    assert location["grpc_server"]["location_name"] == server["name"]
+
+
 def test_the_service_answers_to_its_name():
     (config,) = (each["data"] for each in MANIFESTS if each["kind"] == "ConfigMap")
     names = [each["metadata"]["name"] for each in MANIFESTS if each["kind"] == "Service"]
@@ -144,6 +167,16 @@ def test_kubernetes_waits_for_the_requests_that_the_service_accepted():
     specs = {each["metadata"]["name"]: each["spec"] for each in MANIFESTS if each["kind"] == "Deployment"}
     seconds = specs["memory-service"]["template"]["spec"].get("terminationGracePeriodSeconds", 30)
     assert seconds >= FINISH_SECONDS + 2 * EXIT_SECONDS
+
+
+def test_a_daemon_starts_after_the_records_of_a_clock_that_was_ahead_are_deleted(tmp_path: Path):
+    python = tmp_path / "python"
+    python.write_text('#!/bin/sh\necho "$2" >> "$DAGSTER_HOME/started"\n')
+    python.chmod(0o700)
+    home = tmp_path / "home"
+    environment = {"PATH": f"{tmp_path}:/usr/bin:/bin", "DAGSTER_HOME": str(home), "MEMORY_DATA_DIR": str(tmp_path / "data")}
+    subprocess.run([DEPLOYMENT / "start", "daemon"], env=environment, check=True)
+    assert (home / "started").read_text().split() == ["memory_assets.defs.instance", "dagster._daemon"]
 
 
 def test_the_launcher_of_both_deployments_is_there():

@@ -168,5 +168,25 @@ def test_a_configuration_that_dagster_cannot_use_is_told_with_the_mend(tenant: T
     use(tenant.settings)
 
 
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("{env: DAGSTER_HOME}", "{env: NOT_SET_HERE}"),
+        (
+            "defs.launcher\n  class: ProcessLauncher",
+            "defs.workers\n  class: WorkerLauncher\n  config: {broker: {env: NOT_SET_HERE}}",
+        ),
+    ],
+    ids=["of the storage", "of the launcher"],
+)
+def test_a_variable_that_dagsters_configuration_needs_is_named(tenant: Tenant, right: str, wrong: str) -> None:
+    use(tenant.settings)
+    config = instance_home(tenant.settings) / "dagster.yaml"
+    config.write_text(config.read_text().replace(right, wrong))
+    with pytest.raises(StoreError) as failure, open_instance(tenant.settings) as instance:
+        assert instance.run_launcher
+    assert str(failure.value) == f"Dagster's configuration {config} needs NOT_SET_HERE, which is not set; set it."
+
+
 def _told_of_records(tenant: Tenant) -> list[Finding]:
     return [each for each in examine(Tenant(tenant.settings)) if "Dagster" in each.what]

@@ -4,10 +4,11 @@ import json
 import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import MappingProxyType
 from uuid import uuid4
+from zoneinfo import ZoneInfo
 
 import dagster as dg
 import pytest
@@ -19,7 +20,7 @@ from memory_assets.defs import run_requests, sensors
 from memory_assets.defs.build import build_defs
 from memory_assets.defs.partitions import FORMER_SET, PARTITION_SET
 from memory_assets.defs.resources import MemoryResource
-from memory_assets.defs.upkeep import LABEL, delete_run, forget_tenant, read_values, seen_by
+from memory_assets.defs.upkeep import LABEL, MEMORY_RUN, delete_run, forget_tenant, read_values, seen_by
 from memory_assets.models import NewMemory, RelationType, Source
 from memory_assets.operations.erase import erase
 from memory_assets.operations.store import store
@@ -240,6 +241,54 @@ def end_run(
     return instance.add_run(dg.DagsterRun(job, run_id=str(uuid4()), status=status, tags=tags)).run_id
 
 
+def fail_with_retries(instance: dg.DagsterInstance, job: str, tags: Mapping[str, str]) -> None:
+    """Record a run and Dagster's three retries of it, all of which fail now."""
+    for number in range(4):
+        retry = {"dagster/retry_number": str(number)} if number else {}
+        run_id = end_run(instance, job, tags={**tags, **retry}, status=dg.DagsterRunStatus.STARTED)
+        instance.report_run_failed(instance.get_run_by_id(run_id) or pytest.fail())
+
+
+def test_a_change_is_asked_for_a_minute_after_the_last_of_dagsters_own_retries_failed(
+    silos: Daemon, write_silo: WriteSilo, instance: dg.DagsterInstance, hours: list[float]
+) -> None:
+    write_silo("owner", "Priya owns the billing export.")
+    (request,) = silos.tick()
+    fail_with_retries(instance, "remember", {"dagster/run_key": str(request.run_key)})
+    assert silos.tick() == []
+    hours[0] = 2 / 60
+    assert len(silos.tick()) == 1
+
+
+def test_a_schedule_is_repeated_as_often_whether_dagster_retries_its_runs_or_not(
+    instance: dg.DagsterInstance, tenant: Tenant, hours: list[float]
+) -> None:
+    create_tenant(tenant)
+    daemon, tags = Daemon(instance, NAMED["failed_schedules_sensor"]), {SCHEDULE_NAME_TAG: "decay_daily"}
+    for minutes in (1, 4, 16, 60, 60):
+        fail_with_retries(instance, "decay", tags)
+        hours[0] += (minutes - 0.5) / 60
+        assert daemon.tick() == []
+        hours[0] += 1 / 60
+        (request,) = daemon.tick()
+        tags = {**request.tags, "dagster/run_key": str(request.run_key)}
+
+
+def test_a_change_whose_run_a_person_canceled_waits_for_the_next_change_but_not_after_an_interrupted_memory_run(
+    silos: Daemon, write_silo: WriteSilo, instance: dg.DagsterInstance, hours: list[float]
+) -> None:
+    path = write_silo("owner", "Priya owns the billing export.")
+    (request,) = silos.tick()
+    canceled, key = dg.DagsterRunStatus.CANCELED, {"dagster/run_key": str(request.run_key)}
+    end_run(instance, "remember", tags={**key, **MEMORY_RUN}, status=canceled)
+    assert len(silos.tick()) == 1
+    end_run(instance, "remember", tags=key, status=canceled)
+    hours[0] = 9
+    assert silos.tick() == []
+    path.write_text(path.read_text() + "More.\n")
+    assert len(silos.tick()) == 1
+
+
 def test_repeats_go_on_after_the_record_of_the_scheduled_run_is_deleted(instance: dg.DagsterInstance, tenant: Tenant) -> None:
     create_tenant(tenant)
     daemon, scheduled = Daemon(instance, NAMED["failed_schedules_sensor"]), {SCHEDULE_NAME_TAG: "decay_daily"}
@@ -414,3 +463,21 @@ def test_schedules_ask_for_one_run_of_each_tenant_that_exists_right_after_an_upg
     assert isinstance(outcome, list)
     assert [(each.partition_key, each.run_key) for each in outcome] == [("main", "decay:main:2026-11-01")]
     assert not tenant.settings.tenant_dir("deleted").exists()
+
+
+def test_both_hours_at_the_end_of_summer_time_have_their_reading_of_tana(
+    disk_instance: dg.DagsterInstance, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create_tenant(tenant)
+    monkeypatch.setenv("MEMORY_TANA_TOKEN", "token")
+    hourly = next(each for each in build_defs(MemoryResource()).schedules or [] if each.name == "tana_hourly")
+    assert isinstance(hourly, dg.ScheduleDefinition)
+    keys = set[str | None]()
+    for hour in range(2):
+        moment = (datetime(2026, 10, 25, 0, 25, tzinfo=UTC) + timedelta(hours=hour)).astimezone(ZoneInfo("Europe/Berlin"))
+        given = {"scheduled_execution_time": moment, "resources": {"memory": MemoryResource()}}
+        with dg.build_schedule_context(instance=disk_instance, **given) as context:
+            outcome = hourly(context)
+        assert isinstance(outcome, list)
+        keys |= {each.run_key for each in outcome}
+    assert keys == {"read_tana:main:2026-10-25T02+0200", "read_tana:main:2026-10-25T02+0100"}

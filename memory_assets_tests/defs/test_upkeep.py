@@ -14,6 +14,7 @@ from uuid import uuid4
 
 import dagster as dg
 import pytest
+import yaml
 from click.testing import CliRunner
 from dagster._core.definitions.run_request import InstigatorType
 from dagster._core.execution.backfill import BulkActionStatus, PartitionBackfill
@@ -29,6 +30,7 @@ from dagster._core.storage.tags import PARTITION_NAME_TAG, REPOSITORY_LABEL_TAG
 from dagster._core.types.loadable_target_origin import LoadableTargetOrigin
 
 from memory_assets.cli.main import cli, main
+from memory_assets.defs import workers
 from memory_assets.defs.build import build_defs
 from memory_assets.defs.instance import main as set_up_instance
 from memory_assets.defs.instance import open_instance
@@ -36,14 +38,17 @@ from memory_assets.defs.partitions import FORMER_SET, PARTITION_SET
 from memory_assets.defs.resources import MemoryResource
 from memory_assets.defs.sensors import build_sensors
 from memory_assets.defs.upkeep import KEPT_RUNS, LABEL, MEMORY_RUN, forget_tenant, sweep_runs
+from memory_assets.defs.workers import TASK_TAG, WorkerLauncher
 from memory_assets.models import NewMemory, Source
 from memory_assets.operations.store import store
 from memory_assets.probes import Probe
 from memory_assets.settings import Settings
+from memory_assets.stores.records import OURS
 from memory_assets.supervisor import STATE, Part, _lock_state, _run_parts, _stop_parts
 from memory_assets.tenants import Tenant
 from memory_assets_tests.conftest import WriteSilo
 from memory_assets_tests.defs.conftest import run
+from memory_assets_tests.services import NoServerError, Redis
 
 _ORIGIN = RemoteInstigatorOrigin(
     repository_origin=RemoteRepositoryOrigin(
@@ -118,6 +123,33 @@ def test_deleting_a_tenant_leaves_the_others_runs_and_its_name_nowhere(home: dg.
     assert [line for line in dumps if "eve_x" in line] == []
 
 
+@pytest.mark.filterwarnings("ignore:Call to deprecated setex")
+@pytest.mark.parametrize("task", ["lost", "of a dead worker"])
+def test_a_deleted_tenant_is_forgotten_although_redis_or_the_worker_of_its_runs_is_gone(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, task: str
+) -> None:
+    pytest.importorskip("dagster_celery", reason="the extra [cluster] is not installed")
+    monkeypatch.setattr(workers, "_ANSWER_SECONDS", 0.2)
+    with open_instance(settings) as instance:
+        config = Path(instance.root_directory, "dagster.yaml")
+    try:
+        with Redis(tmp_path / "redis") as server:
+            launcher = {"module": "memory_assets.defs.workers", "class": "WorkerLauncher", "config": {"broker": server.url}}
+            config.write_text(f"{OURS}\n{yaml.dump(yaml.safe_load(config.read_text()) | {'run_launcher': launcher})}")
+            with open_instance(settings) as instance:
+                assert isinstance(instance.run_launcher, WorkerLauncher)
+                instance.add_dynamic_partitions(PARTITION_SET, ["bob"])
+                tags = {REPOSITORY_LABEL_TAG: LABEL, PARTITION_NAME_TAG: "bob", TASK_TAG: "of bob"}
+                instance.add_run(dg.DagsterRun("decay", run_id=str(uuid4()), status=dg.DagsterRunStatus.SUCCESS, tags=tags))
+                if task == "of a dead worker":
+                    instance.run_launcher.celery.backend.store_result("of bob", {"hostname": "gone@there"}, "STARTED")
+                forget_tenant(instance, "bob")
+                assert not instance.get_runs_count()
+                assert not instance.get_dynamic_partitions(PARTITION_SET)
+    except NoServerError as error:
+        pytest.skip(str(error))
+
+
 def add_tick(home: dg.DagsterInstance, ahead: timedelta) -> InstigatorState:
     """Record a tick of a sensor that runs, so much ahead of the clock."""
     state = InstigatorState(_ORIGIN, InstigatorType.SENSOR, InstigatorStatus.RUNNING, SensorInstigatorData())
@@ -185,6 +217,23 @@ def test_a_tenant_that_is_gone_from_the_disk_is_forgotten_within_the_hour(home: 
     assert not home.get_dynamic_partitions(PARTITION_SET)
     assert not settings.tenant_dir("bob").exists()
     assert not left.exists()
+
+
+def test_a_tenant_is_deleted_while_dagsters_records_cannot_be_reached_and_housekeeping_deletes_them(
+    home: dg.DagsterInstance, settings: Settings
+) -> None:
+    store(Tenant(settings, "bob"), NewMemory("Alice debugged the lock.", Source.CLI))
+    home.add_dynamic_partitions(PARTITION_SET, ["bob"])
+    config = Path(home.root_directory, "dagster.yaml")
+    right = config.read_text()
+    config.write_text(right.replace("{env: DAGSTER_HOME}", "{env: NOT_SET_HERE}"))
+    done = CliRunner().invoke(cli, ["tenant", "delete", "bob", "--yes"], catch_exceptions=False)
+    assert done.exit_code == 0
+    assert done.output.startswith("Deleted tenant bob with 1 memory. Housekeeping will delete Dagster's records of it: ")
+    assert "NOT_SET_HERE" in done.output
+    config.write_text(right)
+    keep_house(home)
+    assert not home.get_dynamic_partitions(PARTITION_SET)
 
 
 def keep_house(instance: dg.DagsterInstance) -> str:
