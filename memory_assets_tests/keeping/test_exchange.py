@@ -72,7 +72,7 @@ def moved(tenant: Tenant) -> Tenant:
 
 
 @pytest.mark.long
-@settings(max_examples=examples(7))
+@settings(max_examples=examples(4))
 @given(st.lists(MEMORIES, min_size=1, max_size=6), st.data())
 def test_an_export_that_is_imported_into_a_new_tenant_is_equal(tenant: Tenant, given: list[dict[str, Any]], data: st.DataObject):
     first = Tenant(tenant.settings, f"first-{uuid4().hex[:8]}")

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from memory_assets.errors import InvalidInputError, NotFoundError, StoreError
 from memory_assets.models import Entity, Kind, Memory, Source, State
-from memory_assets.stores import lance, tables
+from memory_assets.stores import lance, tables, upkeep
 from memory_assets.stores.memories import Filters, MemoryStore
 from memory_assets.stores.resident.memories import Allowance
 from memory_assets.stores.rows import derived_id, from_arrow, indexed_text, new_id, to_arrow
@@ -30,7 +30,7 @@ def unit(*places: int) -> np.ndarray:
 
 def _write(uri: str, writer: int) -> None:
     store = MemoryStore(uri)
-    for number in range(30):
+    for number in range(12):
         store.add([memory(f"writer {writer} note {number}")], unit(number % 4), "test")
 
 
@@ -163,15 +163,15 @@ def test_four_writers_and_a_reader_at_once_lose_nothing(tmp_path: Path) -> None:
     writers = [zygote.shared().call(_write, uri, number) for number in range(4)]
     reader = MemoryStore(uri)
     seen = 0
-    while not all(writer.ends_within(0.02) for writer in writers):
+    while not all(writer.ends_within(0.05) for writer in writers):
         found = reader.matching("note", 10, Filters()).num_rows
         assert found <= 10
         assert len(reader) >= seen
         seen = len(reader)
     assert [writer.wait().code for writer in writers] == [0] * 4
     ids = reader.scan(("id",))["id"].to_pylist()
-    assert len(ids) == len(set(ids)) == 120
-    assert reader.table.count_rows("content LIKE 'writer 3 %'") == 30
+    assert len(ids) == len(set(ids)) == 48
+    assert reader.table.count_rows("content LIKE 'writer 3 %'") == 12
 
 
 def test_a_writer_that_others_beat_to_twenty_commits_tries_again(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -216,8 +216,9 @@ def test_a_handle_sees_what_another_commits(tmp_path: Path) -> None:
     assert len(one) == 2
 
 
-def test_compaction_keeps_every_row_and_its_order_of_relevance(store: MemoryStore) -> None:
-    for number in range(55):
+def test_compaction_keeps_every_row_and_its_order_of_relevance(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(upkeep, "_WORTH_MERGING", 5)
+    for number in range(7):
         store.put([memory(f"note {number} alpha")], unit(number % 4), "test")
     before = store.matching("alpha", 60, Filters())["id"].to_pylist()
     assert store.upkeep.optimize()

@@ -256,7 +256,7 @@ def test_changes_of_several_processes_in_turn_leave_nothing_behind(store: Memory
 
 def test_threads_that_append_at_once_and_a_reader_miss_nothing(store: MemoryStore) -> None:
     def write(number: int) -> None:
-        for n in range(15):
+        for n in range(6):
             store.add([memory(f"thread{number} note{n}", 60 + n)], vectors(1, seed=n), "test")
             assert store.matching(f"thread{number} note{n}", 1, Filters(), ("content",))["content"].to_pylist() == [
                 f"thread{number} note{n}"
@@ -269,7 +269,7 @@ def test_threads_that_append_at_once_and_a_reader_miss_nothing(store: MemoryStor
     for thread in threads:
         thread.join()
     assert not failures
-    assert len(on_disk(store)) == 100
+    assert len(on_disk(store)) == 64
     assert_same_answers(store)
 
 
