@@ -192,15 +192,16 @@ def kill_busy_worker(cluster: Cluster) -> str:
     """Wait for a worker with a run, kill it and return the run's id."""
     found: list[tuple[Host, str]] = []
 
-    def look() -> bool:
-        with cluster.instance() as instance:
+    with cluster.instance() as instance:
+
+        def look() -> bool:
             for run in instance.get_runs(dg.RunsFilter(statuses=[dg.DagsterRunStatus.STARTED])):
                 task = task_of(instance, run)
                 if task.state == "STARTED":
                     found.append((cluster.hosts[task.info["hostname"].partition("@")[0]], run.run_id))
-        return bool(found)
+            return bool(found)
 
-    cluster.wait_for("a worker has a run", look)
+        cluster.wait_for("a worker has a run", look)
     host, run_id = found[0]
     host.kill()
     return run_id

@@ -2,7 +2,7 @@
 
     python -m memory_assets_tests.every_command FOLDER
 
-Settings come from the environment; output files of commands go to FOLDER. `store`, `run`, `serve` and `mcp` run as real processes; the
+Settings come from the environment; output files of commands go to FOLDER. `run`, `serve` and `mcp` run as real processes; the
 others run in this one. A failure ends it with a traceback.
 """
 
@@ -30,7 +30,6 @@ _MEMORY = [sys.executable, "-m", "memory_assets.cli"]
 
 def main(folder: Path) -> None:
     """Run them all; raise if a command has no example."""
-    subprocess.run([*_MEMORY, "store", "Alice moved the billing export to DuckDB.", "--json"], check=True)
     subprocess.run([*_MEMORY, "run"], check=True)
     lines = folder / "lines.jsonl"
     lines.write_text(
@@ -41,10 +40,11 @@ def main(folder: Path) -> None:
     given = json.dumps({"session_id": "a", "source": "startup", "cwd": str(folder), "transcript_path": str(transcript)}).encode()
     for hook in ("session-start", "session-end"):
         subprocess.run([*_MEMORY, hook], input=given, check=True)
-    called = {"store", "run", "serve", "mcp", "session-start", "session-end"}
+    called = {"run", "serve", "mcp", "session-start", "session-end"}
     before = os.umask(0)
     keep_private()  # as `memory` does before it calls one of these
     for line in (
+        "store Alice-moved-the-billing-export-to-DuckDB. --json",
         f"import {lines}",
         "search export --explain --bridges",
         "context export --lens coding",

@@ -194,7 +194,7 @@ class PostgreSQL(Server):
             password.write_text(self.PASSWORD)
             if os.geteuid() == 0:
                 os.chown(self.folder, _NOBODY, _NOBODY)
-            given = ("--username", self.USER, f"--pwfile={password}", "--auth=scram-sha-256", "--encoding=UTF8", "--no-locale")
+            given = ("--username", self.USER, f"--pwfile={password}", "--auth=md5", "--encoding=UTF8", "--no-locale")
             self._run("initdb", "-D", str(data), *given)
         return [
             *(*_without_root(), _postgresql() / "postgres", "-D", data, "-p", str(self.port), "-k", ""),

@@ -117,11 +117,11 @@ class Corruptions:
         return f"memories {self.number}"
 
     def older_twin(self) -> str:
-        row = self._row()
+        row = self._row(self.second)
         place = row.schema.get_field_index("updated_at")
         old = pa.array([datetime(2020, 1, 1, tzinfo=UTC)], row.schema.field("updated_at").type)
         self.tenant.memories.table.add(row.set_column(place, row.schema.field(place), old))
-        return f"memories {self.number}"
+        return f"memories {self.second}"
 
     def second_memory_of_a_file(self) -> str:
         row = self._row()
@@ -276,10 +276,11 @@ PLANTED = (
         Corruptions.missing_vector,
         Corruptions.confidence_that_is_no_number,
         Corruptions.score_of_nothing,
+        Corruptions.second_memory_of_a_file,
         Corruptions.exact_twin,
+        Corruptions.older_twin,
         Corruptions.twin_relation,
     ),
-    (Corruptions.second_memory_of_a_file, Corruptions.older_twin),
     (
         Corruptions.nearly_all_archived,
         Corruptions.lost_column_of_the_catalog,

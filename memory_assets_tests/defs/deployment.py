@@ -1,12 +1,9 @@
 """`memory up` over a test's data folder: control of its processes, and GraphQL queries to the webserver as the UI sends them."""
 
-import os
-import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -19,8 +16,6 @@ from memory_assets_tests.ports import free_ports
 
 _PATIENCE_SECONDS = 400.0
 _RUNS = """{ runsOrError(limit: 20) { ... on Runs { results { status tags { key value } } } } }"""
-_AS_IN_THE_BACKGROUND = '"$@" >&2 & echo $!; wait $!'
-"""Shell command that runs its arguments in the background, where the shell makes them ignore SIGINT."""
 Found = TypeVar("Found")
 
 
@@ -54,18 +49,12 @@ class Deployment:
         self.log = self.settings.data_dir.with_name("up.log")
         up = [sys.executable, "-m", "memory_assets.cli", "up", "--ui-port", str(self.ui), "--port", str(self.port), *options]
         with self.log.open("wb") as log:
-            command = ["sh", "-c", _AS_IN_THE_BACKGROUND, "sh", *up]
-            self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
-        assert self.process.stdout
-        self.supervisor = int(self.process.stdout.readline())
+            self.process = subprocess.Popen(up, stdout=log, stderr=log)
 
     def kill(self) -> None:
         """Kill all of its processes, like a power cut."""
-        with suppress(ProcessLookupError):
-            os.kill(self.supervisor, signal.SIGKILL)
+        self.process.kill()
         self.process.wait()
-        assert self.process.stdout
-        self.process.stdout.close()
 
     def running(self) -> Running | None:
         """Return the running deployment once all of its processes run, else None."""

@@ -26,7 +26,7 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
     if not find_spec("dagster_celery") or not find_spec("dagster_postgres"):
         pytest.skip("the extra [cluster] is not installed")
     try:
-        with Cluster(tmp_path / "cluster", answering=1, webserver=False) as running:
+        with Cluster(tmp_path / "cluster", workers=1, answering=1, webserver=False) as running:
             yield running
     except NoServerError as error:
         pytest.skip(str(error))

@@ -76,8 +76,6 @@ def test_runs_of_the_sample_home_pass_every_check_say_what_was_refused_and_chang
     unmet = {each.check_name for each in evaluations if not each.passed}
     assert unmet == {f"no_file_of_{name}_is_refused" for name in ("silo_files", "seed_entries", "learning_entries")}
     assert {each.severity for each in evaluations if not each.passed} == {dg.AssetCheckSeverity.WARN}
-    nudged = run(instance, "backlog").get_asset_check_evaluations()
-    assert all(each.passed or each.severity is dg.AssetCheckSeverity.WARN for each in nudged)
     again = run(instance)
     added = f"{metadata(result, 'memories')['added']} added"
     tags = instance.get_run_by_id(result.run_id)
@@ -91,12 +89,12 @@ def test_runs_of_the_sample_home_pass_every_check_say_what_was_refused_and_chang
     assert metadata(again, "memories")["added"] == metadata(again, "extracted_features")["analysed"] == 0
     assert metadata(again, "memories")["lance_version"] == metadata(result, "memories")["lance_version"]
     assert metadata(run(instance, "creative"), "creative_links")["dagster/partition_row_count"]
-    before, after = metadata(again, "graph_edges"), metadata(run(instance, "reflect"), "graph_edges")
-    assert after["dagster/partition_row_count"] == before["dagster/partition_row_count"]
-    assert after["edges_of_sleep_cycles"] > before["edges_of_sleep_cycles"] == 0
     everything = build_defs(MemoryResource()).resolve_implicit_global_asset_job_def()
     result = everything.execute_in_process(instance=instance, partition_key="main", raise_on_error=False)
     assert result.success
+    before, after = metadata(again, "graph_edges"), metadata(result, "graph_edges")
+    assert after["dagster/partition_row_count"] == before["dagster/partition_row_count"]
+    assert after["edges_of_sleep_cycles"] > before["edges_of_sleep_cycles"] == 0
     assert metadata(result, "proposals")["dagster/partition_row_count"] == 0
     assert {each.severity for each in result.get_asset_check_evaluations() if not each.passed} == {dg.AssetCheckSeverity.WARN}
     assert tree(sample_home) == files

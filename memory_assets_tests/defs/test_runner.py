@@ -5,7 +5,6 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import time
 from contextlib import nullcontext
 from pathlib import Path
 from threading import Timer
@@ -19,6 +18,7 @@ from dagster._utils.interrupts import raise_interrupts_as
 from memory_assets.cli.main import cli
 from memory_assets.defs import failures, runner
 from memory_assets.defs.build import build_defs
+from memory_assets.defs.instance import main as set_up_instance
 from memory_assets.defs.instance import open_instance
 from memory_assets.defs.partitions import PARTITION_SET
 from memory_assets.defs.resources import MemoryResource
@@ -30,6 +30,7 @@ from memory_assets.tenants import Tenant, create_tenant, tenant_names
 from memory_assets_tests.conftest import WriteSilo
 from memory_assets_tests.defs.conftest import run
 from memory_assets_tests.defs.test_checks import spoil_vectors
+from memory_assets_tests.torture import zygote
 
 
 def quietly(tenant: Tenant) -> None:
@@ -83,13 +84,17 @@ def test_a_dagster_home_that_cannot_be_is_left_alone_or_told(
 
 
 @pytest.mark.parametrize("text", [b"storage: [\n", b"# M\xfcller\n"])
-def test_a_configuration_of_dagster_that_cannot_be_read_is_told_in_one_sentence(tenant: Tenant, text: bytes) -> None:
+def test_a_configuration_of_dagster_that_cannot_be_read_is_told_in_one_sentence(
+    tenant: Tenant, text: bytes, capfd: pytest.CaptureFixture[str]
+) -> None:
     home = tenant.settings.data_dir / "dagster"
     home.mkdir(parents=True)
     (home / "dagster.yaml").write_bytes(OURS.encode() + b"\n" + text)
-    ended = subprocess.run([sys.executable, "-m", "memory_assets.defs.instance"], capture_output=True, text=True, check=False)
-    assert ended.returncode == 1
-    assert ended.stderr.startswith("memory: Dagster's configuration") and ended.stderr.count("\n") == 1
+    with pytest.raises(SystemExit) as ended:
+        set_up_instance()
+    said = str(ended.value.code)
+    assert said.startswith("memory: Dagster's configuration") and "\n" not in said
+    assert capfd.readouterr() == ("", "")
 
 
 @pytest.mark.parametrize(("step", "next_one"), [("extracted_features", []), ("graph_edges", ["main"])])
@@ -117,18 +122,17 @@ def test_a_tenant_that_is_deleted_while_its_run_is_under_way_ends_it_and_leaves_
 
 def test_a_tenant_that_is_deleted_before_its_run_opens_it_is_not_made_again(tenant: Tenant) -> None:
     create_tenant(tenant)
-    deleting: list[subprocess.Popen[bytes]] = []
+    deleting: list[zygote.Command] = []
 
     def on_message(asset: str, _: str) -> None:
         if asset == "learning_entries" and not deleting:
-            command = [sys.executable, "-m", "memory_assets.cli", "tenant", "delete", "main", "--yes"]
-            deleting.append(subprocess.Popen(command))
-            while tenant.exists and deleting[0].poll() is None:
-                time.sleep(0.01)
+            deleting.append(zygote.shared().start(dict(os.environ), "tenant", "delete", "main", "--yes"))
+            while tenant.exists and not deleting[0].ends_within(0.01):
+                pass
 
     with pytest.raises(MemoryAssetsError, match="tenant 'main' was deleted during"):
         remember(tenant, on_message, lambda _: None)
-    assert deleting[0].wait() == 0
+    assert deleting[0].wait().code == 0
     assert not tenant.folder.exists()
 
 

@@ -6,7 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from threading import Event
@@ -15,10 +15,13 @@ from unittest.mock import Mock
 import httpx
 import pytest
 
+from memory_assets import supervisor
+from memory_assets.defs.instance import open_instance
 from memory_assets.operations.search import search
 from memory_assets.operations.status import status
+from memory_assets.probes import Probe
 from memory_assets.stores.records import instance_home
-from memory_assets.supervisor import LOG, STATE, Part, _lock_state, _run_parts, find_port, find_running
+from memory_assets.supervisor import LOG, STATE, Part, _lock_state, _run_parts, find_port, find_running, supervise
 from memory_assets.tenants import Tenant, create_tenant
 from memory_assets_tests.conftest import IS_LONG, WriteSilo
 from memory_assets_tests.defs.deployment import Deployment, is_alive, wait_for
@@ -47,39 +50,40 @@ def deployment(tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> Iterator[Depl
         made.kill()
 
 
-def test_a_dropped_file_is_found_after_parts_hung_and_died_and_all_ends_at_a_signal(
+def test_a_dropped_file_is_found_after_parts_hung_and_died_and_down_ends_all(
     deployment: Deployment, write_silo: WriteSilo, tenant: Tenant
 ) -> None:
     first = wait_for("the start", deployment.running)
     assert [part["name"] for part in first.parts] == _PARTS
+    answer = wait_for("an answer", lambda: deployment.ask(_LAUNCH, of=_WITHOUT_PARTITION)["launchPipelineExecution"])
+    launched = answer["run"]["id"]
+    wait_for("a run that names no tenant", lambda: deployment.ask(_RUN, id=launched)["runOrError"]["status"] == "SUCCESS", 2)
+    tags = deployment.ask(_RUN, id=launched)["runOrError"]["tags"]
+    assert {"key": "dagster/partition", "value": "main"} in tags
+
+    first_signal, ended = (signal.SIGSTOP, "hung") if IS_LONG else (signal.SIGKILL, "signal 9")  # a hang is noticed after minutes
+    code, daemon, _, service = (int(part["pid"] or 0) for part in first.parts)
+    for pid, number in ((code, first_signal), (daemon, first_signal), (service, signal.SIGKILL)):
+        os.kill(pid, number)
     write_silo("owner", "Priya owns the billing export.")
-    wait_for("the run of the dropped file", lambda: deployment.runs("silo_files"))
+    wait_for("the run of the dropped file after they failed", lambda: deployment.runs("silo_files"), 2)
     (node,) = [deployment.ask(_ASSET)["assetNodeOrError"]]
     (made,) = node["assetMaterializations"]
     said = {entry["label"]: entry.get("intValue", entry.get("text")) for entry in made["metadataEntries"]}
     assert (node["groupName"], made["partition"], said["added"], said["last_change"]) == ("memory", "main", 1, "1 added")
     assert [each.content for each in search(Tenant(tenant.settings), "who owns the billing export").memories]
-
-    launched = deployment.ask(_LAUNCH, of=_WITHOUT_PARTITION)["launchPipelineExecution"]["run"]["id"]
-    wait_for("a run that names no tenant", lambda: deployment.ask(_RUN, id=launched)["runOrError"]["status"] == "SUCCESS")
-    tags = deployment.ask(_RUN, id=launched)["runOrError"]["tags"]
-    assert {"key": "dagster/partition", "value": "main"} in tags
-
-    first_signal, ended = (signal.SIGSTOP, "hung") if IS_LONG else (signal.SIGKILL, "signal 9")  # a hang is noticed after minutes
-    for part, number in zip(first.parts, (first_signal, first_signal, signal.SIGKILL, signal.SIGKILL), strict=True):
-        os.kill(int(part["pid"] or 0), number)
-    write_silo("rota", "Tomasz keeps the rota of the quarry.")
-    wait_for("another run after all of them failed", lambda: len(deployment.runs("silo_files")) == 2)
     parts = {view.name: view for view in status(tenant).services}
-    assert [(view.restarts, view.ended) for view in parts.values()] == [(1, ended)] * 2 + [(1, "signal 9")] * 2
+    assert [(view.restarts, view.ended) for view in parts.values()] == [(1, ended)] * 2 + [(0, ""), (1, "signal 9")]
     health = httpx.get(f"http://127.0.0.1:{deployment.port}/api/v1/health", timeout=60, trust_env=False)
     assert health.status_code == 200
 
-    again = subprocess.run([sys.executable, "-m", "memory_assets.cli", "up"], capture_output=True, text=True, check=False)
+    memory = [sys.executable, "-m", "memory_assets.cli"]
+    again = subprocess.run([*memory, "up"], capture_output=True, text=True, check=False)
     assert (again.returncode, "run already; `memory down` ends them" in again.stderr) == (1, True)
     assert deployment.running(), "the second one left the first one's state as it was"
     pids = [int(view.pid or 0) for view in parts.values()]
-    os.kill(deployment.supervisor, signal.SIGINT)
+    done = subprocess.run([*memory, "down"], capture_output=True, text=True, check=True)
+    assert done.stdout == "Everything has ended.\n"
     assert deployment.process.wait(120) == 0, deployment.log.read_text()
     assert not [pid for pid in pids if is_alive(pid)]
     assert find_running(tenant.settings) is None
@@ -112,43 +116,79 @@ def test_a_part_waits_while_its_port_is_taken_and_all_ends_if_the_data_folder_mo
     assert str(path.parent) in said[1]
 
 
-def test_all_ends_if_dagsters_folder_is_deleted_and_the_next_run_has_it_again(
-    tenant: Tenant, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+Supervise = Callable[[Callable[[Path], object]], list[str]]
+
+
+@pytest.fixture
+def supervised(tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> Iterator[Supervise]:
+    """Return a function that supervises one process, calls a function with Dagster's folder, and returns the announcements."""
+    before = [(number, signal.getsignal(number)) for number in (signal.SIGINT, signal.SIGTERM)]
+    said: list[str] = []
+
+    def set_up() -> Path:
+        with open_instance(tenant.settings) as instance:
+            return Path(instance.root_directory)
+
+    def supervise_and(happen: Callable[[Path], object]) -> list[str]:
+        def watch() -> Probe:
+            happen(instance_home(tenant.settings))
+            return Probe(lambda: True)
+
+        part = Part("code location", ["sleep", "600"], watch)
+        monkeypatch.setattr(supervisor, "_make_parts", lambda *_: [part])
+        supervise(tenant.settings, None, None, said.append)
+        assert (part.process, part.restarts, find_running(tenant.settings)) == (None, 0, None)
+        return said
+
+    monkeypatch.setattr(supervisor, "_set_up_instance", set_up)
     create_tenant(tenant)
+    yield supervise_and
+    for number, handler in before:
+        signal.signal(number, handler)
+
+
+def test_all_ends_if_dagsters_folder_is_deleted_and_the_next_run_has_it_again(
+    supervised: Supervise, tenant: Tenant, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     home = tmp_path / "home of dagster"
     monkeypatch.setenv("DAGSTER_HOME", str(home))
-    deployment = Deployment("--no-ui", "--no-service")
-    try:
-        wait_for("the start", deployment.running)
-        shutil.rmtree(home)
-        (home / "history").mkdir(parents=True)  # as by a part that is about to be told
-        assert deployment.process.wait(120) == 0
-    finally:
-        deployment.kill()
-    assert f"Dagster's folder {home} was moved or deleted" in deployment.log.read_text()
+
+    def delete(folder: Path) -> None:
+        shutil.rmtree(folder)
+        (folder / "history").mkdir(parents=True)  # as by a part that is about to be told
+
+    (said,) = supervised(delete)
+    assert f"Dagster's folder {home} was moved or deleted" in said
     assert instance_home(tenant.settings) == home
-    done = subprocess.run([sys.executable, "-m", "memory_assets.cli", "run"], capture_output=True, text=True, check=False)
-    assert (done.returncode, "DAGSTER_HOME" in done.stderr) == (0, False), done.stderr
+    with open_instance(tenant.settings) as instance:
+        assert instance.root_directory == str(home)
+    assert "DAGSTER_HOME" not in caplog.text
 
 
-def test_no_part_outlives_a_supervisor_that_is_killed_and_down_ends_one(tenant: Tenant) -> None:
+def test_all_ends_at_an_interrupt_even_if_a_shell_let_it_be_ignored(supervised: Supervise) -> None:
+    def interrupt(home: Path) -> None:
+        signal.raise_signal(signal.SIGINT)
+        shutil.rmtree(home)  # which ends it with an announcement if the signal does not
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    assert supervised(interrupt) == []
+
+
+def test_no_part_outlives_a_supervisor_in_the_background_that_is_killed(tenant: Tenant) -> None:
     create_tenant(tenant)
-    killed = Deployment("--no-ui")  # its process is started like the others
+    memory = [sys.executable, "-m", "memory_assets.cli"]
+    detached = [*memory, "up", "--no-ui", "--no-service", "--detach"]
+    told = subprocess.run(detached, capture_output=True, text=True, check=False)
+    assert (told.returncode, "daemon: process" in told.stdout) == (0, True), told.stderr
+    found = find_running(tenant.settings)
+    assert found and found.has_begun
     try:
-        found = wait_for("the start", killed.running)
+        log = tenant.settings.data_dir / LOG
+        inode = log.stat().st_ino
+        again = subprocess.run(detached, capture_output=True, text=True, check=False)
+        assert (again.returncode, "run already" in again.stderr, log.stat().st_ino) == (1, True, inode)
     finally:
-        killed.kill()
+        os.kill(found.pid, signal.SIGKILL)
     wait_for("the end of its parts", lambda: not any(is_alive(int(part["pid"] or 0)) for part in found.parts))
     assert find_running(tenant.settings) is None
-    memory = [sys.executable, "-m", "memory_assets.cli"]
-    options = ["--no-ui", "--no-service", "--detach"]
-    told = subprocess.run([*memory, "up", *options], capture_output=True, text=True, check=False)
-    assert (told.returncode, "daemon: process" in told.stdout) == (0, True), told.stderr
-    log = tenant.settings.data_dir / LOG
-    inode = log.stat().st_ino
-    again = subprocess.run([*memory, "up", *options], capture_output=True, text=True, check=False)
-    assert (again.returncode, "run already" in again.stderr, log.stat().st_ino) == (1, True, inode)
-    done = subprocess.run([*memory, "down"], capture_output=True, text=True, check=True)
-    assert done.stdout == "Everything has ended.\n"
     assert subprocess.run([*memory, "down"], capture_output=True, text=True, check=True).stdout == "Nothing runs.\n"

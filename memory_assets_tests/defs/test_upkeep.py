@@ -29,6 +29,7 @@ from dagster._core.scheduler.instigation import (
 from dagster._core.storage.tags import PARTITION_NAME_TAG, REPOSITORY_LABEL_TAG
 from dagster._core.types.loadable_target_origin import LoadableTargetOrigin
 
+from memory_assets import supervisor
 from memory_assets.cli.main import cli, main
 from memory_assets.defs import workers
 from memory_assets.defs.build import build_defs
@@ -39,6 +40,7 @@ from memory_assets.defs.resources import MemoryResource
 from memory_assets.defs.sensors import build_sensors
 from memory_assets.defs.upkeep import KEPT_RUNS, LABEL, MEMORY_RUN, forget_tenant, sweep_runs
 from memory_assets.defs.workers import TASK_TAG, WorkerLauncher
+from memory_assets.errors import StoreError
 from memory_assets.models import NewMemory, Source
 from memory_assets.operations.store import store
 from memory_assets.probes import Probe
@@ -49,6 +51,7 @@ from memory_assets.tenants import Tenant
 from memory_assets_tests.conftest import WriteSilo
 from memory_assets_tests.defs.conftest import run
 from memory_assets_tests.services import NoServerError, Redis
+from memory_assets_tests.torture import zygote
 
 _ORIGIN = RemoteInstigatorOrigin(
     repository_origin=RemoteRepositoryOrigin(
@@ -185,6 +188,10 @@ def test_sensors_run_again_after_the_clock_is_set_back_in_small_steps_and_at_fir
     monkeypatch.setattr(time, "time", lambda: true_time() + ahead.total_seconds())
     said: list[str] = []
 
+    def set_up() -> None:
+        if zygote.shared().call(set_up_instance).wait().code:
+            raise StoreError("Its message is above.")
+
     class Looks(Event):
         def wait(self, timeout: float | None = None) -> bool:
             nonlocal ahead
@@ -201,6 +208,7 @@ def test_sensors_run_again_after_the_clock_is_set_back_in_small_steps_and_at_fir
             stopping.set()
         config.write_bytes(configuration)
 
+    monkeypatch.setattr(supervisor, "_set_up_instance", set_up)
     with _lock_state(settings.data_dir / STATE) as state:
         _run_parts(parts, workspace.parent, workspace.parent / "code.sock", state, stopping, announce)
         _stop_parts(parts, announce)

@@ -70,7 +70,7 @@ def test_even_the_least_important_memory_starts_above_the_archive_threshold(worl
 
 def test_a_score_is_at_most_one(world):
     world.put(A, importance=1)
-    for number in range(100, 130):
+    for number in range(100, 103):
         world.put(number)
         world.relations.state(StatedRelation(A, number, RelationType.RELATES_TO))
     assert score(world, A).relevance == 1.0

@@ -10,6 +10,7 @@ import pytest
 
 from memory_assets.errors import ConflictError, MemoryAssetsError
 from memory_assets.graph.edges import refresh_graph
+from memory_assets.ingest.direct import store_memories
 from memory_assets.models import Kind, Memory, NewMemory, RelationType, Source, State
 from memory_assets.operations.arguments import Narrowing
 from memory_assets.operations.changes import edit, forget, restore, supersede, tag
@@ -324,7 +325,8 @@ def test_opposite_supersessions_at_once_never_make_a_circle(tenant: Tenant) -> N
         return True
 
     for number in range(6):
-        ids = [stored(tenant, f"Note {number} of {name}.") for name in ("Ana", "Ben", "Cleo")]
+        notes = [NewMemory(f"Note {number} of {name}.", Source.CLI) for name in ("Ana", "Ben", "Cleo")]
+        ids = [each.memory.id for each in store_memories(tenant, notes)]
         pairs = list(zip(ids, [*ids[1:], ids[0]], strict=True)) if number % 2 else [(ids[0], ids[1]), (ids[1], ids[0])]
         with ThreadPoolExecutor(len(pairs)) as threads:
             list(threads.map(attempt, pairs))
