@@ -24,6 +24,8 @@ _NEEDED, _SURE = -1.3, 0.1
 """Log odds from which hits are returned: by default, and with `only_sure`."""
 _BESIDE = 0.02
 """Likelihood from which a hit is returned beside the best."""
+_LONG, _BREADTH = 1_000, 0.1
+"""Characters from which a memory loses rank with its length, and the power of that loss: one about many things resembles any prompt."""
 _UNREAD, _SURE_UNREAD = 0.5, 0.9
 """Likelihoods from which hits are returned if the network read nothing, as of a prompt in a language that the classifier does not know."""
 
@@ -42,6 +44,7 @@ def find_for_prompt(
     if word_set("prompts.talk").issuperset(question.terms):
         return []
     found = search_with_bridges(tenant, question, limit=_HITS, filters=filters, now=now, bridges=0, most_read=_MOST_READ).hits
+    found.sort(key=lambda hit: -hit.score * (_LONG / max(len(hit.memory.content), _LONG)) ** _BREADTH)
     likely = [(hit, hit.likelihood or 0.0) for hit in found if not is_known(hit)]
     best = max((likelihood for _, likelihood in likely), default=0.0)
     if any(part.name == "answer" for hit in found for part in hit.components):

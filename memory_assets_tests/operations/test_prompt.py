@@ -22,6 +22,8 @@ from memory_assets.operations import prompt as operations_prompt
 from memory_assets.operations.context import context
 from memory_assets.operations.prompt import LONGEST_PROMPT, read_question, recall_for_prompt
 from memory_assets.operations.store import store
+from memory_assets.recall.prompt import find_for_prompt
+from memory_assets.recall.search import search
 from memory_assets.settings import Settings
 from memory_assets.sources.projects import Project, slug_of
 from memory_assets.stores.filters import Filters
@@ -74,6 +76,28 @@ def test_the_best_memory_gets_the_room_that_it_needs_and_a_next_one_is_not_cut_t
     assert told.ids == (rota,)
     assert days[3] in told.framed
     assert 600 < len(told.framed.splitlines()[-2]) <= LONGEST_LINE + len("- ")
+
+
+def test_a_memory_about_many_things_comes_behind_one_about_the_prompt(tenant: Tenant) -> None:
+    topics = (
+        "deploys",
+        "reviews",
+        "tests",
+        "migrations",
+        "branches",
+        "releases",
+        "backups",
+        "alerts",
+        "invoices",
+        "logins",
+        "exports",
+    )
+    state = "".join(f"The {each} of the portal are done by {each}.sh, which the team runs on Mondays. " for each in topics * 5)
+    stored = [state, "The team releases the portal only after the word of Mira."]
+    long, short = (store(tenant, NewMemory(text, Source.CLI, Kind.NOTE)).id for text in stored)
+    prompt = "let us release the portal on Monday"
+    assert [hit.memory.id for hit in search(tenant, prompt)] == [long, short]
+    assert [hit.memory.id for hit in find_for_prompt(tenant, prompt, Filters(), datetime.now(UTC))] == [short, long]
 
 
 def test_a_list_that_was_told_whole_is_not_told_again(tenant: Tenant) -> None:
