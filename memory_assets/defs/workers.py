@@ -19,6 +19,7 @@ from dagster._grpc.types import ResumeRunArgs
 from dagster._serdes import ConfigurableClass, ConfigurableClassData, pack_value
 
 from memory_assets.defs.launcher import ResumingLauncher, assign_tenant
+from memory_assets.errors import StoreError
 
 if TYPE_CHECKING:
     from celery import Celery
@@ -97,8 +98,27 @@ class WorkerLauncher(ResumingLauncher, ConfigurableClass):
         )  # dagster-celery gives it another name and fails
         self._tasks._launch_celery_task_run(run, task, TASK_RESUME_JOB_NAME)
 
+    def terminate(self, run_id: str) -> bool:
+        """Cancel a run. Return False if it has ended.
+
+        StoreError: Redis does not answer, so the run goes on and is not marked as canceling.
+        """
+        from redis import RedisError
+
+        run = self._instance.get_run_by_id(run_id)
+        if run and TASK_TAG in run.tags:
+            try:
+                self.redis.ping()
+            except RedisError as error:
+                raise StoreError(
+                    "Redis does not answer, so the run goes on; check Redis and DAGSTER_BROKER_URL, then cancel again."
+                ) from error
+        return super().terminate(run_id)
+
     def _cancel(self, run: dg.DagsterRun) -> None:
-        if TASK_TAG in run.tags:
+        if self.is_worked_on(run):
+            self._send(run, signal.SIGTERM)
+        elif TASK_TAG in run.tags:
             self._tasks.terminate(run.run_id)
         if run.job_code_origin is None or self.check_run_worker_health(run).status != WorkerStatus.RUNNING:
             self._instance.report_run_canceled(run)
@@ -130,7 +150,7 @@ class WorkerLauncher(ResumingLauncher, ConfigurableClass):
 
     def is_worked_on(self, run: dg.DagsterRun) -> bool:
         """Return whether a process of a worker works on a run, or did so within the last `_LIFE_SECONDS`."""
-        return bool(self.redis.exists(_life_key(run.tags.get(TASK_TAG, ""))))
+        return TASK_TAG in run.tags and bool(self.redis.exists(_life_key(run.tags[TASK_TAG])))
 
     def _send(self, run: dg.DagsterRun, number: signal.Signals) -> None:
         """Leave a signal for the process of a run, which may be one of a worker that answers no more."""

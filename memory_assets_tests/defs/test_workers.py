@@ -14,6 +14,7 @@ from dagster._core.origin import JobPythonOrigin, RepositoryPythonOrigin
 
 from memory_assets.defs import workers
 from memory_assets.defs.workers import TASK_TAG, WorkerLauncher, show_alive
+from memory_assets.errors import StoreError
 from memory_assets_tests.services import NoServerError, Redis
 
 redis = pytest.importorskip("redis", reason="the extra [cluster] is not installed")
@@ -113,6 +114,28 @@ def test_a_process_that_was_halted_dies_if_its_run_was_resumed_meanwhile(
     with show_alive(launcher.redis, resumed.tags[TASK_TAG]):
         wait_for_sign(launcher, resumed)
     assert signals.empty()
+
+
+def test_a_canceled_run_ends_even_if_its_worker_answers_nothing(
+    launcher: WorkerLauncher, begun: dg.DagsterRun, disk_instance: dg.DagsterInstance, signals: SimpleQueue[int]
+):
+    with show_alive(launcher.redis, begun.tags[TASK_TAG]):
+        wait_for_sign(launcher, begun)
+        assert launcher.terminate(begun.run_id)
+        assert signals.get() == signal.SIGTERM
+    assert signals.empty()
+    canceled = disk_instance.get_run_by_id(begun.run_id)
+    assert canceled and canceled.status is dg.DagsterRunStatus.CANCELING
+
+
+def test_a_run_that_cannot_be_canceled_because_redis_is_away_goes_on_and_the_error_names_redis(
+    server: Redis, launcher: WorkerLauncher, begun: dg.DagsterRun, disk_instance: dg.DagsterInstance
+):
+    server.kill()
+    with pytest.raises(StoreError, match="DAGSTER_BROKER_URL"):
+        launcher.terminate(begun.run_id)
+    run = disk_instance.get_run_by_id(begun.run_id)
+    assert run and run.status is dg.DagsterRunStatus.STARTED
 
 
 def wait_for_sign(launcher: WorkerLauncher, run: dg.DagsterRun) -> None:
