@@ -58,6 +58,7 @@ class WorkerLauncher(ResumingLauncher, ConfigurableClass):
             "redis_socket_keepalive": True,
             "redis_socket_timeout": 5,
             "redis_socket_connect_timeout": 5,
+            "worker_disable_prefetch": True,  # a run must not wait for a busy worker while another is idle
         }
         self._tasks = CeleryRunLauncher("dagster", broker=broker, backend=broker, config_source=config)
         self._checks: dict[str, Counter[str]] = {}

@@ -138,6 +138,13 @@ def test_a_run_that_cannot_be_canceled_because_redis_is_away_goes_on_and_the_err
     assert run and run.status is dg.DagsterRunStatus.STARTED
 
 
+def test_a_worker_takes_no_run_before_it_can_begin_it():
+    from celery.bin.worker import worker
+
+    assert WorkerLauncher("redis://127.0.0.1:9/0").celery.conf.worker_disable_prefetch
+    assert "--disable-prefetch" in {name for option in worker.params for name in option.opts}, "Celery knows no such setting"
+
+
 def wait_for_sign(launcher: WorkerLauncher, run: dg.DagsterRun) -> None:
     while not launcher.is_worked_on(run):
         pass
