@@ -19,7 +19,7 @@ from dagster._grpc.types import ResumeRunArgs
 from dagster._serdes import ConfigurableClass, ConfigurableClassData, pack_value
 
 from memory_assets.defs.launcher import ResumingLauncher, assign_tenant
-from memory_assets.errors import StoreError
+from memory_assets.errors import MemoryAssetsError, StoreError
 
 if TYPE_CHECKING:
     from celery import Celery
@@ -211,10 +211,20 @@ def show_alive(redis: "Redis", task_id: str) -> Iterator[None]:
 
 def work() -> None:
     """Work on runs until SIGTERM, and finish those that have begun; the arguments are those of `celery worker`."""
+    from memory_assets.privacy import keep_private
+    from memory_assets.settings import load_settings
+
+    try:
+        settings = load_settings()
+    except MemoryAssetsError as error:
+        sys.exit(f"memory: {error}")
+    named = {"MEMORY_STATE_URI": settings.state_uri, "MEMORY_VECTORS_URI": settings.vectors_uri}
+    if missing := [name for name, uri in named.items() if not uri]:
+        sys.exit(f"memory: A worker needs the stores that all hosts share; set {' and '.join(missing)}.")
+
     from dagster_celery.tasks import create_execute_job_task, create_resume_job_task
 
     import memory_assets.definitions  # noqa: F401 - before Celery forks
-    from memory_assets.privacy import keep_private
 
     keep_private()
     with dg.DagsterInstance.get() as instance:

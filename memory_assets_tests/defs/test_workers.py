@@ -145,6 +145,14 @@ def test_a_worker_takes_no_run_before_it_can_begin_it():
     assert "--disable-prefetch" in {name for option in worker.params for name in option.opts}, "Celery knows no such setting"
 
 
+def test_a_worker_without_the_shared_stores_does_not_start_and_says_what_to_set(monkeypatch: pytest.MonkeyPatch):
+    with pytest.raises(SystemExit, match="set MEMORY_STATE_URI and MEMORY_VECTORS_URI"):
+        workers.work()
+    monkeypatch.setenv("MEMORY_VECTORS_URI", "s3://memories/tenants")
+    with pytest.raises(SystemExit, match=r"set MEMORY_STATE_URI\."):
+        workers.work()
+
+
 def wait_for_sign(launcher: WorkerLauncher, run: dg.DagsterRun) -> None:
     while not launcher.is_worked_on(run):
         pass
