@@ -4,8 +4,13 @@
 imported where they are used.
 """
 
+import os
+import signal
 import sys
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from threading import Event, Thread
 from typing import TYPE_CHECKING, Any, Self
 
 import dagster as dg
@@ -14,23 +19,29 @@ from dagster._grpc.types import ResumeRunArgs
 from dagster._serdes import ConfigurableClass, ConfigurableClassData, pack_value
 
 from memory_assets.defs.launcher import ResumingLauncher, assign_tenant
+from memory_assets.errors import MemoryAssetsError, StoreError
 
 if TYPE_CHECKING:
     from celery import Celery
+    from redis import Redis
 
-_ANSWER_SECONDS = 10.0
-"""Time in which a worker must report whether it works on a run."""
-_SILENT_CHECKS = 3
-"""Consecutive checks without an answer after which a worker counts as dead."""
+_RENEWAL_SECONDS = 5.0
+_LIFE_SECONDS = 30
+"""Time after which Redis deletes a sign of life that its process does not renew."""
+_SILENT_CHECKS = 6
+"""Consecutive checks without a sign of life after which a process counts as dead: it needs a few to reach a Redis that was away."""
 _WAITING_CHECKS = 60
 """Consecutive checks without a worker after which Redis counts as having lost the task."""
 TASK_TAG = "dagster-celery/task_id"
+_SIGNAL_SECONDS = 86_400
+"""Time for which Redis keeps a signal for a process that may be halted."""
 
 
 class WorkerLauncher(ResumingLauncher, ConfigurableClass):
-    """Launches runs as Celery tasks, and asks a run's worker whether it still works on the run.
+    """Launches runs as Celery tasks, and reads in Redis whether a process still works on a run.
 
     Celery's own state is not enough: a task stays started if its worker was killed, and is done even if its run could not record its end.
+    A worker that finishes its runs before it ends answers no questions.
     """
 
     def __init__(self, broker: str, inst_data: ConfigurableClassData | None = None) -> None:
@@ -45,14 +56,22 @@ class WorkerLauncher(ResumingLauncher, ConfigurableClass):
             "broker_connection_retry_on_startup": True,
             "redis_retry_on_timeout": True,
             "redis_socket_keepalive": True,
+            "redis_socket_timeout": 5,
+            "redis_socket_connect_timeout": 5,
+            "worker_disable_prefetch": True,  # a run must not wait for a busy worker while another is idle
         }
         self._tasks = CeleryRunLauncher("dagster", broker=broker, backend=broker, config_source=config)
-        self._checks: dict[str, int] = {}
+        self._checks: dict[str, Counter[str]] = {}
 
     @property
     def celery(self) -> "Celery":
         """Return the Celery application of the workers."""
         return self._tasks.celery
+
+    @property
+    def redis(self) -> "Redis":
+        """Return the client of Redis."""
+        return self.celery.backend.client
 
     def register_instance(self, instance: dg.DagsterInstance) -> None:
         """Register the instance here and with Celery's launcher."""
@@ -72,14 +91,35 @@ class WorkerLauncher(ResumingLauncher, ConfigurableClass):
         run, origin = context.dagster_run, context.job_code_origin
         assert origin
         self._instance.event_log_storage.free_concurrency_slots_for_run(run.run_id)
+        if TASK_TAG in run.tags:  # its process may only have been halted
+            self._send(run, signal.SIGKILL)
         arguments = pack_value(ResumeRunArgs(origin, run.run_id, self._instance.get_ref(), set_exit_code_on_failure=True))
         task = create_resume_job_task(self.celery).si(
             resume_job_args_packed=arguments
         )  # dagster-celery gives it another name and fails
         self._tasks._launch_celery_task_run(run, task, TASK_RESUME_JOB_NAME)
 
+    def terminate(self, run_id: str) -> bool:
+        """Cancel a run. Return False if it has ended.
+
+        StoreError: Redis does not answer, so the run goes on and is not marked as canceling.
+        """
+        from redis import RedisError
+
+        run = self._instance.get_run_by_id(run_id)
+        if run and TASK_TAG in run.tags:
+            try:
+                self.redis.ping()
+            except RedisError as error:
+                raise StoreError(
+                    "Redis does not answer, so the run goes on; check Redis and DAGSTER_BROKER_URL, then cancel again."
+                ) from error
+        return super().terminate(run_id)
+
     def _cancel(self, run: dg.DagsterRun) -> None:
-        if TASK_TAG in run.tags:
+        if self.is_worked_on(run):
+            self._send(run, signal.SIGTERM)
+        elif TASK_TAG in run.tags:
             self._tasks.terminate(run.run_id)
         if run.job_code_origin is None or self.check_run_worker_health(run).status != WorkerStatus.RUNNING:
             self._instance.report_run_canceled(run)
@@ -94,38 +134,28 @@ class WorkerLauncher(ResumingLauncher, ConfigurableClass):
         task_id = run.tags.get(TASK_TAG)
         if task_id is None:
             return CheckRunHealthResult(WorkerStatus.FAILED, "The run was never handed to a worker.")
+        checks = self._checks.pop(task_id, Counter())  # they count anew if Redis does not answer now
         task = self.celery.AsyncResult(task_id)
-        state, info = task.state, task.info
+        state = task.state
         if state in ("SUCCESS", "FAILURE", "REVOKED"):
             return CheckRunHealthResult(WorkerStatus.FAILED, f"Its task has ended ({state}) and the run has not.")
-        if state != "STARTED":
-            return self._count_check(task_id, _WAITING_CHECKS, "No worker has begun it.")
-        worker = info["hostname"]
-        answers = self.celery.control.inspect([worker], timeout=_ANSWER_SECONDS, limit=1).query_task([task_id])
-        if answers is None:
-            return self._count_check(task_id, _SILENT_CHECKS, f"Its worker {worker} does not answer.")
-        self._checks.pop(task_id, None)
-        if answers.get(worker) or task.state != "STARTED":
+        if self.is_worked_on(run):
             return CheckRunHealthResult(WorkerStatus.RUNNING)
-        return CheckRunHealthResult(WorkerStatus.FAILED, f"Its worker {worker} was started again.")
+        is_begun = state == "STARTED"
+        checks[state] += 1
+        if checks[state] >= (_SILENT_CHECKS if is_begun else _WAITING_CHECKS):
+            why = f"Its process on {task.worker} shows no sign of life." if is_begun else "No worker has begun it."
+            return CheckRunHealthResult(WorkerStatus.FAILED, why)
+        self._checks[task_id] = checks
+        return CheckRunHealthResult(WorkerStatus.RUNNING)
 
     def is_worked_on(self, run: dg.DagsterRun) -> bool:
-        """Return whether a worker says that it works on a run, ended or not. A task that Redis lost or a silent worker does not count."""
-        task_id = run.tags.get(TASK_TAG)
-        task = self.celery.backend.get_task_meta(task_id) if task_id else {}
-        if task.get("status") != "STARTED":
-            return False
-        worker = task["result"]["hostname"]
-        answers = self.celery.control.inspect([worker], timeout=_ANSWER_SECONDS, limit=1).query_task([task_id])
-        return bool(answers and answers.get(worker))
+        """Return whether a process of a worker works on a run, or did so within the last `_LIFE_SECONDS`."""
+        return TASK_TAG in run.tags and bool(self.redis.exists(_life_key(run.tags[TASK_TAG])))
 
-    def _count_check(self, task_id: str, limit: int, why: str) -> CheckRunHealthResult:
-        """Return that the run is running, or that it failed if `limit` consecutive checks found the task like this."""
-        self._checks[task_id] = self._checks.get(task_id, 0) + 1
-        if self._checks[task_id] < limit:
-            return CheckRunHealthResult(WorkerStatus.RUNNING)
-        del self._checks[task_id]
-        return CheckRunHealthResult(WorkerStatus.FAILED, why)
+    def _send(self, run: dg.DagsterRun, number: signal.Signals) -> None:
+        """Leave a signal for the process of a run, which may be one of a worker that answers no more."""
+        self.redis.set(_signal_key(run.tags[TASK_TAG]), int(number), ex=_SIGNAL_SECONDS)
 
     @property
     def inst_data(self) -> ConfigurableClassData | None:
@@ -143,18 +173,71 @@ class WorkerLauncher(ResumingLauncher, ConfigurableClass):
         return cls(inst_data=inst_data, **config_value)
 
 
+def _life_key(task_id: str) -> str:
+    return f"memory_assets:alive:{task_id}"
+
+
+def _signal_key(task_id: str) -> str:
+    return f"memory_assets:signal:{task_id}"
+
+
+@contextmanager
+def show_alive(redis: "Redis", task_id: str) -> Iterator[None]:
+    """Renew a task's sign of life in Redis during the block, and send this process the signal that the launcher left there for it.
+
+    The worker need not answer: it does not while it ends. Redis deletes the sign `_LIFE_SECONDS` after the block or the process.
+    """
+    from redis import RedisError
+
+    ended = Event()
+
+    def renew() -> None:
+        handled = None
+        while not ended.is_set():
+            with suppress(RedisError, OSError):
+                redis.set(_life_key(task_id), "", ex=_LIFE_SECONDS)
+                left: Any = redis.get(_signal_key(task_id))
+                if left and left != handled:
+                    handled = left
+                    os.kill(os.getpid(), int(left))
+            ended.wait(_RENEWAL_SECONDS)
+
+    Thread(target=renew, daemon=True).start()
+    try:
+        yield
+    finally:
+        ended.set()
+
+
 def work() -> None:
     """Work on runs until SIGTERM, and finish those that have begun; the arguments are those of `celery worker`."""
+    from memory_assets.privacy import keep_private
+    from memory_assets.settings import load_settings
+
+    try:
+        settings = load_settings()
+    except MemoryAssetsError as error:
+        sys.exit(f"memory: {error}")
+    named = {"MEMORY_STATE_URI": settings.state_uri, "MEMORY_VECTORS_URI": settings.vectors_uri}
+    if missing := [name for name, uri in named.items() if not uri]:
+        sys.exit(f"memory: A worker needs the stores that all hosts share; set {' and '.join(missing)}.")
+
     from dagster_celery.tasks import create_execute_job_task, create_resume_job_task
 
     import memory_assets.definitions  # noqa: F401 - before Celery forks
-    from memory_assets.privacy import keep_private
 
     keep_private()
     with dg.DagsterInstance.get() as instance:
         launcher = instance.run_launcher
         assert isinstance(launcher, WorkerLauncher), "dagster.yaml names another launcher"
         app = launcher.celery
-    create_execute_job_task(app)
-    create_resume_job_task(app)
+
+    class ShownAlive(app.Task):
+        def __call__(self, *given: Any, **named: Any) -> Any:
+            with show_alive(launcher.redis, self.request.id):
+                return self.run(*given, **named)
+
+    options: Any = {"base": ShownAlive}
+    create_execute_job_task(app, **options)
+    create_resume_job_task(app, **options)
     app.worker_main(["worker", "--queues=dagster", "--without-gossip", "--without-mingle", *sys.argv[1:]])

@@ -31,7 +31,6 @@ from dagster._core.types.loadable_target_origin import LoadableTargetOrigin
 
 from memory_assets import supervisor
 from memory_assets.cli.main import cli, main
-from memory_assets.defs import workers
 from memory_assets.defs.build import build_defs
 from memory_assets.defs.instance import main as set_up_instance
 from memory_assets.defs.instance import open_instance
@@ -129,10 +128,9 @@ def test_deleting_a_tenant_leaves_the_others_runs_and_its_name_nowhere(home: dg.
 @pytest.mark.filterwarnings("ignore:Call to deprecated setex")
 @pytest.mark.parametrize("task", ["lost", "of a dead worker"])
 def test_a_deleted_tenant_is_forgotten_although_redis_or_the_worker_of_its_runs_is_gone(
-    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, task: str
+    settings: Settings, tmp_path: Path, task: str
 ) -> None:
     pytest.importorskip("dagster_celery", reason="the extra [cluster] is not installed")
-    monkeypatch.setattr(workers, "_ANSWER_SECONDS", 0.2)
     with open_instance(settings) as instance:
         config = Path(instance.root_directory, "dagster.yaml")
     try:

@@ -1,0 +1,158 @@
+"""Runs of a cluster's workers: signs of life in Redis, and signals to a process whose worker answers no more."""
+
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from queue import SimpleQueue
+from uuid import uuid4
+
+import dagster as dg
+import pytest
+from dagster._core.code_pointer import ModuleCodePointer
+from dagster._core.launcher import ResumeRunContext, WorkerStatus
+from dagster._core.origin import JobPythonOrigin, RepositoryPythonOrigin
+
+from memory_assets.defs import workers
+from memory_assets.defs.workers import TASK_TAG, WorkerLauncher, show_alive
+from memory_assets.errors import StoreError
+from memory_assets_tests.services import NoServerError, Redis
+
+redis = pytest.importorskip("redis", reason="the extra [cluster] is not installed")
+pytestmark = pytest.mark.filterwarnings("ignore:Call to deprecated setex:DeprecationWarning")  # by Celery
+MANY = 100
+"""More checks than any patience lasts."""
+
+
+@pytest.fixture
+def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Redis]:
+    monkeypatch.setattr(workers, "_RENEWAL_SECONDS", 0.01)
+    try:
+        with Redis(tmp_path / "redis") as running:
+            yield running
+    except NoServerError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture
+def launcher(server: Redis, disk_instance: dg.DagsterInstance) -> WorkerLauncher:
+    made = WorkerLauncher(server.url)
+    made.register_instance(disk_instance)
+    return made
+
+
+@pytest.fixture
+def begun(launcher: WorkerLauncher, disk_instance: dg.DagsterInstance) -> dg.DagsterRun:
+    """A run that a worker has begun, and that worker answers no questions."""
+    task_id = str(uuid4())
+    launcher.celery.backend.store_result(task_id, {"hostname": "worker1"}, "STARTED")
+    origin = JobPythonOrigin("remember", RepositoryPythonOrigin("python", ModuleCodePointer("a", "b")))
+    return disk_instance.add_run(
+        dg.DagsterRun(
+            "remember",
+            run_id=str(uuid4()),
+            status=dg.DagsterRunStatus.STARTED,
+            tags={TASK_TAG: task_id},
+            job_code_origin=origin,
+        )
+    )
+
+
+@pytest.fixture
+def signals() -> Iterator[SimpleQueue[int]]:
+    """The signals that this process would have sent to itself."""
+    sent = SimpleQueue[int]()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(workers.os, "kill", lambda _, number: sent.put(number))
+        yield sent
+
+
+def test_a_run_is_alive_while_its_process_shows_it_even_if_its_worker_answers_nothing(
+    launcher: WorkerLauncher, begun: dg.DagsterRun
+):
+    with show_alive(launcher.redis, begun.tags[TASK_TAG]):
+        wait_for_sign(launcher, begun)
+        assert {launcher.check_run_worker_health(begun).status for _ in range(MANY)} == {WorkerStatus.RUNNING}
+
+
+def test_a_run_is_alive_although_redis_was_emptied_during_it(launcher: WorkerLauncher, begun: dg.DagsterRun):
+    with show_alive(launcher.redis, begun.tags[TASK_TAG]):
+        launcher.redis.flushall()
+        wait_for_sign(launcher, begun)
+        assert {launcher.check_run_worker_health(begun).status for _ in range(MANY)} == {WorkerStatus.RUNNING}
+
+
+def test_a_run_whose_process_shows_no_life_is_dead_after_a_few_checks(launcher: WorkerLauncher, begun: dg.DagsterRun):
+    assert not launcher.is_worked_on(begun)
+    found = [launcher.check_run_worker_health(begun).status for _ in range(workers._SILENT_CHECKS)]
+    assert found == [WorkerStatus.RUNNING] * (workers._SILENT_CHECKS - 1) + [WorkerStatus.FAILED]
+
+
+def test_checks_before_an_outage_of_redis_do_not_count(server: Redis, launcher: WorkerLauncher, begun: dg.DagsterRun):
+    for _ in range(workers._SILENT_CHECKS - 1):
+        launcher.check_run_worker_health(begun)
+    server.kill()
+    with pytest.raises(redis.ConnectionError):
+        launcher.check_run_worker_health(begun)
+    server.start()
+    assert launcher.check_run_worker_health(begun).status is WorkerStatus.RUNNING
+
+
+def test_a_sign_of_life_ends_with_its_process(launcher: WorkerLauncher, begun: dg.DagsterRun):
+    with show_alive(launcher.redis, begun.tags[TASK_TAG]):
+        wait_for_sign(launcher, begun)
+        assert 0 < launcher.redis.ttl(f"memory_assets:alive:{begun.tags[TASK_TAG]}") <= workers._LIFE_SECONDS
+
+
+def test_a_process_that_was_halted_dies_if_its_run_was_resumed_meanwhile(
+    launcher: WorkerLauncher, begun: dg.DagsterRun, disk_instance: dg.DagsterInstance, signals: SimpleQueue[int]
+):
+    launcher.resume_run(ResumeRunContext(begun, workspace=None, resume_attempt_number=1))
+    resumed = disk_instance.get_run_by_id(begun.run_id)
+    assert resumed and resumed.tags[TASK_TAG] != begun.tags[TASK_TAG]
+    with show_alive(launcher.redis, begun.tags[TASK_TAG]):
+        assert signals.get() == signal.SIGKILL
+    with show_alive(launcher.redis, resumed.tags[TASK_TAG]):
+        wait_for_sign(launcher, resumed)
+    assert signals.empty()
+
+
+def test_a_canceled_run_ends_even_if_its_worker_answers_nothing(
+    launcher: WorkerLauncher, begun: dg.DagsterRun, disk_instance: dg.DagsterInstance, signals: SimpleQueue[int]
+):
+    with show_alive(launcher.redis, begun.tags[TASK_TAG]):
+        wait_for_sign(launcher, begun)
+        assert launcher.terminate(begun.run_id)
+        assert signals.get() == signal.SIGTERM
+    assert signals.empty()
+    canceled = disk_instance.get_run_by_id(begun.run_id)
+    assert canceled and canceled.status is dg.DagsterRunStatus.CANCELING
+
+
+def test_a_run_that_cannot_be_canceled_because_redis_is_away_goes_on_and_the_error_names_redis(
+    server: Redis, launcher: WorkerLauncher, begun: dg.DagsterRun, disk_instance: dg.DagsterInstance
+):
+    server.kill()
+    with pytest.raises(StoreError, match="DAGSTER_BROKER_URL"):
+        launcher.terminate(begun.run_id)
+    run = disk_instance.get_run_by_id(begun.run_id)
+    assert run and run.status is dg.DagsterRunStatus.STARTED
+
+
+def test_a_worker_takes_no_run_before_it_can_begin_it():
+    from celery.bin.worker import worker
+
+    assert WorkerLauncher("redis://127.0.0.1:9/0").celery.conf.worker_disable_prefetch
+    assert "--disable-prefetch" in {name for option in worker.params for name in option.opts}, "Celery knows no such setting"
+
+
+def test_a_worker_without_the_shared_stores_does_not_start_and_says_what_to_set(monkeypatch: pytest.MonkeyPatch):
+    with pytest.raises(SystemExit, match="set MEMORY_STATE_URI and MEMORY_VECTORS_URI"):
+        workers.work()
+    monkeypatch.setenv("MEMORY_VECTORS_URI", "s3://memories/tenants")
+    with pytest.raises(SystemExit, match=r"set MEMORY_STATE_URI\."):
+        workers.work()
+
+
+def wait_for_sign(launcher: WorkerLauncher, run: dg.DagsterRun) -> None:
+    while not launcher.is_worked_on(run):
+        pass
