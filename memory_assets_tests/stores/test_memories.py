@@ -225,6 +225,22 @@ def test_compaction_keeps_every_row_and_its_order_of_relevance(store: MemoryStor
     assert not store.upkeep.optimize()
 
 
+def test_the_oldest_memory_is_found_by_one_query_however_the_rows_lie(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.put([memory(created_at=NOW - timedelta(days=days)) for days in range(20)], unit(*[0] * 20), "test")
+    table, asked = store.table, []
+    whole = table.search
+
+    def counting(*given: object) -> object:
+        asked.append(given)
+        return whole(*given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(table, "search", counting)
+    assert store.oldest() == NOW - timedelta(days=19)
+    assert len(asked) == 1
+
+
 def test_a_store_of_a_newer_release_is_refused(store: MemoryStore) -> None:
     lance.set_facts(store.stored, {VERSION_FACT: "99"})
     for use in (len, MemoryStore.prepare):
