@@ -41,6 +41,7 @@ class DiskSearch:
         """
         query: Any = self._stored.reading.search(vector, vector_column_name=column)
         query = query.distance_type("cosine").nprobes(probes(self._count_rows()))
+        query = query.refine_factor(1)  # otherwise LanceDB returns twice the distance
         found = _run_query(query, ["id", *columns, "_distance"], limit, filters)
         similarity = pa.array(1.0 - found["_distance"].to_numpy())
         return found.drop_columns("_distance").append_column("similarity", similarity)
