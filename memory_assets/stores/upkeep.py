@@ -44,6 +44,8 @@ _DROPPED_FACT = "memory_assets:dropped"
 _REBUILD_FACTOR = 4
 _MOST_SEGMENTS = 12
 """Most segments of a vector index. Each indexing of new rows adds one, which slows every search and keeps files from being merged."""
+_READ_FOR_EACH = 100
+"""Passing rows that a filtered search reads for each row wanted, so that it finds some nine of ten."""
 _SAMPLE_RATE = 64
 _ITERATIONS = 15
 """K-means rounds and samples per partition: a quarter of LanceDB's defaults, at no measurable loss."""
@@ -104,9 +106,14 @@ def partitions(rows: int) -> int:
     return max(1, round(0.8 * math.sqrt(rows)))
 
 
-def probes(rows: int) -> int:
-    """Return the number of partitions that a search reads."""
-    return max(20, partitions(rows) // 20)
+def probes(rows: int, passing: int, limit: int) -> int:
+    """Return the number of partitions that a search for `limit` rows reads if so many of the rows pass its filter.
+
+    It reads as many passing rows as without a filter, or `_READ_FOR_EACH` for each row wanted, if those are fewer.
+    """
+    least = max(20, partitions(rows) // 20)
+    wanted = min(least * rows, _READ_FOR_EACH * limit * partitions(rows))
+    return max(least, math.ceil(wanted / max(passing, 1)))
 
 
 def needs_vector_index(table: "Table", column: str | None, rows: int) -> bool:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from memory_assets.errors import InvalidInputError, NotFoundError, StoreError
 from memory_assets.models import Entity, Kind, Memory, Source, State
-from memory_assets.stores import lance, tables, upkeep
+from memory_assets.stores import lance, search, tables, upkeep
 from memory_assets.stores.memories import Filters, MemoryStore
 from memory_assets.stores.resident.memories import Allowance
 from memory_assets.stores.rows import derived_id, from_arrow, indexed_text, new_id, to_arrow
@@ -243,7 +243,8 @@ def test_the_oldest_memory_is_found_by_one_query_however_the_rows_lie(
 
 def fill_indexed(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> np.ndarray:
     """Store 3,000 memories, of which every 300th has the tag "rare", with a vector index. Returns their vectors."""
-    monkeypatch.setattr(upkeep, "SMALLEST", 2_000)
+    for module in (search, upkeep):
+        monkeypatch.setattr(module, "SMALLEST", 2_000)
     vectors = np.random.default_rng(7).standard_normal((3_000, 16)).astype(np.float32)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     rows = [memory(f"note {number}", tags=["rare"] if number % 300 == 0 else []) for number in range(len(vectors))]
@@ -257,6 +258,18 @@ def test_the_similarity_found_by_a_vector_index_is_the_cosine(store: MemoryStore
     found = store.nearest(vectors[0], "test", 20, Filters(), ("content",))
     numbers = [int(content.removeprefix("note ")) for content in found["content"].to_pylist()]
     assert np.allclose(found["similarity"].to_numpy(), vectors[numbers] @ vectors[0], atol=1e-5)
+
+
+@pytest.mark.parametrize("most_measured", [10_000, 5])
+def test_a_filter_that_few_rows_of_an_indexed_table_pass_hides_none_of_them(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch, most_measured: int
+) -> None:
+    monkeypatch.setattr(search, "_MAX_MEASURED", most_measured)
+    vectors = fill_indexed(store, monkeypatch)
+    found = store.nearest(vectors[0], "test", 20, Filters(tags=["rare"]), ("content",))
+    best = 300 * np.argsort(-vectors[::300] @ vectors[0])
+    assert found["content"].to_pylist() == [f"note {number}" for number in best]
+    assert np.allclose(found["similarity"].to_numpy(), vectors[best] @ vectors[0], atol=1e-5)
 
 
 def test_a_store_of_a_newer_release_is_refused(store: MemoryStore) -> None:
