@@ -9,6 +9,7 @@ import logging
 import math
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from operator import itemgetter
 from time import monotonic, sleep, time
@@ -72,9 +73,22 @@ class Upkeep:
         return needs_vector_index(table, self._vector_column(), table.count_rows())
 
     def optimize(self) -> bool:
-        """Merge files and drop old versions if that pays; takes seconds in a large table. Returns whether it did."""
+        """Merge files and drop old versions if that pays; takes seconds in a large table. Returns whether it did.
+
+        A merge that failed or was killed leaves files as large as the table, which LanceDB keeps for days; they are removed.
+        """
         if not self.is_due():
             return False
+        with self.stored.explaining_errors():
+            self.stored.find_orphans(remove=True)
+        try:
+            return self._merge()
+        except StoreError:
+            with suppress(StoreError), self.stored.explaining_errors():
+                self.stored.find_orphans(remove=True)
+            raise
+
+    def _merge(self) -> bool:
         table = self.stored.writing
         with self.stored.committing():
             try:

@@ -1,6 +1,7 @@
 import shutil
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from uuid import uuid4
 
 import numpy as np
 import pytest
@@ -270,6 +271,51 @@ def test_a_filter_that_few_rows_of_an_indexed_table_pass_hides_none_of_them(
     best = 300 * np.argsort(-vectors[::300] @ vectors[0])
     assert found["content"].to_pylist() == [f"note {number}" for number in best]
     assert np.allclose(found["similarity"].to_numpy(), vectors[best] @ vectors[0], atol=1e-5)
+
+
+def leave_orphans(store: MemoryStore) -> list[Path]:
+    """Copy a file of rows and an index as a commit leaves them that is killed before its end."""
+    table = Path(store.uri) / "memories.lance"
+    rows, index = table / "data" / "0101.lance", table / "_indices" / str(uuid4())
+    shutil.copy(next((table / "data").iterdir()), rows)
+    shutil.copytree(next((table / "_indices").iterdir()), index)
+    return [index, rows]
+
+
+def test_a_merge_that_fails_on_a_full_disk_leaves_no_files(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(50):
+        store.put([memory(f"note {number}")], unit(number % 4), "test")
+    left: list[Path] = []
+
+    def full(**_given: object) -> None:
+        left.extend(leave_orphans(store))
+        raise RuntimeError("LanceError(IO): No space left on device (os error 28)")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(store.stored.writing, "optimize", full)
+        with pytest.raises(StoreError, match="make room"):
+            store.upkeep.optimize()
+    assert left
+    assert not any(path.exists() for path in left)
+    assert (len(store), store.stored.lost_indices()) == (50, [])
+
+
+def test_the_next_merge_removes_what_a_killed_one_left(store: MemoryStore) -> None:
+    for number in range(50):
+        store.put([memory(f"note {number}")], unit(number % 4), "test")
+    left = leave_orphans(store)
+    assert store.upkeep.optimize()
+    assert not any(path.exists() for path in left)
+    assert (len(store), store.stored.lost_indices()) == (50, [])
+
+
+def test_the_files_of_a_running_commit_are_not_taken_for_those_of_a_killed_one(store: MemoryStore) -> None:
+    store.put([memory()], unit(0), "test")
+    left = leave_orphans(store)
+    with store.stored.committing():
+        assert store.stored.find_orphans(remove=True) == []
+    assert all(path.exists() for path in left)
+    assert store.stored.find_orphans() == left
 
 
 def test_a_store_of_a_newer_release_is_refused(store: MemoryStore) -> None:
