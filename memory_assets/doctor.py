@@ -279,6 +279,9 @@ def _table(stored: StoredTable) -> Iterator[Finding]:
             if indices := stored.lost_indices():
                 what = f"Indices of the {where} are lost ({', '.join(indices)})."
                 yield Finding("fault", what, f"{mend}, which builds them anew.", stored.rebuild_indices)
+            if orphans := stored.find_orphans():
+                what = f"Writes to the {where} that failed or were killed left {counted(len(orphans), 'file', 'files')} that nothing uses."
+                yield Finding("note", what, f"{mend}.", partial(stored.find_orphans, remove=True))
             altered: list[int] = []
             for batch in stored.reading.search().to_batches():
                 altered += find_altered(batch) if "content_hash" in batch.schema.names else []

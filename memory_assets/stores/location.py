@@ -9,6 +9,7 @@ from datetime import timedelta
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 from memory_assets.errors import StoreError, first_line
 from memory_assets.stores.deferred import import_lancedb
@@ -95,6 +96,22 @@ class Location:
         for version, path in list(self._versions_in_folder(table)):
             if version < newest:
                 path.unlink(missing_ok=True)
+
+    def find_orphans(self, table: str) -> list[Path]:
+        """Return the files of rows and folders of indices that no version of a table in a folder names; none if there is no version.
+
+        Only while the table is closed to writers they belong to no running commit.
+        """
+        versions = [path for _, path in sorted(self._versions_in_folder(table), reverse=True)]
+        root = self._versions(table).parent
+        names = {path: path.name.encode() for path in root.glob("data/*") if path.is_file()}
+        for path in root.glob("_indices/*"):
+            with suppress(ValueError):  # a folder that is not LanceDB's
+                names[path] = UUID(path.name).bytes
+        for version in versions:
+            content = version.read_bytes()
+            names = {path: name for path, name in names.items() if name not in content}
+        return sorted(names) if versions else []
 
     def newest_file(self, table: str) -> float:
         """Return when the newest file of rows or indices of a table in object storage was written, by its clock; 0 if there is none."""

@@ -255,12 +255,11 @@ class MemoryStore(TableStore):
 
     @reading
     def oldest(self) -> datetime | None:
-        """Return when the oldest active memory was created. Each step asks the index for an older one."""
-        found, where = None, Filters().sql()
-        while rows := self.table.search().where(where).select(["created_at"]).limit(1).to_arrow()["created_at"].to_pylist():
-            found = rows[0].astimezone(UTC)
-            where = f"{Filters().sql()} AND created_at < {lance.timestamp(found)}"
-        return found
+        """Return when the oldest active memory was created."""
+        order = [import_lancedb().query.ColumnOrdering(column_name="created_at")]
+        query: Any = self.table.search().where(Filters().sql()).select(["created_at"])
+        found = query.order_by(order).limit(1).to_arrow()["created_at"].to_pylist()
+        return found[0].astimezone(UTC) if found else None
 
     def get(self, ids: Iterable[int]) -> list[Memory]:
         wanted = list(ids)

@@ -16,12 +16,14 @@ from memory_assets.stores.deferred import import_lancedb
 from memory_assets.stores.filters import Filters
 from memory_assets.stores.schema import MEMORIES
 from memory_assets.stores.tables import StoredTable
-from memory_assets.stores.upkeep import probes
+from memory_assets.stores.upkeep import SMALLEST, probes
 
 UNMEASURED = -2.0
 """Value for the cosine of a memory without a vector; below every cosine."""
 _MAX_LOOKUPS = 20_000
 """Number of rows from which reading all is cheaper than looking each up."""
+_MAX_MEASURED = 10_000
+"""Most rows passing a filter whose vectors are all compared. The vector index would find few of them: they lie in any partition."""
 _SPANS = (timedelta(hours=1), timedelta(days=1), timedelta(days=20), timedelta(days=400), None)
 """Time spans that are searched for the newest memories, one after another, until there are enough."""
 
@@ -31,25 +33,41 @@ class DiskSearch:
 
     def __init__(self, stored: StoredTable) -> None:
         self._stored = stored
-        self._last_count = -math.inf, 0
-        """When the rows were last counted, and their number."""
+        self._counts: dict[str | None, int] = {}
+        """Condition -> about how many rows satisfy it."""
+        self._counted_at = -math.inf
 
     def nearest(self, vector: Floats, column: str, limit: int, filters: Filters, columns: Sequence[str]) -> pa.Table:
         """Return `id`, `similarity` and `_rowid` of the memories with the nearest vectors in `column`, best first.
 
-        A small table is searched exactly, a large one by the vector index.
+        A small table, or one of which few rows pass, is searched exactly, any other by the vector index.
         """
+        where, rows = _condition(filters), self._count_rows(None)
+        passing = rows if where is None else self._count_rows(where)
         query: Any = self._stored.reading.search(vector, vector_column_name=column)
-        query = query.distance_type("cosine").nprobes(probes(self._count_rows()))
-        found = _run_query(query, ["id", *columns, "_distance"], limit, filters)
+        query = query.distance_type("cosine")
+        if where is not None and passing <= _MAX_MEASURED and rows >= SMALLEST:
+            query, where = query.bypass_vector_index(), lance.ids_in(self._nearest_of(where, vector, column, limit))
+        else:
+            query = query.nprobes(probes(rows, passing, limit)).refine_factor(1)  # otherwise LanceDB returns twice the distance
+        found = _run_query(query, ["id", *columns, "_distance"], limit, where)
         similarity = pa.array(1.0 - found["_distance"].to_numpy())
         return found.drop_columns("_distance").append_column("similarity", similarity)
 
-    def _count_rows(self) -> int:
-        """Return about how many rows there are: counted again after the table's freshness has passed."""
-        if monotonic() - self._last_count[0] > self._stored.freshness:
-            self._last_count = monotonic(), self._stored.reading.count_rows()
-        return self._last_count[1]
+    def _nearest_of(self, where: str, vector: Floats, column: str, limit: int) -> list[int]:
+        """Return the ids of the nearest rows that satisfy a condition. Reads only their vectors; a query would read all vectors."""
+        passing = self._scan(where, ["id"])
+        measured = self.cosines(passing, column, vector)
+        return passing["id"].to_numpy()[np.argsort(-measured, kind="stable")[:limit]].tolist()
+
+    def _count_rows(self, where: str | None) -> int:
+        """Return about how many rows satisfy a condition: counted again after the table's freshness has passed."""
+        if monotonic() - self._counted_at > self._stored.freshness:
+            self._counts, self._counted_at = {}, monotonic()
+        counts = self._counts
+        if where not in counts:
+            counts[where] = self._stored.reading.count_rows(where)
+        return counts[where]
 
     def cosines(self, found: pa.Table, column: str, vector: Floats) -> Floats:
         """Return the cosines of found memories with another unit vector in `column`; `UNMEASURED` without a vector.
@@ -67,7 +85,7 @@ class DiskSearch:
         """Return `id`, `score` and `_rowid` of the memories that match a text best by BM25, best first."""
         asked = import_lancedb().query.MatchQuery(text, "indexed_text")  # pyright: ignore[reportCallIssue]
         query = self._stored.reading.search(asked, query_type="fts")
-        return _run_query(query, ["id", *columns, "_score"], limit, filters).rename_columns({"_score": "score"})
+        return _run_query(query, ["id", *columns, "_score"], limit, _condition(filters)).rename_columns({"_score": "score"})
 
     def take(self, ids: Sequence[int], row_ids: Sequence[int], columns: Sequence[str]) -> pa.Table:  # noqa: ARG002
         """Return the memories at the row ids that a search has just returned (-1 is unknown), in any order."""
@@ -120,10 +138,15 @@ class DiskSearch:
         return self._stored.reading.search().where(where).select(list(columns)).with_row_id(True).to_arrow()
 
 
-def _run_query(query: Any, columns: list[str], limit: int, filters: Filters) -> pa.Table:
-    """Run a query for the best rows; filters that pass everything cost nothing."""
-    if filters != Filters(states=()):
-        query = query.where(filters.sql(), prefilter=True)
+def _condition(filters: Filters) -> str | None:
+    """Return the filters' condition; None if they pass every row."""
+    return None if filters == Filters(states=()) else filters.sql()
+
+
+def _run_query(query: Any, columns: list[str], limit: int, where: str | None) -> pa.Table:
+    """Run a query for the best rows of those that satisfy `where`."""
+    if where is not None:
+        query = query.where(where, prefilter=True)
     return query.select(columns).with_row_id(True).limit(limit).to_arrow()
 
 

@@ -7,6 +7,7 @@ and builds its indices. Several processes may do that at once.
 import json
 import logging
 import math
+import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
@@ -235,6 +236,21 @@ class StoredTable:
         )
         table = self._connect(room).open_table(self.definition.name)
         return [index.name for index in lost if not _is_readable(table, index.name)]
+
+    def find_orphans(self, *, remove: bool = False) -> list[Path]:
+        """Return the files in a folder that failed or killed commits left, and remove them if asked.
+
+        None while a commit runs, or if commits are lost, whose files they may be.
+        """
+        if not self.location.is_folder:
+            return []
+        with suppress(BlockingIOError), locked(self._folder, patience_seconds=0.0) as there:
+            orphans = self.location.find_orphans(self.name) if there and not self.lost_versions() else []
+            for path in orphans if remove else ():
+                with suppress(OSError):
+                    shutil.rmtree(path) if path.is_dir() else path.unlink()
+            return orphans
+        return []
 
     def lost_versions(self) -> tuple[int, int] | None:
         """Return the newest existing version and the newest committed version if manifests are missing, else None."""

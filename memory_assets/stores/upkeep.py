@@ -9,6 +9,7 @@ import logging
 import math
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from operator import itemgetter
 from time import monotonic, sleep, time
@@ -44,6 +45,8 @@ _DROPPED_FACT = "memory_assets:dropped"
 _REBUILD_FACTOR = 4
 _MOST_SEGMENTS = 12
 """Most segments of a vector index. Each indexing of new rows adds one, which slows every search and keeps files from being merged."""
+_READ_FOR_EACH = 100
+"""Passing rows that a filtered search reads for each row wanted, so that it finds some nine of ten."""
 _SAMPLE_RATE = 64
 _ITERATIONS = 15
 """K-means rounds and samples per partition: a quarter of LanceDB's defaults, at no measurable loss."""
@@ -70,9 +73,22 @@ class Upkeep:
         return needs_vector_index(table, self._vector_column(), table.count_rows())
 
     def optimize(self) -> bool:
-        """Merge files and drop old versions if that pays; takes seconds in a large table. Returns whether it did."""
+        """Merge files and drop old versions if that pays; takes seconds in a large table. Returns whether it did.
+
+        A merge that failed or was killed leaves files as large as the table, which LanceDB keeps for days; they are removed.
+        """
         if not self.is_due():
             return False
+        with self.stored.explaining_errors():
+            self.stored.find_orphans(remove=True)
+        try:
+            return self._merge()
+        except StoreError:
+            with suppress(StoreError), self.stored.explaining_errors():
+                self.stored.find_orphans(remove=True)
+            raise
+
+    def _merge(self) -> bool:
         table = self.stored.writing
         with self.stored.committing():
             try:
@@ -104,9 +120,14 @@ def partitions(rows: int) -> int:
     return max(1, round(0.8 * math.sqrt(rows)))
 
 
-def probes(rows: int) -> int:
-    """Return the number of partitions that a search reads."""
-    return max(20, partitions(rows) // 20)
+def probes(rows: int, passing: int, limit: int) -> int:
+    """Return the number of partitions that a search for `limit` rows reads if so many of the rows pass its filter.
+
+    It reads as many passing rows as without a filter, or `_READ_FOR_EACH` for each row wanted, if those are fewer.
+    """
+    least = max(20, partitions(rows) // 20)
+    wanted = min(least * rows, _READ_FOR_EACH * limit * partitions(rows))
+    return max(least, math.ceil(wanted / max(passing, 1)))
 
 
 def needs_vector_index(table: "Table", column: str | None, rows: int) -> bool:

@@ -99,6 +99,22 @@ def test_an_index_that_outgrows_the_cache_is_not_lost(tenant: Tenant, table: Pat
     assert MemoryStore(tenant.memories.uri).stored.lost_indices() == ["indexed_text_idx"]
 
 
+def test_the_doctor_removes_files_of_killed_writes_and_keeps_those_of_lost_commits(tenant: Tenant, table: Path) -> None:
+    orphan = table / "data" / "0101.lance"
+    shutil.copy(next((table / "data").iterdir()), orphan)
+    (found,) = (each for each in examine(tenant) if "killed left 1 file that nothing uses" in each.what)
+    newest = tenant.memories.stored.location.manifests("memories", tenant.memories.version)[0]
+    content = newest.read_bytes()
+    assert found.repair
+    newest.unlink()
+    found.repair()
+    assert orphan.exists()
+    newest.write_bytes(content)
+    found.repair()
+    assert not orphan.exists()
+    assert not [each for each in examine(tenant) if "nothing uses" in each.what]
+
+
 def test_writing_without_its_indices_names_the_command_that_mends_it(tenant: Tenant, table: Path) -> None:
     lose_indices(table)
     store = MemoryStore(tenant.memories.uri)

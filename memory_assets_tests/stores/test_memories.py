@@ -1,6 +1,7 @@
 import shutil
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from uuid import uuid4
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 
 from memory_assets.errors import InvalidInputError, NotFoundError, StoreError
 from memory_assets.models import Entity, Kind, Memory, Source, State
-from memory_assets.stores import lance, tables, upkeep
+from memory_assets.stores import lance, search, tables, upkeep
 from memory_assets.stores.memories import Filters, MemoryStore
 from memory_assets.stores.resident.memories import Allowance
 from memory_assets.stores.rows import derived_id, from_arrow, indexed_text, new_id, to_arrow
@@ -224,6 +225,98 @@ def test_compaction_keeps_every_row_and_its_order_of_relevance(store: MemoryStor
     assert store.upkeep.optimize()
     assert sorted(store.matching("alpha", 60, Filters())["id"].to_pylist()) == sorted(before)
     assert not store.upkeep.optimize()
+
+
+def test_the_oldest_memory_is_found_by_one_query_however_the_rows_lie(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.put([memory(created_at=NOW - timedelta(days=days)) for days in range(20)], unit(*[0] * 20), "test")
+    table, asked = store.table, []
+    whole = table.search
+
+    def counting(*given: object) -> object:
+        asked.append(given)
+        return whole(*given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(table, "search", counting)
+    assert store.oldest() == NOW - timedelta(days=19)
+    assert len(asked) == 1
+
+
+def fill_indexed(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> np.ndarray:
+    """Store 3,000 memories, of which every 300th has the tag "rare", with a vector index. Returns their vectors."""
+    for module in (search, upkeep):
+        monkeypatch.setattr(module, "SMALLEST", 2_000)
+    vectors = np.random.default_rng(7).standard_normal((3_000, 16)).astype(np.float32)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    rows = [memory(f"note {number}", tags=["rare"] if number % 300 == 0 else []) for number in range(len(vectors))]
+    store.put(rows, vectors, "test")
+    assert store.upkeep.optimize()
+    return vectors
+
+
+def test_the_similarity_found_by_a_vector_index_is_the_cosine(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    vectors = fill_indexed(store, monkeypatch)
+    found = store.nearest(vectors[0], "test", 20, Filters(), ("content",))
+    numbers = [int(content.removeprefix("note ")) for content in found["content"].to_pylist()]
+    assert np.allclose(found["similarity"].to_numpy(), vectors[numbers] @ vectors[0], atol=1e-5)
+
+
+@pytest.mark.parametrize("most_measured", [10_000, 5])
+def test_a_filter_that_few_rows_of_an_indexed_table_pass_hides_none_of_them(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch, most_measured: int
+) -> None:
+    monkeypatch.setattr(search, "_MAX_MEASURED", most_measured)
+    vectors = fill_indexed(store, monkeypatch)
+    found = store.nearest(vectors[0], "test", 20, Filters(tags=["rare"]), ("content",))
+    best = 300 * np.argsort(-vectors[::300] @ vectors[0])
+    assert found["content"].to_pylist() == [f"note {number}" for number in best]
+    assert np.allclose(found["similarity"].to_numpy(), vectors[best] @ vectors[0], atol=1e-5)
+
+
+def leave_orphans(store: MemoryStore) -> list[Path]:
+    """Copy a file of rows and an index as a commit leaves them that is killed before its end."""
+    table = Path(store.uri) / "memories.lance"
+    rows, index = table / "data" / "0101.lance", table / "_indices" / str(uuid4())
+    shutil.copy(next((table / "data").iterdir()), rows)
+    shutil.copytree(next((table / "_indices").iterdir()), index)
+    return [index, rows]
+
+
+def test_a_merge_that_fails_on_a_full_disk_leaves_no_files(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(50):
+        store.put([memory(f"note {number}")], unit(number % 4), "test")
+    left: list[Path] = []
+
+    def full(**_given: object) -> None:
+        left.extend(leave_orphans(store))
+        raise RuntimeError("LanceError(IO): No space left on device (os error 28)")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(store.stored.writing, "optimize", full)
+        with pytest.raises(StoreError, match="make room"):
+            store.upkeep.optimize()
+    assert left
+    assert not any(path.exists() for path in left)
+    assert (len(store), store.stored.lost_indices()) == (50, [])
+
+
+def test_the_next_merge_removes_what_a_killed_one_left(store: MemoryStore) -> None:
+    for number in range(50):
+        store.put([memory(f"note {number}")], unit(number % 4), "test")
+    left = leave_orphans(store)
+    assert store.upkeep.optimize()
+    assert not any(path.exists() for path in left)
+    assert (len(store), store.stored.lost_indices()) == (50, [])
+
+
+def test_the_files_of_a_running_commit_are_not_taken_for_those_of_a_killed_one(store: MemoryStore) -> None:
+    store.put([memory()], unit(0), "test")
+    left = leave_orphans(store)
+    with store.stored.committing():
+        assert store.stored.find_orphans(remove=True) == []
+    assert all(path.exists() for path in left)
+    assert store.stored.find_orphans() == left
 
 
 def test_a_store_of_a_newer_release_is_refused(store: MemoryStore) -> None:
