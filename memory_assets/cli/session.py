@@ -14,7 +14,7 @@ from memory_assets.errors import DamagedError, format_trace
 from memory_assets.hook_settings import read_hook_settings
 from memory_assets.learn import session_start as starts
 from memory_assets.learn.noted import find_sentences, note
-from memory_assets.sources.projects import current_project, project_of
+from memory_assets.sources.projects import current_project
 
 _MOST_INPUT = 1 << 20
 _MOST_LOG = 1 << 16
@@ -62,8 +62,7 @@ def session_end(tenant: str | None) -> None:
         transcript = Path(hook.transcript).expanduser()
         # a session without a prompt has no transcript
         has_transcript = bool(hook.transcript) and transcript.exists()
-        project = project_of(Path(hook.directory or "."))
-        folder = project.folder if project else ""
+        folder = project.folder if (project := hook.project) else ""
         if hook.event == "SessionEnd":
             if has_transcript:
                 summarised = settings.session_summary == "on" and bool(hook.session)

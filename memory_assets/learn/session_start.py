@@ -22,7 +22,7 @@ from memory_assets.learn.checkouts import note_checkout, project_names, remotes_
 from memory_assets.learn.noted import Noted, read_noted
 from memory_assets.learn.session_queue import Ended, list_by_age, record_begun
 from memory_assets.sources.files import head_objects
-from memory_assets.sources.projects import Project, project_of
+from memory_assets.sources.projects import Project, project_of, session_directory
 
 _FRAME_TOKENS = 103
 """Upper bound for the frame with its label and all headings; a test counts them."""
@@ -79,10 +79,16 @@ class Hook:
             raise InvalidInputError(f"The hook's input has fields that are not text: {', '.join(wrong)}.")
         return cls(**values)
 
+    @property
+    def project(self) -> Project | None:
+        """Return the project in which the session began, or to which its user moved; the assistant's own `cd` changes nothing."""
+        working = Path(self.directory or ".")
+        return project_of(session_directory(Path(self.transcript), working) or working)
+
 
 def session_start(settings: HookSettings, hook: Hook) -> str:
     """Return the text for a session's start, and record it; empty if there is nothing to show or the project is quiet."""
-    project = project_of(Path(hook.directory or "."))
+    project = hook.project
     is_compacted = hook.source == _COMPACTED
     if project:
         note_checkout(settings.folder, project)

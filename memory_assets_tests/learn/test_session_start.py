@@ -40,7 +40,7 @@ from memory_assets.operations.changes import edit, forget, restore
 from memory_assets.operations.search import search
 from memory_assets.operations.store import store
 from memory_assets.settings import Settings
-from memory_assets.sources.projects import Project, project_of
+from memory_assets.sources.projects import Project, project_of, slug_of
 from memory_assets.tenants import Tenant
 from memory_assets_tests.ingest.runs import ingest
 from memory_assets_tests.learn.conftest import OpenCuration, decide
@@ -119,6 +119,14 @@ def test_what_a_prompt_recalled_is_gone_after_a_compaction_though_nothing_is_tol
     assert [each.memory for each in read_told(folder, "s1")] == [42]
     assert hook("compact", "s2", cwd=str(atlas)) == ""
     assert read_last_told(folder) == read_told(folder, "s1")
+
+
+def test_a_session_in_a_folder_without_git_belongs_to_it_though_the_assistant_entered_another(tmp_path: Path) -> None:
+    notes = tmp_path / "notes"
+    (notes / "drafts").mkdir(parents=True)
+    transcript = str(tmp_path / slug_of(str(notes)) / "s1.jsonl")
+    projects = [module.Hook(directory=str(each), transcript=transcript).project for each in (notes, notes / "drafts")]
+    assert [each and each.folder for each in projects] == [str(notes)] * 2
 
 
 def test_a_fork_knows_what_the_session_was_told_that_it_was_copied_from(settings: Settings, atlas: Path) -> None:
