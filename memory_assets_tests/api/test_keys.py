@@ -67,7 +67,8 @@ def test_tenants_are_created_listed_and_deleted(settings: object) -> None:
         run("tenant", "create", "claude")
     refused = CliRunner().invoke(cli, ["tenant", "delete", "claude"], input="n\n")
     assert refused.exit_code != 0
-    assert json.loads(run("tenant", "delete", "claude", "--yes", "--json")) == {"tenant": "claude", "deleted_memories": 1}
+    deleted = json.loads(run("tenant", "delete", "claude", "--yes", "--json"))
+    assert deleted == {"tenant": "claude", "deleted_memories": 1, "records_fault": ""}
     assert json.loads(run("tenant", "list", "--json"))["tenants"] == []
     with pytest.raises(NotFoundError):
         run("tenant", "delete", "claude", "--yes")
