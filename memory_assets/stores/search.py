@@ -22,8 +22,8 @@ UNMEASURED = -2.0
 """Value for the cosine of a memory without a vector; below every cosine."""
 _MAX_LOOKUPS = 20_000
 """Number of rows from which reading all is cheaper than looking each up."""
-_MAX_MEASURED = 10_000
-"""Most rows passing a filter whose vectors are all compared. The vector index would find few of them: they lie in any partition."""
+_MAX_MEASURED, _MEASURED_SHARE = 10_000, 64
+"""Most rows passing a filter, and of how many rows one, whose vectors are all compared: reading the whole index takes longer."""
 _SPANS = (timedelta(hours=1), timedelta(days=1), timedelta(days=20), timedelta(days=400), None)
 """Time spans that are searched for the newest memories, one after another, until there are enough."""
 
@@ -46,7 +46,7 @@ class DiskSearch:
         passing = rows if where is None else self._count_rows(where)
         query: Any = self._stored.reading.search(vector, vector_column_name=column)
         query = query.distance_type("cosine")
-        if where is not None and passing <= _MAX_MEASURED and rows >= SMALLEST:
+        if where is not None and passing <= min(_MAX_MEASURED, rows // _MEASURED_SHARE) and rows >= SMALLEST:
             query, where = query.bypass_vector_index(), lance.ids_in(self._nearest_of(where, vector, column, limit))
         else:
             query = query.nprobes(probes(rows, passing, limit)).refine_factor(1)  # otherwise LanceDB returns twice the distance
@@ -55,7 +55,7 @@ class DiskSearch:
         return found.drop_columns("_distance").append_column("similarity", similarity)
 
     def _nearest_of(self, where: str, vector: Floats, column: str, limit: int) -> list[int]:
-        """Return the ids of the nearest rows that satisfy a condition. Reads only their vectors; a query would read all vectors."""
+        """Return the ids of the nearest rows that satisfy a condition. Reads only their vectors."""
         passing = self._scan(where, ["id"])
         measured = self.cosines(passing, column, vector)
         return passing["id"].to_numpy()[np.argsort(-measured, kind="stable")[:limit]].tolist()
