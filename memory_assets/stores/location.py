@@ -104,11 +104,13 @@ class Location:
         """
         versions = [path for _, path in sorted(self._versions_in_folder(table), reverse=True)]
         root = self._versions(table).parent
-        names = {path: path.name.encode() for path in root.glob("data/*") if path.is_file()}
+        names = {path: path.name.encode() for path in root.glob("data/[!.]*.lance")}
         for path in root.glob("_indices/*"):
             with suppress(ValueError):  # a folder that is not LanceDB's
                 names[path] = UUID(path.name).bytes
         for version in versions:
+            if not names:
+                break
             content = version.read_bytes()
             names = {path: name for path, name in names.items() if name not in content}
         return sorted(names) if versions else []

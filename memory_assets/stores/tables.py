@@ -41,6 +41,7 @@ _METADATA_CACHE_BYTES = 8 << 20
 _CHECK_CACHE_FACTOR = 16
 _CHECK_CACHE_BYTES = 64 << 20
 """Limit of the memory for checking an index: a multiple of its files' size, plus a constant."""
+_ORPHANS_PATIENCE_SECONDS = 1.0
 _IN_MEMORY = "memory://"
 _HINT = "latest_version_hint.json"
 """File in which Lance notes the newest version at every commit."""
@@ -240,11 +241,11 @@ class StoredTable:
     def find_orphans(self, *, remove: bool = False) -> list[Path]:
         """Return the files in a folder that failed or killed commits left, and remove them if asked.
 
-        None while a commit runs, or if commits are lost, whose files they may be.
+        None while commits run, or if commits are lost, whose files they may be.
         """
         if not self.location.is_folder:
             return []
-        with suppress(BlockingIOError), locked(self._folder, patience_seconds=0.0) as there:
+        with suppress(BlockingIOError), locked(self._folder, patience_seconds=_ORPHANS_PATIENCE_SECONDS) as there:
             orphans = self.location.find_orphans(self.name) if there and not self.lost_versions() else []
             for path in orphans if remove else ():
                 with suppress(OSError):

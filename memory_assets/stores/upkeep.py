@@ -79,14 +79,16 @@ class Upkeep:
         """
         if not self.is_due():
             return False
+        has_merged = False
         with self.stored.explaining_errors():
             self.stored.find_orphans(remove=True)
         try:
-            return self._merge()
-        except StoreError:
-            with suppress(StoreError), self.stored.explaining_errors():
-                self.stored.find_orphans(remove=True)
-            raise
+            has_merged = self._merge()
+        finally:
+            if not has_merged:
+                with suppress(StoreError), self.stored.explaining_errors():
+                    self.stored.find_orphans(remove=True)
+        return has_merged
 
     def _merge(self) -> bool:
         table = self.stored.writing
