@@ -17,6 +17,7 @@ from memory_assets.display import shortened
 from memory_assets.errors import DamagedError
 from memory_assets.graph.analyzer import ChatModel, ChatModelError, closed_schema
 from memory_assets.ingest.direct import import_memories
+from memory_assets.language.embedders.protocol import EmbedderAwayError
 from memory_assets.language.process import ProcessingError
 from memory_assets.language.secrets import left_out, marks, mask
 from memory_assets.language.times import day_in, display_zone
@@ -47,7 +48,8 @@ _log = logging.getLogger(__name__)
 def remember_sessions(tenant: Tenant) -> int:
     """Store one memory per session that is queued or went silent without an end; return how many.
 
-    A session stays queued while its transcript or the notes cannot be read or written, and is dropped if it is gone or not readable as one.
+    A session stays queued while its transcript or the notes cannot be read or written, or the embedder is away. It is dropped if it is
+    gone or not readable as one.
     """
     if not has_queued(tenant.folder):
         return 0
@@ -60,7 +62,7 @@ def remember_sessions(tenant: Tenant) -> int:
             queued_at = path.stat().st_mtime_ns
             try:
                 remembered += _remember(tenant, Ended(**json.loads(path.read_bytes())))
-            except (OSError, ValueError, TypeError, RefusedFileError, ProcessingError, DamagedError) as error:
+            except (OSError, ValueError, TypeError, RefusedFileError, ProcessingError, DamagedError, EmbedderAwayError) as error:
                 if _may_pass(error):
                     _log.warning("a session is not remembered yet: %s", error)
                     continue
@@ -71,10 +73,11 @@ def remember_sessions(tenant: Tenant) -> int:
 
 
 def _may_pass(error: Exception) -> bool:
-    """Whether the next attempt may succeed: after a fault of the disk, with other permissions, or once the notes are mended."""
+    """Whether the next attempt may succeed: after a fault of disk or embedder, with other permissions, or once the notes are mended."""
     if isinstance(error, RefusedFileError):
         return error.transient
-    return isinstance(error, OSError | DamagedError) and not isinstance(error, FileNotFoundError)
+    cause = error.__cause__ if isinstance(error, ProcessingError) else error
+    return isinstance(cause, OSError | DamagedError | EmbedderAwayError) and not isinstance(cause, FileNotFoundError)
 
 
 def _remember(tenant: Tenant, ended: Ended) -> bool:

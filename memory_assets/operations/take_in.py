@@ -50,12 +50,13 @@ def take_in(tenant: Tenant) -> TakenIn:
     from memory_assets.stores.locks import alone
 
     tenant.memories.prepare()
+    remembered = remember_sessions(tenant)  # their notes need no embedder
     with alone(tenant.folder, "taking_in", parents=not tenant.location.is_folder):
         scans = refresh_sources(tenant, source_paths(tenant.settings)) if tenant.is_sources_tenant else []
         refresh_entries(tenant)
         extract_features(tenant, lambda *_: None)
         outcome = sync_memories(tenant, lambda *_: None)
-    if remember_sessions(tenant) or outcome.changed:
+    if remembered or outcome.changed:
         renew_brief(tenant)
     else:
         ensure_brief(tenant)
