@@ -58,7 +58,7 @@ def main() -> None:
 
 
 def lines_of(tenant: Tenant, project: str, tokens: int) -> list[str]:
-    settings = HookSettings(tenant.settings.data_dir, tenant.name, "on", tokens, 5, "off", session_summary="off")
+    settings = HookSettings(tenant.settings.data_dir, tenant.name, "on", tokens, 5, session_summary="off")
     # The folder is named after the slug of the project's directory, which does not exist on this machine.
     text = session_start(settings, Hook(directory=project.replace("-", "/")))
     return [line for line in text.splitlines() if line.startswith(BULLET)]

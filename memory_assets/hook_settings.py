@@ -31,8 +31,6 @@ class HookSettings:
     """`on` or `off`."""
     session_start_tokens: int
     nudge_from: int
-    watch_sources: str
-    """`on` or `off`."""
     session_summary: str
     """`on` or `off`."""
 
@@ -57,7 +55,6 @@ def read_hook_settings(tenant: str | None = None) -> HookSettings:
         session_start=found.text("session_start", "on"),
         session_start_tokens=found.number("session_start_tokens", SESSION_START_TOKENS),
         nudge_from=found.number("nudge_from", NUDGE_FROM),
-        watch_sources=found.text("watch_sources", "on"),
         session_summary=found.text("session_summary", "on"),
     )
 

@@ -60,8 +60,9 @@ def session_end(tenant: str | None) -> None:
     with hide_errors(settings.data_dir):
         hook = starts.Hook.parse(_hook_input())
         transcript = Path(hook.transcript).expanduser()
+        is_gone = tenant is not None and not settings.folder.is_dir()
         # a session without a prompt has no transcript
-        has_transcript = bool(hook.transcript) and transcript.exists()
+        has_transcript = bool(hook.transcript) and transcript.exists() and not is_gone
         folder = project.folder if (project := hook.project) else ""
         if hook.event == "SessionEnd":
             if has_transcript:

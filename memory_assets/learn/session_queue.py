@@ -9,7 +9,7 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 QUEUE = "ended"
@@ -40,11 +40,10 @@ def queue_session(folder: Path, ended: Ended) -> None:
     queue = folder / QUEUE
     queue.mkdir(parents=True, mode=0o700, exist_ok=True)
     path = queue / _file_name(ended.session or ended.transcript)
-    if ended.is_summarised or not path.exists():  # never downgrade a session that is queued to be summarised
-        replace_file(path, json.dumps(asdict(ended)))
-        return
-    with suppress(FileNotFoundError):
-        os.utime(path)  # a run that reads it now reads it again
+    with suppress(OSError, ValueError, TypeError):  # not queued, or damaged
+        queued = Ended(**json.loads(path.read_bytes()))
+        ended = replace(ended, is_summarised=ended.is_summarised or queued.is_summarised)
+    replace_file(path, json.dumps(asdict(ended)))  # also renews its time, so that a run that reads it now reads it again
 
 
 def record_begun(folder: Path, begun: Ended) -> None:

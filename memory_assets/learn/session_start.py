@@ -21,7 +21,7 @@ from memory_assets.learn.brief import ENDS, LIST_GOES_ON, LONGEST_JOINED, Brief,
 from memory_assets.learn.checkouts import note_checkout, project_names, remotes_of
 from memory_assets.learn.noted import Noted, read_noted
 from memory_assets.learn.session_queue import Ended, list_by_age, record_begun
-from memory_assets.sources.files import head_objects
+from memory_assets.sources.files import RefusedFileError, read_head
 from memory_assets.sources.projects import Project, project_of, session_directory
 
 _FRAME_TOKENS = 103
@@ -38,6 +38,8 @@ _SECTIONS = (
 _MAX_GENERAL_LINES = 5
 _JOINT = len("; ")
 _FORK = "fork"
+_FORKED_FROM, _FORK_BYTES = re.compile(rb'"forkedFrom":\s*\{[^{}]*"sessionId":\s*"([\w-]{1,100})"'), 1 << 20
+"""What names the session that a transcript was copied from, and the size of the beginning in which it is looked for."""
 _KEEPING_SOURCES = frozenset({"resume", _FORK})
 """Kinds of start after which the session still has the text."""
 _COMPACTED = "compact"
@@ -338,12 +340,13 @@ def record_told(folder: Path, session: str, told: Iterable[tuple[int, str]], rea
 
 def _copy_record(folder: Path, hook: Hook) -> None:
     """Give a fork the record of the session that its transcript was copied from; Claude Code names that one in each copied line."""
+    from memory_assets.stores.files import replace_file
+
     transcript, record = Path(hook.transcript).expanduser(), _record_file(folder, hook.session)
-    copied = (each.get("forkedFrom") for each in head_objects(transcript, transcript.parent, b'"forkedFrom"'))
-    origin = next((str(each.get("sessionId")) for each in copied if isinstance(each, dict)), "")
-    if hook.session and not record.exists():
-        with suppress(FileNotFoundError):  # that session was shown nothing
-            record.write_bytes(_record_file(folder, origin).read_bytes())
+    with suppress(FileNotFoundError, RefusedFileError):  # no transcript, or that session was shown nothing
+        origin = _FORKED_FROM.search(read_head(transcript, transcript.parent, _FORK_BYTES))
+        if origin and hook.session and not record.exists():
+            replace_file(record, _record_file(folder, origin[1].decode()).read_bytes())
 
 
 def drop_digests(folder: Path) -> None:

@@ -60,10 +60,9 @@ def test_a_hook_reads_the_settings_that_every_command_reads(
         "session_start": "off",
         "session_start_tokens": 500,
         "nudge_from": 9,
-        "watch_sources": "off",
         "session_summary": "off",
     }
-    for name in ("DATA_DIR", "WATCH_SOURCES", "SESSION_SUMMARY"):
+    for name in ("DATA_DIR", "SESSION_SUMMARY"):
         monkeypatch.delenv(f"MEMORY_{name}")
     if place == "environment":
         for name, value in given.items():

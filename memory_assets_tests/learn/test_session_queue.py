@@ -13,7 +13,8 @@ from click.testing import CliRunner
 
 from memory_assets.cli.main import cli
 from memory_assets.hook_settings import read_hook_settings
-from memory_assets.learn.session_queue import Ended, has_queued, queue_silent, record_begun
+from memory_assets.learn.noted import read_noted
+from memory_assets.learn.session_queue import QUEUE, Ended, has_queued, queue_session, queue_silent, record_begun
 from memory_assets.learn.session_start import Hook, session_start
 from memory_assets.learn.sessions import remember_sessions
 from memory_assets.mcp.tools import Session
@@ -44,6 +45,40 @@ def test_sessions_are_remembered_though_two_hundred_records_are_dated_ahead(tmp_
     for session in ("s1", "s2"):
         record_begun(tmp_path, Ended(session, "", ""))
     assert len(list((tmp_path / "begun").glob("*.json"))) == 2
+
+
+def test_a_session_that_is_queued_again_is_read_where_it_lies_now_and_still_summarised(tmp_path: Path) -> None:
+    for transcript, is_summarised in (("/old/s1.jsonl", True), ("/new/s1.jsonl", False)):
+        queue_session(tmp_path, Ended("s1", transcript, "", is_summarised=is_summarised))
+    (queued,) = (tmp_path / QUEUE).iterdir()
+    assert Ended(**json.loads(queued.read_bytes())) == Ended("s1", "/new/s1.jsonl", "")
+
+
+def test_a_hook_of_a_deleted_tenant_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("memory_assets.cli.session._ingest_in_background", lambda tenant: pytest.fail("a run was started"))
+    transcript = tmp_path / "s1.jsonl"
+    transcript.write_text(json.dumps(asked("Remember that Mira owns the export.")))
+    for event in ("PreCompact", "SessionEnd"):
+        given = {"session_id": "s1", "hook_event_name": event, "transcript_path": str(transcript)}
+        ended = CliRunner().invoke(cli, ["session-end", "--tenant", "gone"], input=json.dumps(given))
+        assert (ended.exit_code, ended.output) == (0, "")
+    assert not read_hook_settings("gone").folder.exists()
+
+
+def test_a_session_that_ends_while_the_embedder_is_away_is_noted_at_once_and_summarised_later(
+    atlas: Path, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MEMORY_SESSION_SUMMARY", "on")
+    transcript = atlas.parent / "s1.jsonl"
+    said = asked("Remember that Mira owns the export.")
+    transcript.write_text("\n".join(map(json.dumps, [said, *work(atlas)])))
+    queue_session(tenant.folder, Ended("s1", str(transcript), str(atlas)))
+    monkeypatch.setenv("MEMORY_EMBEDDER", "ollama:small")
+    monkeypatch.setenv("OLLAMA_URL", "http://127.0.0.1:9")
+    assert remember_sessions(Tenant(load_settings(), tenant.name)) == 0
+    assert [each.text for each in read_noted(tenant.folder)] == ["Remember that Mira owns the export."]
+    monkeypatch.delenv("MEMORY_EMBEDDER")
+    assert remember_sessions(Tenant(load_settings(), tenant.name)) == 1
 
 
 def report_end(transcript: Path, monkeypatch: pytest.MonkeyPatch) -> None:

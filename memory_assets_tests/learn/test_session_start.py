@@ -139,7 +139,8 @@ def test_a_fork_knows_what_the_session_was_told_that_it_was_copied_from(settings
         assert hook("fork", "s2", cwd=str(atlas), transcript_path=str(transcript)) == ""
         assert hook("fork", "s2", cwd=str(atlas), transcript_path=str(atlas / "none.jsonl")) == ""
         assert still_told(folder, "s2") == {}
-    transcript.write_text(f'{{"type":"mode"}}\n{json.dumps(copied)}\n')
+    long = json.dumps({"type": "mode", "content": 'not "forkedFrom":{"sessionId":"s3"} ' * 3_000})
+    transcript.write_text(f"{long}\n{json.dumps(copied)}\n")
     for _ in range(2):
         assert hook("fork", "s2", cwd=str(atlas), transcript_path=str(transcript)) == ""
         assert read_told(folder, "s2") == read_told(folder, "s1")
