@@ -31,14 +31,14 @@ class Installed(Answer):
         if not self.changes:
             return f"There is no plugin in {self.folder}."
         lines = [f"  {change.path}: {_OUTCOMES[change.action]}" for change in self.changes]
+        if self.unread and not self.removed:
+            lines.append(
+                f"Memory files in {self.unread} are not read; set MEMORY_CLAUDE_PROJECTS_DIR to that folder in memory.toml."
+            )
         if self.dry_run:
             return "\n".join(["Nothing was changed. This would be done:", *lines])
         if self.removed:
             return "\n".join(["The plugin is removed; sessions that begin from now on do without it.", *lines])
-        if self.unread:
-            lines.append(
-                f"Memory files in {self.unread} are not read; set MEMORY_CLAUDE_PROJECTS_DIR to that folder in memory.toml."
-            )
         return "\n".join(
             ["The plugin is installed; Claude Code loads it with the next session or /reload-plugins.", *lines, _NEXT]
         )

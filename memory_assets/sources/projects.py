@@ -9,6 +9,8 @@ from pathlib import Path
 from memory_assets.sources.files import RefusedFileError, read_head
 
 _NOT_SLUG_CHARACTER = re.compile(r"[^a-zA-Z0-9]")
+_LONGEST_SLUG = 200
+"""Characters after which Claude Code cuts a slug and adds a dash and a digest."""
 _FOLDER_SLUG = re.compile(r"(?:-|[a-zA-Z]--).+")
 """Claude Code's slug of an absolute path."""
 _POINTER = re.compile(r"gitdir: (?P<folder>.+?)\s*")
@@ -69,10 +71,17 @@ def current_project() -> Project | None:
 def session_directory(transcript: Path, working: Path) -> Path | None:
     """Return the directory of a session of Claude Code: the working directory, or the folder above it from which the assistant moved.
 
-    Claude Code names the transcript's folder after it. None if that name fits no folder, or if the directory is gone.
+    Claude Code names the transcript's folder after it, a long name cut and with a digest. None if that name fits no folder, or if the
+    directory is gone.
     """
+    name = transcript.parent.name
     folders = (working, *working.parents) if working.is_absolute() else ()
-    named = (each for each in folders if slug_of(str(each)) == transcript.parent.name)
+    slugs = ((each, slug_of(str(each))) for each in folders)
+    named = (
+        each
+        for each, slug in slugs
+        if name == slug or (len(slug) > _LONGEST_SLUG and name.startswith(f"{slug[:_LONGEST_SLUG]}-"))
+    )
     return next((each for each in named if each.is_dir()), None)
 
 

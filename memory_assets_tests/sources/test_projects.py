@@ -31,6 +31,9 @@ def test_a_session_stays_in_its_directory_though_the_assistant_works_in_another_
     assert session_directory(transcript, own) == own
     assert session_directory(transcript, own / "docs") == own
     assert session_directory(transcript, tmp_path) is None
+    deep = tmp_path.joinpath(*["x" * 90] * 3)
+    deep.mkdir(parents=True)
+    assert session_directory(tmp_path / f"{slug_of(str(deep))[:200]}-1k9z" / "s1.jsonl", deep) == deep
     assert session_directory(tmp_path / slug_of(str(gone)) / "s1.jsonl", gone) is None
     assert session_directory(Path(), Path()) is None
 
