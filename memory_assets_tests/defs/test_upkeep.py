@@ -10,6 +10,7 @@ from functools import partial
 from itertools import count
 from pathlib import Path
 from threading import Event
+from unittest.mock import Mock
 from uuid import uuid4
 
 import dagster as dg
@@ -149,6 +150,20 @@ def test_a_deleted_tenant_is_forgotten_although_redis_or_the_worker_of_its_runs_
                 assert not instance.get_dynamic_partitions(PARTITION_SET)
     except NoServerError as error:
         pytest.skip(str(error))
+
+
+def test_a_tenant_whose_deletion_from_the_records_was_cut_short_is_found_by_housekeeping(
+    home: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home.add_dynamic_partitions(PARTITION_SET, ["bob"])
+    moment, ended = datetime.now(UTC).timestamp(), BulkActionStatus.COMPLETED_SUCCESS
+    home.add_backfill(PartitionBackfill("one", ended, False, {}, moment, partition_names=["bob"]))
+    with monkeypatch.context() as patch:
+        patch.setattr(home, "wipe_asset_cached_status", Mock(side_effect=ConnectionError))
+        with pytest.raises(ConnectionError):
+            forget_tenant(home, "bob")
+    keep_house(home)
+    assert not home.get_backfills()
 
 
 def add_tick(home: dg.DagsterInstance, ahead: timedelta) -> InstigatorState:
