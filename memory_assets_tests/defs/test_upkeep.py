@@ -32,6 +32,7 @@ from dagster._core.types.loadable_target_origin import LoadableTargetOrigin
 
 from memory_assets import supervisor
 from memory_assets.cli.main import cli, main
+from memory_assets.defs import runner
 from memory_assets.defs.build import build_defs
 from memory_assets.defs.instance import main as set_up_instance
 from memory_assets.defs.instance import open_instance
@@ -43,11 +44,12 @@ from memory_assets.defs.workers import TASK_TAG, WorkerLauncher, _life_key
 from memory_assets.errors import StoreError
 from memory_assets.models import NewMemory, Source
 from memory_assets.operations.store import store
+from memory_assets.operations.tenants import delete
 from memory_assets.probes import Probe
 from memory_assets.settings import Settings
 from memory_assets.stores.records import OURS
 from memory_assets.supervisor import STATE, Part, _lock_state, _run_parts, _stop_parts
-from memory_assets.tenants import Tenant
+from memory_assets.tenants import Tenant, create_tenant
 from memory_assets_tests.conftest import WriteSilo
 from memory_assets_tests.defs.conftest import run
 from memory_assets_tests.services import NoServerError, Redis
@@ -255,6 +257,22 @@ def test_a_tenant_is_deleted_while_dagsters_records_cannot_be_reached_and_housek
     config.write_text(right)
     keep_house(home)
     assert not home.get_dynamic_partitions(PARTITION_SET)
+
+
+@pytest.mark.parametrize(
+    ("module", "raised", "told"),
+    [
+        ("redis", "ConnectionError", "Dagster's records could not be reached (redis.exceptions.ConnectionError)"),
+        ("memory_assets.errors", "StoreError", "PostgreSQL is away (refused)"),
+    ],
+)
+def test_why_records_of_a_deleted_tenant_are_left_names_the_server_and_asks_for_nothing(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, module: str, raised: str, told: str
+) -> None:
+    error = getattr(pytest.importorskip(module, reason="the extra [cluster] is not installed"), raised)
+    monkeypatch.setattr(runner, "forget_everywhere", Mock(side_effect=error("PostgreSQL is away (refused); run it again.")))
+    create_tenant(Tenant(settings, "bob"))
+    assert delete(Tenant(settings, "bob")).records_fault == told
 
 
 def keep_house(instance: dg.DagsterInstance) -> str:
