@@ -79,9 +79,15 @@ def open_instance(settings: Settings) -> Iterator[dg.DagsterInstance]:
         if not (unset := _UNSET_VARIABLE.search(str(error))):
             raise
         raise StoreError(f"Dagster's configuration {config} needs {unset[1]}, which is not set; set it.") from error
-    except (DBAPIError, sqlite3.DatabaseError) as error:
-        cause = error.orig if isinstance(error, DBAPIError) else error
-        raise StoreError(explain_failure(home, cause)) from error
+    except Exception as error:
+        cause = error.__cause__ if type(error).__name__ == "DagsterPostgresException" else error  # the class is of an extra
+        cause = cause.orig if isinstance(cause, DBAPIError) else cause
+        if isinstance(cause, sqlite3.Error):
+            raise StoreError(explain_failure(home, cause)) from error
+        if cause is None or cause is error:
+            raise
+        what = f"Dagster's records in PostgreSQL cannot be used ({first_line(cause)})"
+        raise StoreError(f"{what}; check PostgreSQL and DAGSTER_POSTGRES_URL.") from error
 
 
 def is_set_up(settings: Settings) -> bool:

@@ -3,8 +3,8 @@
 Before a step reads an input, it records the input's stamp for the run in the instance's key-value storage. A stamp is reached if the
 newest successful run that recorded the input recorded this stamp, whoever started it. Until then sensors request runs: again a minute
 after the first failure, and later once an hour, as failed runs of schedules are. Dagster's own retries of a run count as one failure
-with it. After a person canceled the newest run, a sensor waits for the next change. A sensor's cursor only caches this result, so that
-a lost cursor has no effect.
+with it. After a person canceled the newest run, a sensor waits for the next change, even after the run's record is deleted. A sensor's
+cursor only caches this result, so that a lost cursor has no effect.
 """
 
 import json
@@ -68,7 +68,13 @@ def next_run(instance: dg.DagsterInstance, tenant: str, stamps: Mapping[str, str
         return None
     if not all(run.is_finished for run in runs):
         return dg.SkipReason(f"A run for {tenant} is in progress; the next tick checks again.")
-    if asked and _is_canceled(asked[0].dagster_run):
+    name = f"canceled:{changed}"
+    (noted,) = read_values(instance, tenant, [name])
+    is_canceled = _is_canceled(asked[0].dagster_run) if asked else since == len(runs) and noted == wanted
+    canceled = wanted if is_canceled else ""
+    if canceled != (noted or ""):
+        write_value(instance, tenant, name, canceled)
+    if is_canceled:
         return dg.SkipReason(f"The newest run for {tenant} was canceled; the next change starts another.")
     if asked and (wait := _seconds_to_wait(asked)):
         return dg.SkipReason(f"{len(asked)} run(s) for {tenant} failed; the next is requested in {wait:.0f} s.")

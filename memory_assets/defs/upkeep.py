@@ -103,9 +103,13 @@ def forget_tenant(instance: dg.DagsterInstance, tenant: str, label: str = LABEL,
     if any(instance.get_runs_count(dg.RunsFilter(tags=tags)) for tags in own):
         return
     _forget_values(instance, lambda key: key.startswith(_key(tenant, ""), autoescape=True))
-    instance.delete_dynamic_partition(PARTITION_SET, tenant)
-    if is_foreign:
-        return
+    if not is_foreign:
+        _forget_name(instance, tenant)
+    instance.delete_dynamic_partition(PARTITION_SET, tenant)  # last, as housekeeping finds deleted tenants by it
+
+
+def _forget_name(instance: dg.DagsterInstance, tenant: str) -> None:
+    """Delete what else names a tenant, in an instance that has no other projects."""
     instance.delete_dynamic_partition(FORMER_SET, tenant)
     instance.wipe_asset_cached_status(list(instance.all_asset_keys()))
     runs = instance.run_storage

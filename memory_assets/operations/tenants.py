@@ -5,7 +5,7 @@ from contextlib import suppress
 from pydantic import Field
 
 from memory_assets.display import counted
-from memory_assets.errors import StoreError, safe_message
+from memory_assets.errors import MemoryAssetsError, StoreError
 from memory_assets.language.guard import guard_text
 from memory_assets.operations.answers import Answer, Instant, LocalTime, View
 from memory_assets.settings import Settings
@@ -53,9 +53,7 @@ class DeletedTenant(Answer):
 
     tenant: str
     deleted_memories: int | None = Field(description="Null if they could not be counted.")
-    records_fault: str = Field(
-        description="Why Dagster still has records of it, for housekeeping to delete; empty if it has none."
-    )
+    records_fault: str = Field(description="Why Dagster's records of it could not be deleted; empty if they could be reached.")
 
     def text(self, local: LocalTime) -> str:
         contents = "" if self.deleted_memories is None else f" with {counted(self.deleted_memories)}"
@@ -98,8 +96,10 @@ def delete(tenant: Tenant) -> DeletedTenant:
     try:
         forget_everywhere(tenant.settings, tenant.name)
         fault = ""
-    except Exception as error:  # noqa: BLE001 - PostgreSQL and Redis have errors of their own, and the tenant is deleted
-        fault = safe_message(error)
+    except MemoryAssetsError as error:
+        fault = str(error).partition("; ")[0]  # no command needs to be repeated
+    except Exception as error:  # noqa: BLE001 - Redis has errors of its own, and the tenant is deleted
+        fault = f"Dagster's records could not be reached ({type(error).__module__}.{type(error).__name__})"
     return DeletedTenant(tenant=tenant.name, deleted_memories=memories, records_fault=fault)
 
 

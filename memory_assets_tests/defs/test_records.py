@@ -17,7 +17,7 @@ from memory_assets.defs.partitions import PARTITION_SET
 from memory_assets.doctor import Finding, examine
 from memory_assets.errors import StoreError
 from memory_assets.settings import Settings, load_settings
-from memory_assets.stores.records import instance_home
+from memory_assets.stores.records import OURS, instance_home
 from memory_assets.tenants import Tenant
 from memory_assets_tests.conftest import WriteSilo
 from memory_assets_tests.torture import zygote
@@ -186,6 +186,20 @@ def test_a_variable_that_dagsters_configuration_needs_is_named(tenant: Tenant, r
     with pytest.raises(StoreError) as failure, open_instance(tenant.settings) as instance:
         assert instance.run_launcher
     assert str(failure.value) == f"Dagster's configuration {config} needs NOT_SET_HERE, which is not set; set it."
+
+
+def test_postgresql_that_does_not_answer_is_named_with_the_mend(tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
+    retries = pytest.importorskip("dagster_postgres.utils", reason="the extra [cluster] is not installed")
+    monkeypatch.setattr(retries, "calculate_delay", lambda **_: 0)
+    monkeypatch.setenv("DAGSTER_POSTGRES_URL", "postgresql://nobody:hidden@127.0.0.1:9/none")
+    use(tenant.settings)
+    config = instance_home(tenant.settings) / "dagster.yaml"
+    config.write_text(f"{OURS}\nstorage: {{postgres: {{postgres_url: {{env: DAGSTER_POSTGRES_URL}}}}}}\n")
+    with pytest.raises(
+        StoreError, match=r"PostgreSQL cannot be used \(.*refused.*\); check PostgreSQL and DAGSTER_POSTGRES_URL"
+    ) as failure:
+        use(tenant.settings)
+    assert "hidden" not in str(failure.value)
 
 
 def _told_of_records(tenant: Tenant) -> list[Finding]:

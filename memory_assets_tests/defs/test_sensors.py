@@ -289,6 +289,25 @@ def test_a_change_whose_run_a_person_canceled_waits_for_the_next_change_but_not_
     assert len(silos.tick()) == 1
 
 
+def test_a_canceled_run_is_not_asked_for_again_after_many_others_or_the_deletion_of_its_record(
+    silos: Daemon, write_silo: WriteSilo, instance: dg.DagsterInstance
+) -> None:
+    path = write_silo("owner", "Priya owns the billing export.")
+    (request,) = silos.tick()
+    assert silos.obey(request, only=READING).success
+    path.write_text(path.read_text() + "More.\n")
+    (request,) = silos.tick()
+    canceled = end_run(instance, "remember", tags={"dagster/run_key": request.run_key or ""}, status=dg.DagsterRunStatus.CANCELED)
+    assert silos.tick() == []
+    for _ in range(run_requests._MAX_RUNS_CHECKED):
+        end_run(instance, "decay", status=dg.DagsterRunStatus.SUCCESS)
+    assert silos.tick() == []
+    delete_run(instance, canceled)
+    assert silos.tick() == []
+    path.write_text(path.read_text() + "Most.\n")
+    assert len(silos.tick()) == 1
+
+
 def test_repeats_go_on_after_the_record_of_the_scheduled_run_is_deleted(instance: dg.DagsterInstance, tenant: Tenant) -> None:
     create_tenant(tenant)
     daemon, scheduled = Daemon(instance, NAMED["failed_schedules_sensor"]), {SCHEDULE_NAME_TAG: "decay_daily"}

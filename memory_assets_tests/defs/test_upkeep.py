@@ -10,6 +10,7 @@ from functools import partial
 from itertools import count
 from pathlib import Path
 from threading import Event
+from unittest.mock import Mock
 from uuid import uuid4
 
 import dagster as dg
@@ -31,6 +32,7 @@ from dagster._core.types.loadable_target_origin import LoadableTargetOrigin
 
 from memory_assets import supervisor
 from memory_assets.cli.main import cli, main
+from memory_assets.defs import runner
 from memory_assets.defs.build import build_defs
 from memory_assets.defs.instance import main as set_up_instance
 from memory_assets.defs.instance import open_instance
@@ -38,15 +40,16 @@ from memory_assets.defs.partitions import FORMER_SET, PARTITION_SET
 from memory_assets.defs.resources import MemoryResource
 from memory_assets.defs.sensors import build_sensors
 from memory_assets.defs.upkeep import KEPT_RUNS, LABEL, MEMORY_RUN, forget_tenant, sweep_runs
-from memory_assets.defs.workers import TASK_TAG, WorkerLauncher
+from memory_assets.defs.workers import TASK_TAG, WorkerLauncher, _life_key
 from memory_assets.errors import StoreError
 from memory_assets.models import NewMemory, Source
 from memory_assets.operations.store import store
+from memory_assets.operations.tenants import delete
 from memory_assets.probes import Probe
 from memory_assets.settings import Settings
 from memory_assets.stores.records import OURS
 from memory_assets.supervisor import STATE, Part, _lock_state, _run_parts, _stop_parts
-from memory_assets.tenants import Tenant
+from memory_assets.tenants import Tenant, create_tenant
 from memory_assets_tests.conftest import WriteSilo
 from memory_assets_tests.defs.conftest import run
 from memory_assets_tests.services import NoServerError, Redis
@@ -126,10 +129,7 @@ def test_deleting_a_tenant_leaves_the_others_runs_and_its_name_nowhere(home: dg.
 
 
 @pytest.mark.filterwarnings("ignore:Call to deprecated setex")
-@pytest.mark.parametrize("task", ["lost", "of a dead worker"])
-def test_a_deleted_tenant_is_forgotten_although_redis_or_the_worker_of_its_runs_is_gone(
-    settings: Settings, tmp_path: Path, task: str
-) -> None:
+def test_a_deleted_tenant_is_forgotten_as_soon_as_no_worker_works_on_its_runs(settings: Settings, tmp_path: Path) -> None:
     pytest.importorskip("dagster_celery", reason="the extra [cluster] is not installed")
     with open_instance(settings) as instance:
         config = Path(instance.root_directory, "dagster.yaml")
@@ -142,13 +142,30 @@ def test_a_deleted_tenant_is_forgotten_although_redis_or_the_worker_of_its_runs_
                 instance.add_dynamic_partitions(PARTITION_SET, ["bob"])
                 tags = {REPOSITORY_LABEL_TAG: LABEL, PARTITION_NAME_TAG: "bob", TASK_TAG: "of bob"}
                 instance.add_run(dg.DagsterRun("decay", run_id=str(uuid4()), status=dg.DagsterRunStatus.SUCCESS, tags=tags))
-                if task == "of a dead worker":
-                    instance.run_launcher.celery.backend.store_result("of bob", {"hostname": "gone@there"}, "STARTED")
+                instance.run_launcher.redis.set(_life_key("of bob"), "")
+                forget_tenant(instance, "bob")
+                assert instance.get_runs_count() == 1
+                assert instance.get_dynamic_partitions(PARTITION_SET) == ["bob"]
+                instance.run_launcher.redis.flushall()
                 forget_tenant(instance, "bob")
                 assert not instance.get_runs_count()
                 assert not instance.get_dynamic_partitions(PARTITION_SET)
     except NoServerError as error:
         pytest.skip(str(error))
+
+
+def test_a_tenant_whose_deletion_from_the_records_was_cut_short_is_found_by_housekeeping(
+    home: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home.add_dynamic_partitions(PARTITION_SET, ["bob"])
+    moment, ended = datetime.now(UTC).timestamp(), BulkActionStatus.COMPLETED_SUCCESS
+    home.add_backfill(PartitionBackfill("one", ended, False, {}, moment, partition_names=["bob"]))
+    with monkeypatch.context() as patch:
+        patch.setattr(home, "wipe_asset_cached_status", Mock(side_effect=ConnectionError))
+        with pytest.raises(ConnectionError):
+            forget_tenant(home, "bob")
+    keep_house(home)
+    assert not home.get_backfills()
 
 
 def add_tick(home: dg.DagsterInstance, ahead: timedelta) -> InstigatorState:
@@ -240,6 +257,22 @@ def test_a_tenant_is_deleted_while_dagsters_records_cannot_be_reached_and_housek
     config.write_text(right)
     keep_house(home)
     assert not home.get_dynamic_partitions(PARTITION_SET)
+
+
+@pytest.mark.parametrize(
+    ("module", "raised", "told"),
+    [
+        ("redis", "ConnectionError", "Dagster's records could not be reached (redis.exceptions.ConnectionError)"),
+        ("memory_assets.errors", "StoreError", "PostgreSQL is away (refused)"),
+    ],
+)
+def test_why_records_of_a_deleted_tenant_are_left_names_the_server_and_asks_for_nothing(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, module: str, raised: str, told: str
+) -> None:
+    error = getattr(pytest.importorskip(module, reason="the extra [cluster] is not installed"), raised)
+    monkeypatch.setattr(runner, "forget_everywhere", Mock(side_effect=error("PostgreSQL is away (refused); run it again.")))
+    create_tenant(Tenant(settings, "bob"))
+    assert delete(Tenant(settings, "bob")).records_fault == told
 
 
 def keep_house(instance: dg.DagsterInstance) -> str:
