@@ -12,10 +12,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Any, Self
+from uuid import uuid4
 
 import dagster as dg
 from dagster._core.launcher import CheckRunHealthResult, LaunchRunContext, ResumeRunContext, WorkerStatus
-from dagster._grpc.types import ResumeRunArgs
+from dagster._grpc.types import ExecuteRunArgs, ResumeRunArgs
 from dagster._serdes import ConfigurableClass, ConfigurableClassData, pack_value
 
 from memory_assets.defs.launcher import ResumingLauncher, assign_tenant
@@ -80,24 +81,30 @@ class WorkerLauncher(ResumingLauncher, ConfigurableClass):
 
     def launch_run(self, context: LaunchRunContext) -> None:
         """Submit a run to the workers."""
+        from dagster_celery.tasks import create_execute_job_task
+
         if assign_tenant(self._instance, context.dagster_run):
-            self._tasks.launch_run(context)
+            self._submit(context, create_execute_job_task(self.celery), ExecuteRunArgs)
 
     def resume_run(self, context: ResumeRunContext) -> None:
         """Submit a run whose process ended again; its steps continue where they stopped."""
-        from dagster_celery.config import TASK_RESUME_JOB_NAME
         from dagster_celery.tasks import create_resume_job_task
 
-        run, origin = context.dagster_run, context.job_code_origin
-        assert origin
+        run = context.dagster_run
         self._instance.event_log_storage.free_concurrency_slots_for_run(run.run_id)
         if TASK_TAG in run.tags:  # its process may only have been halted
             self._send(run, signal.SIGKILL)
-        arguments = pack_value(ResumeRunArgs(origin, run.run_id, self._instance.get_ref(), set_exit_code_on_failure=True))
-        task = create_resume_job_task(self.celery).si(
-            resume_job_args_packed=arguments
-        )  # dagster-celery gives it another name and fails
-        self._tasks._launch_celery_task_run(run, task, TASK_RESUME_JOB_NAME)
+        self._submit(context, create_resume_job_task(self.celery), ResumeRunArgs)
+
+    def _submit(
+        self, context: LaunchRunContext | ResumeRunContext, task: Any, kind: type[ExecuteRunArgs | ResumeRunArgs]
+    ) -> None:
+        """Submit a task after its id is stored: no signal reaches the process of a task whose id is unknown."""
+        run, origin, task_id = context.dagster_run, context.job_code_origin, str(uuid4())
+        assert origin
+        arguments = pack_value(kind(origin, run.run_id, self._instance.get_ref(), set_exit_code_on_failure=True))
+        self._instance.add_run_tags(run.run_id, {TASK_TAG: task_id})
+        self._tasks._launch_celery_task_run(run, task.si(arguments).set(task_id=task_id), task.name)
 
     def terminate(self, run_id: str) -> bool:
         """Cancel a run. Return False if it has ended.

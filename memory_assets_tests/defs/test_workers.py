@@ -1,15 +1,17 @@
 """Runs of a cluster's workers: signs of life in Redis, and signals to a process whose worker answers no more."""
 
+import json
 import signal
 from collections.abc import Iterator
 from pathlib import Path
 from queue import SimpleQueue
+from typing import Any
 from uuid import uuid4
 
 import dagster as dg
 import pytest
 from dagster._core.code_pointer import ModuleCodePointer
-from dagster._core.launcher import ResumeRunContext, WorkerStatus
+from dagster._core.launcher import LaunchRunContext, ResumeRunContext, WorkerStatus
 from dagster._core.origin import JobPythonOrigin, RepositoryPythonOrigin
 
 from memory_assets.defs import workers
@@ -114,6 +116,35 @@ def test_a_process_that_was_halted_dies_if_its_run_was_resumed_meanwhile(
     with show_alive(launcher.redis, resumed.tags[TASK_TAG]):
         wait_for_sign(launcher, resumed)
     assert signals.empty()
+
+
+@pytest.mark.parametrize("is_resumed", [False, True])
+def test_a_task_is_submitted_only_if_its_id_was_stored(
+    launcher: WorkerLauncher,
+    begun: dg.DagsterRun,
+    disk_instance: dg.DagsterInstance,
+    monkeypatch: pytest.MonkeyPatch,
+    is_resumed: bool,
+):
+    def submit() -> None:
+        if is_resumed:
+            launcher.resume_run(ResumeRunContext(begun, workspace=None, resume_attempt_number=1))
+        else:
+            launcher.launch_run(LaunchRunContext(begun, workspace=None))
+
+    def fail(*_: object) -> None:
+        raise ConnectionError
+
+    monkeypatch.setattr(workers, "assign_tenant", lambda *_: True)
+    with monkeypatch.context() as patch:
+        patch.setattr(disk_instance, "add_run_tags", fail)
+        with pytest.raises(ConnectionError):
+            submit()
+    assert not launcher.redis.exists("dagster")
+    submit()
+    submitted: Any = launcher.redis.lindex("dagster", 0)
+    run = disk_instance.get_run_by_id(begun.run_id)
+    assert run and run.tags[TASK_TAG] == json.loads(submitted)["headers"]["id"]
 
 
 def test_a_canceled_run_ends_even_if_its_worker_answers_nothing(
