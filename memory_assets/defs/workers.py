@@ -124,10 +124,10 @@ class WorkerLauncher(ResumingLauncher, ConfigurableClass):
         return super().terminate(run_id)
 
     def _cancel(self, run: dg.DagsterRun) -> None:
-        if self.is_worked_on(run):
-            self._send(run, signal.SIGTERM)
-        elif TASK_TAG in run.tags:
-            self._tasks.terminate(run.run_id)
+        if TASK_TAG in run.tags:
+            self._send(run, signal.SIGTERM)  # to a process that is halted, too
+            if not self.is_worked_on(run):
+                self._tasks.terminate(run.run_id)
         if run.job_code_origin is None or self.check_run_worker_health(run).status != WorkerStatus.RUNNING:
             self._instance.report_run_canceled(run)
 

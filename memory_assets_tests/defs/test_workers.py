@@ -159,6 +159,17 @@ def test_a_canceled_run_ends_even_if_its_worker_answers_nothing(
     assert canceled and canceled.status is dg.DagsterRunStatus.CANCELING
 
 
+def test_a_canceled_run_without_a_sign_of_life_is_revoked_and_ends_if_its_process_was_only_halted(
+    launcher: WorkerLauncher, begun: dg.DagsterRun, signals: SimpleQueue[int], monkeypatch: pytest.MonkeyPatch
+):
+    revoked = list[str]()
+    monkeypatch.setattr(launcher.celery.control, "revoke", lambda task_id, **_: revoked.append(task_id))
+    assert launcher.terminate(begun.run_id)
+    assert revoked == [begun.tags[TASK_TAG]]
+    with show_alive(launcher.redis, begun.tags[TASK_TAG]):
+        assert signals.get() == signal.SIGTERM
+
+
 def test_a_run_that_cannot_be_canceled_because_redis_is_away_goes_on_and_the_error_names_redis(
     server: Redis, launcher: WorkerLauncher, begun: dg.DagsterRun, disk_instance: dg.DagsterInstance
 ):
