@@ -114,7 +114,7 @@ class WorkerLauncher(ResumingLauncher, ConfigurableClass):
         from redis import RedisError
 
         run = self._instance.get_run_by_id(run_id)
-        if run and TASK_TAG in run.tags:
+        if run and not run.is_finished and TASK_TAG in run.tags:
             try:
                 self.redis.ping()
             except RedisError as error:

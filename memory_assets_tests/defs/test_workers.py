@@ -180,6 +180,14 @@ def test_a_run_that_cannot_be_canceled_because_redis_is_away_goes_on_and_the_err
     assert run and run.status is dg.DagsterRunStatus.STARTED
 
 
+def test_a_run_that_has_ended_is_not_said_to_go_on_while_redis_is_away(
+    server: Redis, launcher: WorkerLauncher, begun: dg.DagsterRun, disk_instance: dg.DagsterInstance
+):
+    disk_instance.report_run_canceled(begun)
+    server.kill()
+    assert not launcher.terminate(begun.run_id)
+
+
 def test_a_worker_takes_no_run_before_it_can_begin_it():
     from celery.bin.worker import worker
 
