@@ -225,7 +225,11 @@ def work() -> None:
         settings = load_settings()
     except MemoryAssetsError as error:
         sys.exit(f"memory: {error}")
-    named = {"MEMORY_STATE_URI": settings.state_uri, "MEMORY_VECTORS_URI": settings.vectors_uri}
+    named = {
+        "MEMORY_STATE_URI": settings.state_uri,
+        "MEMORY_VECTORS_URI": settings.vectors_uri,
+        "MEMORY_CATALOG_URI": settings.catalog_uri,
+    }
     if missing := [name for name, uri in named.items() if not uri]:
         sys.exit(f"memory: A worker needs the stores that all hosts share; set {' and '.join(missing)}.")
 

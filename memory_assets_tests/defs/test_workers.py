@@ -196,10 +196,10 @@ def test_a_worker_takes_no_run_before_it_can_begin_it():
 
 
 def test_a_worker_without_the_shared_stores_does_not_start_and_says_what_to_set(monkeypatch: pytest.MonkeyPatch):
-    with pytest.raises(SystemExit, match="set MEMORY_STATE_URI and MEMORY_VECTORS_URI"):
+    with pytest.raises(SystemExit, match=r"set MEMORY_STATE_URI and MEMORY_VECTORS_URI and MEMORY_CATALOG_URI\."):
         workers.work()
     monkeypatch.setenv("MEMORY_VECTORS_URI", "s3://memories/tenants")
-    with pytest.raises(SystemExit, match=r"set MEMORY_STATE_URI\."):
+    with pytest.raises(SystemExit, match=r"set MEMORY_STATE_URI and MEMORY_CATALOG_URI\."):
         workers.work()
 
 
