@@ -10,7 +10,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from threading import Event, Thread
+from threading import Event, Lock, Thread
 from typing import TYPE_CHECKING, Any, Self
 from uuid import uuid4
 
@@ -196,7 +196,7 @@ def show_alive(redis: "Redis", task_id: str) -> Iterator[None]:
     """
     from redis import RedisError
 
-    ended = Event()
+    ended, lock = Event(), Lock()
 
     def renew() -> None:
         handled = None
@@ -204,16 +204,18 @@ def show_alive(redis: "Redis", task_id: str) -> Iterator[None]:
             with suppress(RedisError, OSError):
                 redis.set(_life_key(task_id), "", ex=_LIFE_SECONDS)
                 left: Any = redis.get(_signal_key(task_id))
-                if left and left != handled:
-                    handled = left
-                    os.kill(os.getpid(), int(left))
+                with lock:  # after the block, this process may work on another task
+                    if left and left != handled and not ended.is_set():
+                        handled = left
+                        os.kill(os.getpid(), int(left))
             ended.wait(_RENEWAL_SECONDS)
 
     Thread(target=renew, daemon=True).start()
     try:
         yield
     finally:
-        ended.set()
+        with lock:
+            ended.set()
 
 
 def work() -> None:

@@ -2,6 +2,7 @@
 
 import json
 import signal
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from queue import SimpleQueue
@@ -115,6 +116,27 @@ def test_a_process_that_was_halted_dies_if_its_run_was_resumed_meanwhile(
         assert signals.get() == signal.SIGKILL
     with show_alive(launcher.redis, resumed.tags[TASK_TAG]):
         wait_for_sign(launcher, resumed)
+    assert signals.empty()
+
+
+def test_a_signal_for_a_task_that_has_ended_does_not_hit_the_next_one_of_its_process(signals: SimpleQueue[int]):
+    asked, ended = threading.Event(), threading.Event()
+
+    class SlowRedis:
+        def set(self, *_: object, **__: object) -> None: ...
+
+        def get(self, _: str) -> bytes:
+            asked.set()
+            ended.wait()
+            return b"15"
+
+    redis: Any = SlowRedis()
+    others = set(threading.enumerate())
+    with show_alive(redis, "ended"):
+        asked.wait()
+        [renewal] = set(threading.enumerate()) - others
+    ended.set()
+    renewal.join()
     assert signals.empty()
 
 
