@@ -79,6 +79,7 @@ def test_a_run_is_alive_while_its_process_shows_it_even_if_its_worker_answers_no
 
 def test_a_run_is_alive_although_redis_was_emptied_during_it(launcher: WorkerLauncher, begun: dg.DagsterRun):
     with show_alive(launcher.redis, begun.tags[TASK_TAG]):
+        wait_for_sign(launcher, begun)
         launcher.redis.flushall()
         wait_for_sign(launcher, begun)
         assert {launcher.check_run_worker_health(begun).status for _ in range(MANY)} == {WorkerStatus.RUNNING}
@@ -100,10 +101,14 @@ def test_checks_before_an_outage_of_redis_do_not_count(server: Redis, launcher: 
     assert launcher.check_run_worker_health(begun).status is WorkerStatus.RUNNING
 
 
-def test_a_sign_of_life_ends_with_its_process(launcher: WorkerLauncher, begun: dg.DagsterRun):
+def test_a_sign_of_life_ends_with_its_process_and_is_not_renewed_after_its_task(launcher: WorkerLauncher, begun: dg.DagsterRun):
+    others = set(threading.enumerate())
     with show_alive(launcher.redis, begun.tags[TASK_TAG]):
         wait_for_sign(launcher, begun)
         assert 0 < launcher.redis.ttl(f"memory_assets:alive:{begun.tags[TASK_TAG]}") <= workers._LIFE_SECONDS
+        [renewal] = set(threading.enumerate()) - others
+    renewal.join(timeout=60)
+    assert not renewal.is_alive()
 
 
 def test_a_process_that_was_halted_dies_if_its_run_was_resumed_meanwhile(
