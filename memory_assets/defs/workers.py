@@ -10,12 +10,13 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from threading import Event, Thread
+from threading import Event, Lock, Thread
 from typing import TYPE_CHECKING, Any, Self
+from uuid import uuid4
 
 import dagster as dg
 from dagster._core.launcher import CheckRunHealthResult, LaunchRunContext, ResumeRunContext, WorkerStatus
-from dagster._grpc.types import ResumeRunArgs
+from dagster._grpc.types import ExecuteRunArgs, ResumeRunArgs
 from dagster._serdes import ConfigurableClass, ConfigurableClassData, pack_value
 
 from memory_assets.defs.launcher import ResumingLauncher, assign_tenant
@@ -80,24 +81,30 @@ class WorkerLauncher(ResumingLauncher, ConfigurableClass):
 
     def launch_run(self, context: LaunchRunContext) -> None:
         """Submit a run to the workers."""
+        from dagster_celery.tasks import create_execute_job_task
+
         if assign_tenant(self._instance, context.dagster_run):
-            self._tasks.launch_run(context)
+            self._submit(context, create_execute_job_task(self.celery), ExecuteRunArgs)
 
     def resume_run(self, context: ResumeRunContext) -> None:
         """Submit a run whose process ended again; its steps continue where they stopped."""
-        from dagster_celery.config import TASK_RESUME_JOB_NAME
         from dagster_celery.tasks import create_resume_job_task
 
-        run, origin = context.dagster_run, context.job_code_origin
-        assert origin
+        run = context.dagster_run
         self._instance.event_log_storage.free_concurrency_slots_for_run(run.run_id)
         if TASK_TAG in run.tags:  # its process may only have been halted
             self._send(run, signal.SIGKILL)
-        arguments = pack_value(ResumeRunArgs(origin, run.run_id, self._instance.get_ref(), set_exit_code_on_failure=True))
-        task = create_resume_job_task(self.celery).si(
-            resume_job_args_packed=arguments
-        )  # dagster-celery gives it another name and fails
-        self._tasks._launch_celery_task_run(run, task, TASK_RESUME_JOB_NAME)
+        self._submit(context, create_resume_job_task(self.celery), ResumeRunArgs)
+
+    def _submit(
+        self, context: LaunchRunContext | ResumeRunContext, task: Any, kind: type[ExecuteRunArgs | ResumeRunArgs]
+    ) -> None:
+        """Submit a task after its id is stored: no signal reaches the process of a task whose id is unknown."""
+        run, origin, task_id = context.dagster_run, context.job_code_origin, str(uuid4())
+        assert origin
+        arguments = pack_value(kind(origin, run.run_id, self._instance.get_ref(), set_exit_code_on_failure=True))
+        self._instance.add_run_tags(run.run_id, {TASK_TAG: task_id})
+        self._tasks._launch_celery_task_run(run, task.si(arguments).set(task_id=task_id), task.name)
 
     def terminate(self, run_id: str) -> bool:
         """Cancel a run. Return False if it has ended.
@@ -107,7 +114,7 @@ class WorkerLauncher(ResumingLauncher, ConfigurableClass):
         from redis import RedisError
 
         run = self._instance.get_run_by_id(run_id)
-        if run and TASK_TAG in run.tags:
+        if run and not run.is_finished and TASK_TAG in run.tags:
             try:
                 self.redis.ping()
             except RedisError as error:
@@ -117,10 +124,10 @@ class WorkerLauncher(ResumingLauncher, ConfigurableClass):
         return super().terminate(run_id)
 
     def _cancel(self, run: dg.DagsterRun) -> None:
-        if self.is_worked_on(run):
-            self._send(run, signal.SIGTERM)
-        elif TASK_TAG in run.tags:
-            self._tasks.terminate(run.run_id)
+        if TASK_TAG in run.tags:
+            self._send(run, signal.SIGTERM)  # to a process that is halted, too
+            if not self.is_worked_on(run):
+                self._tasks.terminate(run.run_id)
         if run.job_code_origin is None or self.check_run_worker_health(run).status != WorkerStatus.RUNNING:
             self._instance.report_run_canceled(run)
 
@@ -189,7 +196,7 @@ def show_alive(redis: "Redis", task_id: str) -> Iterator[None]:
     """
     from redis import RedisError
 
-    ended = Event()
+    ended, lock = Event(), Lock()
 
     def renew() -> None:
         handled = None
@@ -197,16 +204,18 @@ def show_alive(redis: "Redis", task_id: str) -> Iterator[None]:
             with suppress(RedisError, OSError):
                 redis.set(_life_key(task_id), "", ex=_LIFE_SECONDS)
                 left: Any = redis.get(_signal_key(task_id))
-                if left and left != handled:
-                    handled = left
-                    os.kill(os.getpid(), int(left))
+                with lock:  # after the block, this process may work on another task
+                    if left and left != handled and not ended.is_set():
+                        handled = left
+                        os.kill(os.getpid(), int(left))
             ended.wait(_RENEWAL_SECONDS)
 
     Thread(target=renew, daemon=True).start()
     try:
         yield
     finally:
-        ended.set()
+        with lock:
+            ended.set()
 
 
 def work() -> None:
@@ -218,7 +227,11 @@ def work() -> None:
         settings = load_settings()
     except MemoryAssetsError as error:
         sys.exit(f"memory: {error}")
-    named = {"MEMORY_STATE_URI": settings.state_uri, "MEMORY_VECTORS_URI": settings.vectors_uri}
+    named = {
+        "MEMORY_STATE_URI": settings.state_uri,
+        "MEMORY_VECTORS_URI": settings.vectors_uri,
+        "MEMORY_CATALOG_URI": settings.catalog_uri,
+    }
     if missing := [name for name, uri in named.items() if not uri]:
         sys.exit(f"memory: A worker needs the stores that all hosts share; set {' and '.join(missing)}.")
 

@@ -1,15 +1,18 @@
 """Runs of a cluster's workers: signs of life in Redis, and signals to a process whose worker answers no more."""
 
+import json
 import signal
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from queue import SimpleQueue
+from typing import Any
 from uuid import uuid4
 
 import dagster as dg
 import pytest
 from dagster._core.code_pointer import ModuleCodePointer
-from dagster._core.launcher import ResumeRunContext, WorkerStatus
+from dagster._core.launcher import LaunchRunContext, ResumeRunContext, WorkerStatus
 from dagster._core.origin import JobPythonOrigin, RepositoryPythonOrigin
 
 from memory_assets.defs import workers
@@ -76,6 +79,7 @@ def test_a_run_is_alive_while_its_process_shows_it_even_if_its_worker_answers_no
 
 def test_a_run_is_alive_although_redis_was_emptied_during_it(launcher: WorkerLauncher, begun: dg.DagsterRun):
     with show_alive(launcher.redis, begun.tags[TASK_TAG]):
+        wait_for_sign(launcher, begun)
         launcher.redis.flushall()
         wait_for_sign(launcher, begun)
         assert {launcher.check_run_worker_health(begun).status for _ in range(MANY)} == {WorkerStatus.RUNNING}
@@ -97,10 +101,14 @@ def test_checks_before_an_outage_of_redis_do_not_count(server: Redis, launcher: 
     assert launcher.check_run_worker_health(begun).status is WorkerStatus.RUNNING
 
 
-def test_a_sign_of_life_ends_with_its_process(launcher: WorkerLauncher, begun: dg.DagsterRun):
+def test_a_sign_of_life_ends_with_its_process_and_is_not_renewed_after_its_task(launcher: WorkerLauncher, begun: dg.DagsterRun):
+    others = set(threading.enumerate())
     with show_alive(launcher.redis, begun.tags[TASK_TAG]):
         wait_for_sign(launcher, begun)
         assert 0 < launcher.redis.ttl(f"memory_assets:alive:{begun.tags[TASK_TAG]}") <= workers._LIFE_SECONDS
+        [renewal] = set(threading.enumerate()) - others
+    renewal.join(timeout=60)
+    assert not renewal.is_alive()
 
 
 def test_a_process_that_was_halted_dies_if_its_run_was_resumed_meanwhile(
@@ -116,6 +124,56 @@ def test_a_process_that_was_halted_dies_if_its_run_was_resumed_meanwhile(
     assert signals.empty()
 
 
+def test_a_signal_for_a_task_that_has_ended_does_not_hit_the_next_one_of_its_process(signals: SimpleQueue[int]):
+    asked, ended = threading.Event(), threading.Event()
+
+    class SlowRedis:
+        def set(self, *_: object, **__: object) -> None: ...
+
+        def get(self, _: str) -> bytes:
+            asked.set()
+            ended.wait()
+            return b"15"
+
+    redis: Any = SlowRedis()
+    others = set(threading.enumerate())
+    with show_alive(redis, "ended"):
+        asked.wait()
+        [renewal] = set(threading.enumerate()) - others
+    ended.set()
+    renewal.join()
+    assert signals.empty()
+
+
+@pytest.mark.parametrize("is_resumed", [False, True])
+def test_a_task_is_submitted_only_if_its_id_was_stored(
+    launcher: WorkerLauncher,
+    begun: dg.DagsterRun,
+    disk_instance: dg.DagsterInstance,
+    monkeypatch: pytest.MonkeyPatch,
+    is_resumed: bool,
+):
+    def submit() -> None:
+        if is_resumed:
+            launcher.resume_run(ResumeRunContext(begun, workspace=None, resume_attempt_number=1))
+        else:
+            launcher.launch_run(LaunchRunContext(begun, workspace=None))
+
+    def fail(*_: object) -> None:
+        raise ConnectionError
+
+    monkeypatch.setattr(workers, "assign_tenant", lambda *_: True)
+    with monkeypatch.context() as patch:
+        patch.setattr(disk_instance, "add_run_tags", fail)
+        with pytest.raises(ConnectionError):
+            submit()
+    assert not launcher.redis.exists("dagster")
+    submit()
+    submitted: Any = launcher.redis.lindex("dagster", 0)
+    run = disk_instance.get_run_by_id(begun.run_id)
+    assert run and run.tags[TASK_TAG] == json.loads(submitted)["headers"]["id"]
+
+
 def test_a_canceled_run_ends_even_if_its_worker_answers_nothing(
     launcher: WorkerLauncher, begun: dg.DagsterRun, disk_instance: dg.DagsterInstance, signals: SimpleQueue[int]
 ):
@@ -128,6 +186,17 @@ def test_a_canceled_run_ends_even_if_its_worker_answers_nothing(
     assert canceled and canceled.status is dg.DagsterRunStatus.CANCELING
 
 
+def test_a_canceled_run_without_a_sign_of_life_is_revoked_and_ends_if_its_process_was_only_halted(
+    launcher: WorkerLauncher, begun: dg.DagsterRun, signals: SimpleQueue[int], monkeypatch: pytest.MonkeyPatch
+):
+    revoked = list[str]()
+    monkeypatch.setattr(launcher.celery.control, "revoke", lambda task_id, **_: revoked.append(task_id))
+    assert launcher.terminate(begun.run_id)
+    assert revoked == [begun.tags[TASK_TAG]]
+    with show_alive(launcher.redis, begun.tags[TASK_TAG]):
+        assert signals.get() == signal.SIGTERM
+
+
 def test_a_run_that_cannot_be_canceled_because_redis_is_away_goes_on_and_the_error_names_redis(
     server: Redis, launcher: WorkerLauncher, begun: dg.DagsterRun, disk_instance: dg.DagsterInstance
 ):
@@ -138,6 +207,14 @@ def test_a_run_that_cannot_be_canceled_because_redis_is_away_goes_on_and_the_err
     assert run and run.status is dg.DagsterRunStatus.STARTED
 
 
+def test_a_run_that_has_ended_is_not_said_to_go_on_while_redis_is_away(
+    server: Redis, launcher: WorkerLauncher, begun: dg.DagsterRun, disk_instance: dg.DagsterInstance
+):
+    disk_instance.report_run_canceled(begun)
+    server.kill()
+    assert not launcher.terminate(begun.run_id)
+
+
 def test_a_worker_takes_no_run_before_it_can_begin_it():
     from celery.bin.worker import worker
 
@@ -146,10 +223,10 @@ def test_a_worker_takes_no_run_before_it_can_begin_it():
 
 
 def test_a_worker_without_the_shared_stores_does_not_start_and_says_what_to_set(monkeypatch: pytest.MonkeyPatch):
-    with pytest.raises(SystemExit, match="set MEMORY_STATE_URI and MEMORY_VECTORS_URI"):
+    with pytest.raises(SystemExit, match=r"set MEMORY_STATE_URI and MEMORY_VECTORS_URI and MEMORY_CATALOG_URI\."):
         workers.work()
     monkeypatch.setenv("MEMORY_VECTORS_URI", "s3://memories/tenants")
-    with pytest.raises(SystemExit, match=r"set MEMORY_STATE_URI\."):
+    with pytest.raises(SystemExit, match=r"set MEMORY_STATE_URI and MEMORY_CATALOG_URI\."):
         workers.work()
 
 
