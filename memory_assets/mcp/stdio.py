@@ -10,7 +10,6 @@ from functools import partial
 from threading import Event, Lock, Thread
 from typing import BinaryIO
 
-from memory_assets.errors import MemoryAssetsError
 from memory_assets.mcp.protocol import PARSE_ERROR, Message, Server, encode_message, error_response
 from memory_assets.mcp.tools import Session
 from memory_assets.operations.take_in import SourceWatch
@@ -37,18 +36,16 @@ def serve(tenant: Tenant, here: Project | None) -> None:
 def _warm_up(tenant: Tenant, watch: SourceWatch, on_ready: Callable[[], object] = lambda: None) -> None:
     """Load models and indices before the first calls need them, renew a lost brief, and watch the sources.
 
-    Calls `on_ready` once a prompt can be answered. Faults are left to the calls to report.
+    Calls `on_ready` once a prompt can be answered. Faults, also those of an import that a call does at once, are left to the calls.
     """
-    from memory_assets.learn.briefing import ensure_brief
-
-    try:
-        with suppress(MemoryAssetsError):
-            _load_for_prompts(tenant)
-    finally:
-        on_ready()
-    with suppress(MemoryAssetsError):
+    with suppress(Exception):
+        _load_for_prompts(tenant)
+    on_ready()
+    with suppress(Exception):
         tenant.analyzer.analyze("Alice warmed up the service.")
-    with suppress(MemoryAssetsError):
+    with suppress(Exception):
+        from memory_assets.learn.briefing import ensure_brief
+
         ensure_brief(tenant)
     watch.start()
     _load_modules()
