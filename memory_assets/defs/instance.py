@@ -79,15 +79,24 @@ def open_instance(settings: Settings) -> Iterator[dg.DagsterInstance]:
         if not (unset := _UNSET_VARIABLE.search(str(error))):
             raise
         raise StoreError(f"Dagster's configuration {config} needs {unset[1]}, which is not set; set it.") from error
-    except Exception as error:
-        cause = error.__cause__ if type(error).__name__ == "DagsterPostgresException" else error  # the class is of an extra
-        cause = cause.orig if isinstance(cause, DBAPIError) else cause
-        if isinstance(cause, sqlite3.Error):
-            raise StoreError(explain_failure(home, cause)) from error
-        if cause is None or cause is error:
-            raise
-        what = f"Dagster's records in PostgreSQL cannot be used ({first_line(cause)})"
-        raise StoreError(f"{what}; check PostgreSQL and DAGSTER_POSTGRES_URL.") from error
+    except (DBAPIError, sqlite3.Error, *_server_errors()) as error:
+        raise StoreError(_explain(home, error)) from error
+
+
+def _server_errors() -> tuple[type[Exception], ...]:
+    """Return the errors of PostgreSQL and Redis, whose packages only a cluster imports."""
+    names = {"dagster_postgres.utils": "DagsterPostgresException", "redis.exceptions": "RedisError"}
+    return tuple(getattr(sys.modules[module], name) for module, name in names.items() if module in sys.modules)
+
+
+def _explain(home: Path, error: BaseException) -> str:
+    cause = error if isinstance(error, DBAPIError | sqlite3.Error) else error.__cause__ or error
+    cause = cause.orig or cause if isinstance(cause, DBAPIError) else cause
+    if isinstance(cause, sqlite3.Error):
+        return explain_failure(home, cause)
+    if type(error).__module__ == "redis.exceptions":
+        return f"Redis does not answer ({first_line(cause)}); check Redis and DAGSTER_BROKER_URL."
+    return f"Dagster's records in PostgreSQL cannot be used ({first_line(cause)}); check PostgreSQL and DAGSTER_POSTGRES_URL."
 
 
 def is_set_up(settings: Settings) -> bool:

@@ -5,7 +5,7 @@ from contextlib import suppress
 from pydantic import Field
 
 from memory_assets.display import counted
-from memory_assets.errors import MemoryAssetsError, StoreError
+from memory_assets.errors import StoreError
 from memory_assets.language.guard import guard_text
 from memory_assets.operations.answers import Answer, Instant, LocalTime, View
 from memory_assets.settings import Settings
@@ -90,16 +90,14 @@ def delete(tenant: Tenant) -> DeletedTenant:
     from memory_assets.defs.runner import forget_everywhere
 
     memories = view_tenant(tenant).memories
-    with suppress(Exception):  # the second call tells it
+    with suppress(StoreError):  # the second call tells it
         forget_everywhere(tenant.settings, tenant.name)  # a run that begins must not make the tenant again
     delete_tenant(tenant)
     try:
         forget_everywhere(tenant.settings, tenant.name)
         fault = ""
-    except MemoryAssetsError as error:
+    except StoreError as error:
         fault = str(error).partition("; ")[0]  # no command needs to be repeated
-    except Exception as error:  # noqa: BLE001 - Redis has errors of its own, and the tenant is deleted
-        fault = f"Dagster's records could not be reached ({type(error).__module__}.{type(error).__name__})"
     return DeletedTenant(tenant=tenant.name, deleted_memories=memories, records_fault=fault)
 
 
