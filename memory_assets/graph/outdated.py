@@ -14,7 +14,7 @@ from memory_assets.display import shortened
 from memory_assets.graph.rules import LIKELIEST
 from memory_assets.language.statements import happened
 from memory_assets.language.times import Instant, day_in
-from memory_assets.language.words import LINE_BREAK
+from memory_assets.language.words import LINE_BREAK, on_one_line
 from memory_assets.models import REPLACING, Memory, RelationType, State, is_time_guessed
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def on_day(moment: datetime | None, zone: tzinfo) -> str:
 
 def strip_marks(text: str) -> str:
     """Return a sentence or text on one line, without list markers and emphasis."""
-    return " ".join(_UNDERLINED.sub(r"\1", _MARKS.sub("", text.strip())).split())
+    return _UNDERLINED.sub(r"\1", _MARKS.sub("", on_one_line(text)))
 
 
 def contains_sentence(text: str, sentence: str) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence, Set
 from itertools import chain
 
 from memory_assets.display import shortened
-from memory_assets.language.words import LINE_BREAK, begins_item, sentences, stems, unwrapped
+from memory_assets.language.words import LINE_BREAK, begins_item, on_one_line, sentences, stems, unwrapped
 
 PASSAGE_LENGTH = 280
 """Characters of a memory that a list shows; `show` shows all."""
@@ -71,7 +71,7 @@ def _place_sentences(line: str, parts: Iterable[str], most: int) -> list[tuple[i
     """Return where each sentence begins and ends in a text of one line; of one of more than `most` characters where its pieces do."""
     places: list[tuple[int, int]] = []
     end = 0
-    for sentence in (" ".join(each.split()) for each in parts):
+    for sentence in map(on_one_line, parts):
         begin = max(end, line.find(sentence, end))
         end = begin + len(sentence)
         while end - begin > most:

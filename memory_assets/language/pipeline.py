@@ -31,7 +31,7 @@ Item = TypeVar("Item")
 BUNDLED_MODEL = "bundled"
 BUNDLED_PATH = Path(__file__).with_name("pipeline_en")
 
-RULES_VERSION = 17
+RULES_VERSION = 18
 """Incremented whenever a change may alter the entities, actions or automatic tags of an unchanged text."""
 
 _NEEDED = {

@@ -16,7 +16,7 @@ from memory_assets.language.entity_types import ADDRESSES, Mention
 from memory_assets.language.languages import ENGLISH, recognise
 from memory_assets.language.secrets import replace_marks
 from memory_assets.language.surface import find_surface
-from memory_assets.language.words import sentences, split_lines
+from memory_assets.language.words import sentences, split_lines, without_quote
 
 MAX_PART_LENGTH = 1_500
 """Characters of one part, up to the end of a word: some 250 words, analysed in less time than a commit takes."""
@@ -38,9 +38,9 @@ _SYMBOLS = re.compile(r"((?:[^\w\s]|_){12})(?:[^\w\s]|_)+")
 _SPACED_SYMBOLS = re.compile(r"((?:[^\w\s][ \t]+){3})(?:[^\w\s][ \t]+){3,}")
 _CURLY_APOSTROPHE = re.compile(r"(?<=\w)[\u2019\u02bc](?=\w)")
 
-_FENCE = re.compile(r"\s{0,12}(?:>\s?)*(```|~~~)")
+_FENCE = re.compile(r"\s{0,12}(```|~~~)")
 _RULE = re.compile(r"\s*(?:[-*_=]\s*){3,}$|\s*\|?\s*:?-+:?\s*(?:\|\s*:?-*:?\s*)+$")
-_BULLET = re.compile(r"\s*(?:>\s?)*(?:(?:[-*+•]|\d{1,3}[.)]|#{1,6})\s+)+(?:\[[ xX]\]\s+)?|\s*(?:>\s?)+")
+_BULLET = re.compile(r"\s*(?:(?:[-*+•]|\d{1,3}[.)]|#{1,6})\s+)+(?:\[[ xX]\]\s+)?")
 _LABEL = re.compile(r"(\*\*|__)([^*_\n:]{1,60}?)(?::\1|\1\s?:)\s*")
 _TEMPLATE_LABEL = re.compile(r"(?:\*\*|__)?(?:why|how to apply|when to apply)(?::?(?:\*\*|__)|(?=:)):?\s*", re.IGNORECASE)
 _COMMENT = re.compile(r"<!--.{0,2000}?-->", re.DOTALL)
@@ -128,7 +128,13 @@ def _blocks(text: str, asides: list[str]) -> Iterator[str]:
         paragraph.clear()
         lines.clear()
 
-    for line in text.splitlines():
+    was_quoted = False
+    for written in text.splitlines():
+        line = without_quote(written)
+        is_quoted = line != written
+        if is_quoted != was_quoted:
+            yield from end_paragraph()
+            was_quoted = is_quoted
         opened = _FENCE.match(line)
         if fence or opened:
             yield from end_paragraph()

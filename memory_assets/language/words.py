@@ -45,11 +45,14 @@ _ORDINAL = re.compile(r"(?:^|\s)\d{1,2}\.$")
 _AFTER_ORDINAL = re.compile(r"[a-zäöü]|(?:Jan|Feb|Mär|Apr|Mai|Jun|Jul|Aug|Sep|Okt|Nov|Dez)")
 """German months and lower-case words, before which a number with a full stop is an ordinal: "am 11. Mai", "der 2. mal"."""
 _ENDS_SENTENCE = re.compile(r"[.!?:;…。！？][\"'”’)*_]*$")
-_BEGINS_BLOCK = re.compile(r"(?:[-*+>#•|]|\d{1,3}[.)])\s|\*\*[^*]+(?:[:.!?]\*\*|\*\*\s*(?::|$|[–—-]\s|\([^)]*\):))")
+_BEGINS_BLOCK = re.compile(r"(?:[-*+#•|]|\d{1,3}[.)])\s|\*\*[^*]+(?:[:.!?]\*\*|\*\*\s*(?::|$|[–—-]\s|\([^)]*\):))")
 """An item, a heading, or a label in bold print."""
 _FIRST_WORD = re.compile(r"(?:\*\*[^*]+\*\*|`[^`]+`)?\S*")
 """What an editor does not break: a word, or several in bold print or as code."""
 _BEGINS_ITEM = re.compile(r"(?:[-*+>•|]|\d{1,3}[.)])\s")
+_QUOTE = re.compile(r"(?:[ \t]*>)+")
+_QUOTED_ON = re.compile(r"\n(?:[ \t]*>)+")
+"""The mark of a quotation, and in a sentence that goes on in its next line."""
 _SHORT_LINE = 60
 _FEWEST_WRAPPED = 2
 """Words of a line from which a small letter in the next one shows that it is wrapped prose, no list."""
@@ -177,23 +180,37 @@ def split_lines(lines: Iterable[str]) -> Iterator[tuple[str, bool]]:
 
     A line is wrapped if it is as wide as its paragraph or ends in a comma, or if the next one is indented or, after a line of some words,
     begins with a small letter.
-    The first of several paragraphs, often a description and a hook of one line each, has the width of the others.
+    The first of several paragraphs, often a description and a hook of one line each, has the width of the others. The lines of a quotation
+    are those of paragraphs of their own.
     """
-    stripped = [(line.strip(), line[:1].isspace()) for line in lines]
-    paragraphs = [[*together] for has_text, together in groupby(stripped, lambda each: bool(each[0])) if has_text]
+    stripped = [(line.strip(), without_quote(line)) for line in lines]
+    together = groupby(stripped, lambda each: (bool(each[1].strip()), each[0].startswith(">")))
+    paragraphs = [[*paragraph] for (has_text, _), paragraph in together if has_text]
     rest = [*chain.from_iterable(paragraphs[1:])]
     for place, paragraph in enumerate(paragraphs):
         is_description = rest and not place
-        width = max(_SHORT_LINE, *(len(line) for line, _ in (rest if is_description else paragraph)))
+        width = max(_SHORT_LINE, *(len(line.strip()) for _, line in (rest if is_description else paragraph)))
         before = ""
-        for line, is_indented in paragraph:
+        for written, bare in paragraph:
+            line, is_indented = bare.strip(), bare[:1].isspace()
             first = next(_FIRST_WORD.finditer(line)).end()
             is_full = len(before) <= min(width, _WRAPPED_LINE) and width < len(before) + 1 + first
             is_prose = line.removeprefix("**")[:1].islower() and not is_description and len(before.split()) >= _FEWEST_WRAPPED
             goes_on = is_indented or is_full or before.endswith(",") or is_prose
             begins_block = _BEGINS_BLOCK.match(line) or (line.startswith("**") and before.startswith("**"))
-            yield line, bool(before) and goes_on and not (begins_block or _ENDS_SENTENCE.search(before))
+            yield written, bool(before) and goes_on and not (begins_block or _ENDS_SENTENCE.search(before))
             before = line
+
+
+def without_quote(line: str) -> str:
+    """Return a line without the marks of a quotation and the space behind them."""
+    quote = _QUOTE.match(line)
+    return line[quote.end() :].removeprefix(" ") if quote else line
+
+
+def on_one_line(text: str) -> str:
+    """Return a text with single spaces for its white space, without the marks of a quotation in further lines."""
+    return " ".join(_QUOTED_ON.sub("\n", text).split())
 
 
 def unwrapped(text: str) -> str:
@@ -201,7 +218,7 @@ def unwrapped(text: str) -> str:
     joined = before = ""
     for line, is_wrapped in split_lines(text.splitlines()):
         needs_no_break = is_wrapped or before.endswith("|") or _ENDS_SENTENCE.search(before) or begins_item(line)
-        before = " ".join(line.split())
+        before = on_one_line(f"\n{line}" if is_wrapped else line)
         joined += (" " if needs_no_break else "\n") + before if joined else before
     return joined
 

@@ -16,7 +16,7 @@ from memory_assets.graph.statements import introduces, is_short, split_statement
 from memory_assets.language.changes import announces
 from memory_assets.language.english import pattern
 from memory_assets.language.secrets import marks
-from memory_assets.language.words import CODE_BLOCK, sentences, stems, topic_words, unwrapped
+from memory_assets.language.words import CODE_BLOCK, on_one_line, sentences, stems, topic_words, unwrapped
 from memory_assets.learn.brief import FILES, LIST_GOES_ON
 from memory_assets.models import STANDING_KINDS, Kind, Memory, Source
 
@@ -255,7 +255,7 @@ def _join_lines(part: str, whole: str, flat: str, begin: int = 0) -> tuple[str, 
 
     `flat` is the text with spaces for line breaks; the part stands behind `begin`.
     """
-    line = " ".join(part.split())
+    line = on_one_line(part)
     found = flat.find(line, begin)
     end = found + len(line) if found >= 0 else begin
     return strip_marks(whole[found:end].replace("\n", ". ") if found >= 0 else line), end
@@ -308,7 +308,7 @@ def _parse_facts(memory: Memory, doubts: Doubts) -> Iterator[Fact]:
         if not each.is_item and (refers or introduces(previous)):
             if refers and need > Need.OPENING:
                 continue
-            text = f"{previous} {text}"
+            text = f"{previous} {text}".strip()
         yield Fact(text, need, likelihood, doubts.contrary.get(key, 0), each.lead, place)
 
 

@@ -23,6 +23,10 @@ def prose(text: str) -> str:
         ("**Why:** it broke.\n**How to apply:** ask first.", "it broke.\nask first."),
         ("**Decision:** use the queue", "Decision\nuse the queue"),
         ("# Title\n\n- one\n- [x] two\n  goes on\n1. three\n> said", "Title\none\ntwo goes on\nthree\nsaid"),
+        (
+            "Said of it:\n> The crew of the boat waits\n> for the bell.\n>\n> - one\n> two",
+            "Said of it:\nThe crew of the boat waits for the bell.\none\ntwo",
+        ),
         ("Run `git commit --amend` now.", "Run item now."),
         ("See [the guide](https://x.example/guide) and [[other-note]].", "See the guide and item."),
         ("It broke ([[incident]]) twice.", "It broke twice."),
