@@ -17,7 +17,7 @@ from memory_assets.language.changes import announces
 from memory_assets.language.english import pattern
 from memory_assets.language.secrets import marks
 from memory_assets.language.words import CODE_BLOCK, on_one_line, sentences, stems, topic_words, unwrapped
-from memory_assets.learn.brief import FILES, LIST_GOES_ON
+from memory_assets.learn.brief import ENDS, FILES, LIST_GOES_ON
 from memory_assets.models import STANDING_KINDS, Kind, Memory, Source
 
 _OPENING_LENGTH = 140
@@ -182,7 +182,7 @@ def _choose_facts(memory: Memory, doubts: Doubts) -> list[Fact]:
                 continue
             if each.need is Need.LEAST or each.contrary or (lead and len(lead) + len(each.text) > _OPENING_LENGTH):
                 break
-            lead = f"{lead} {each.text}".strip()
+            lead = f"{lead}{'.' if lead and not lead.endswith(ENDS) else ''} {each.text}".strip()
         return _lead_with(memory, lead, facts) if lead else facts
     return facts
 

@@ -266,6 +266,16 @@ def test_a_paragraph_without_a_full_stop_gets_one_before_the_next() -> None:
     assert needs("About oak\n\nTests run on oak\n\nBuilds run on elm") == {"Tests run on oak. Builds run on elm": Need.OPENING}
 
 
+def test_a_label_that_leads_a_wish_ends_before_its_first_sentence() -> None:
+    text = (
+        "How Ines works \u2014 plain, in small steps, asks before she acts\n\nNo small talk and no praise. "
+        + "The rest stands below. " * 6
+    )
+    assert list_facts(memory(text, Kind.FEEDBACK), Doubts())[0].text.startswith(
+        "How Ines works \u2014 plain, in small steps, asks before she acts. No small"
+    )
+
+
 def test_a_description_and_its_hook_end_where_their_lines_do() -> None:
     said = "Who the user is\nbackend developer, short answers\n\nThe user is Jonas."
     told = Memory(7, said, Kind.USER, Source.PAI_LEARNING, "user_role", _NOW, _NOW)
