@@ -33,6 +33,9 @@ _PASTED = re.compile(
     re.DOTALL | re.MULTILINE,
 )
 """Text that a program wrote: fenced code, tracebacks and log lines."""
+_PASTE = re.compile(r'<pasted_content id="(\w+)">.*?(?:</pasted_content id="\1">|\Z)', re.DOTALL)
+_PASTE_TAG = re.compile(r'</?pasted_content id="\w+">')
+"""Claude Code's tags around pasted text of several lines."""
 _WRITING = frozenset({"Write", "Edit", "MultiEdit", "NotebookEdit"})
 _INPUTS = ("command", "content", "new_string", "new_source")
 """Fields of a tool's input that hold a command, or text for a file."""
@@ -241,8 +244,13 @@ def is_by_program(text: str) -> bool:
 
 
 def without_pasted(words: str) -> str:
-    """Remove code and logs from the user's words."""
-    return _PASTED.sub("", words)
+    """Remove what Claude Code marked as pasted, code and logs from the user's words."""
+    return without_logs(_PASTE.sub("", words))
+
+
+def without_logs(words: str) -> str:
+    """Remove code, logs and the tags around pasted text from a prompt."""
+    return _PASTED.sub("", _PASTE_TAG.sub("", words))
 
 
 def _read_refusal(block: dict[str, Any]) -> str:

@@ -13,7 +13,7 @@ from memory_assets.language.tokens import count_tokens
 from memory_assets.language.words import sentences
 from memory_assets.learn.brief import LONGEST_LINE, render_frame, render_line
 from memory_assets.learn.session_start import PROMPT, digest_sentences, is_quiet, record_told, still_told
-from memory_assets.learn.transcripts import is_by_program, without_pasted
+from memory_assets.learn.transcripts import is_by_program, without_logs
 from memory_assets.models import Memory, is_time_guessed
 from memory_assets.operations.answers import LocalTime, View, begins_with, without_title
 from memory_assets.operations.arguments import Narrowing
@@ -83,7 +83,7 @@ def recall_for_prompt(
 
 def read_question(prompt: str) -> str:
     """Return a prompt without pasted code and logs, unless it is nothing else; of a long one the beginning and the end."""
-    text = without_pasted(prompt).strip() or prompt.strip()
+    text = without_logs(prompt).strip() or prompt.strip()
     half = LONGEST_PROMPT // 2
     return text if len(text) <= LONGEST_PROMPT else f"{text[:half]}\n{text[-half:]}"
 

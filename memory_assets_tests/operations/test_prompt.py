@@ -232,6 +232,11 @@ def test_a_prompt_is_told_what_it_needs_above_and_below_what_was_pasted(filled: 
     assert recall_for_prompt(filled, f"{pasted}\n\n{question}", here=ATLAS) == plain
 
 
+def test_a_pasted_letter_is_read_with_the_question() -> None:
+    pasted = '\n\n<pasted_content id="cd4c">\nThe broker is slow.\n</pasted_content id="cd4c">\n\n'
+    assert read_question(f"Why?{pasted}").split() == ["Why?", "The", "broker", "is", "slow."]
+
+
 def test_a_question_below_much_text_is_read() -> None:
     walked, question = "We walked along the river and had soup in the evening. " * 60, "Who restores the staging database?"
     read = read_question(f"{walked}\n{question}")
