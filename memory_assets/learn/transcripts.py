@@ -26,6 +26,8 @@ _REFUSAL = "the user said:\n"
 _REMARKS = re.compile(r"\n\nNote: |^The user wants to clarify")
 _QUEUED = "queued_command"
 """Type of an attachment with a prompt that the user wrote while the assistant was working."""
+_PERSON = "human"
+"""Kind of origin of what the user wrote."""
 _PASTED = re.compile(
     r"^[^\S\n]*```.*?(?:```|\Z)"
     r"|^Traceback \(most recent call last\):\n(?:[^\S\n][^\n]*\n)*[^\n]*"
@@ -224,11 +226,12 @@ def user_entries(transcript: Path) -> Iterator[dict[str, Any]]:
 
 def user_words(entry: dict[str, Any]) -> str:
     """Return the user's words in an entry; empty if a program wrote it."""
-    if any(entry.get(name) for name in ("isMeta", "isSidechain", "isCompactSummary")):
+    attachment = entry.get("attachment") if entry.get("type") == "attachment" else None
+    queued: dict[str, Any] = attachment if isinstance(attachment, dict) and attachment.get("type") == _QUEUED else {}
+    if _is_sent_by_program(entry) or _is_sent_by_program(queued):
         return ""
-    attachment = entry.get("attachment")
-    if entry.get("type") == "attachment" and isinstance(attachment, dict) and attachment.get("type") == _QUEUED:
-        texts = [attachment.get("prompt")] if attachment.get("commandMode", "prompt") == "prompt" else []
+    if queued:
+        texts = [_join_text(queued.get("prompt"))] if queued.get("commandMode", "prompt") == "prompt" else []
     elif entry.get("type") != "user":
         return ""
     elif entry.get("toolUseResult") or any(block.get("type") == "tool_result" for block in blocks(entry)):
@@ -236,6 +239,13 @@ def user_words(entry: dict[str, Any]) -> str:
     else:
         texts = [block.get("text") for block in blocks(entry) if block.get("type") == "text"]
     return "\n".join(text for text in texts if isinstance(text, str) and not is_by_program(text))
+
+
+def _is_sent_by_program(said: dict[str, Any]) -> bool:
+    """Whether the marks of an entry, or its origin, name another sender than the person: a plugin, a schedule, another session."""
+    origin = said.get("origin")
+    is_foreign = isinstance(origin, dict) and origin.get("kind", _PERSON) != _PERSON
+    return is_foreign or any(said.get(name) for name in ("isMeta", "isSidechain", "isCompactSummary"))
 
 
 def is_by_program(text: str) -> bool:
