@@ -107,9 +107,33 @@ def read_record(transcript: Path) -> Record:
     return reader.finish()
 
 
+class Conversation:
+    """The places of prompts in a conversation, to find where the user took some back with Escape or `/rewind`."""
+
+    def __init__(self) -> None:
+        self._begun: dict[str, tuple[int, object]] = {}
+        """Place and id of each prompt, by the id of the entry before it."""
+
+    def find_place(self, entry: dict[str, Any], end: int) -> int:
+        """Return the place of the next prompt: the `end`, or that of an earlier prompt that followed the same entry."""
+        before, number = entry.get("parentUuid"), entry.get("uuid")
+        if entry.get("type") != "user" or "toolUseResult" in entry or not isinstance(before, str):
+            return end
+        place, replaced = self._begun.get(before, (end, number))
+        if replaced == number:
+            place = end
+        if place < end:
+            self._begun = {each: begun for each, begun in self._begun.items() if begun[0] < place}
+        self._begun[before] = (place, number)
+        return place
+
+
 class _RecordReader:
     def __init__(self) -> None:
         self.record = Record()
+        self._conversation = Conversation()
+        self._before: list[tuple[Counter[str], list[str], dict[str, tuple[str, bool]]]] = []
+        """Files, commits and to-do items before each turn."""
         self.tasks: dict[str, tuple[str, bool]] = {}
         """Name of each to-do item, and whether it is done, by id."""
         self._calls: dict[str, dict[str, Any]] = {}
@@ -119,7 +143,7 @@ class _RecordReader:
 
     def add(self, entry: dict[str, Any]) -> None:
         if words := user_words(entry).strip():
-            self.record.turns.append(Turn(self._keep(words)))
+            self._begin(Turn(self._keep(words)), self._conversation.find_place(entry, len(self.record.turns)))
         if not self.record.turns:
             return
         if (moment := read_moment(entry.get("timestamp"))) is not None:
@@ -133,6 +157,15 @@ class _RecordReader:
                 call = self._calls.pop(str(block.get("tool_use_id")), None)
                 if call and not block.get("is_error"):
                     self._add_result(call, _join_text(block.get("content")))
+
+    def _begin(self, turn: Turn, place: int) -> None:
+        """Begin a turn, in place of those from `place` on, which the user took back."""
+        record = self.record
+        if place < len(record.turns):
+            record.files, record.commits, self.tasks = self._before[place]
+            del record.turns[place:], self._before[place:]
+        record.turns.append(turn)
+        self._before.append((record.files.copy(), record.commits.copy(), self.tasks.copy()))
 
     def _add_answer(self, block: dict[str, Any]) -> None:
         turn = self.record.turns[-1]

@@ -450,6 +450,41 @@ def test_why_a_tool_was_refused_and_what_was_said_meanwhile_are_words_of_the_use
     ]
 
 
+def after(entry: dict[str, Any], before: str, number: str) -> dict[str, Any]:
+    """Return an entry with its id and that of the entry before it."""
+    return {**entry, "uuid": number, "parentUuid": before}
+
+
+def test_what_the_user_took_back_is_neither_summarised_nor_noted(tenant: Tenant, project: Path) -> None:
+    kept = [
+        after(asked("Move the export to Parquet, because it is smaller."), "start", "p1"),
+        *ran("Write", file_path=str(project / "export.py")),
+        answered(words("Done: the export is moved to Parquet.")),
+    ]
+    taken_back = [
+        after(asked("From now on never write a test, because it costs time."), "a1", "p2"),
+        *ran("Write", file_path=str(project / "wrong.py")),
+        *ran("Bash", command="git commit -m 'Drop the tests'"),
+        answered(words("Done: all tests are dropped.")),
+        after(asked("We decided to drop the linter, because it is slow."), "a2", "p3"),
+        answered(words("Done: the linter is dropped.")),
+    ]
+    last = [
+        after(asked("From now on always write a test, because it finds faults."), "a1", "p4"),
+        *ran("Write", file_path=str(project / "test_export.py")),
+        answered(words("Done: the export has a test.")),
+    ]
+    repeated = [after(asked("From now on always write a test, because it finds faults."), "a1", "p4")]
+    end(tenant, project, [*kept, *taken_back, *last, *repeated])
+    assert told_of(tenant) == [
+        "Session in atlas on 2026-05-01: Move the export to Parquet, because it is smaller.",
+        "Done: the export has a test. the export is moved to Parquet.",
+        "Decided: From now on always write a test, because it finds faults.",
+        "Files: export.py, test_export.py",
+    ]
+    assert [each.text for each in read_noted(tenant.folder)] == ["From now on always write a test, because it finds faults."]
+
+
 def test_what_was_pasted_is_nothing_that_the_user_said(tenant: Tenant, project: Path) -> None:
     log = (
         'Traceback (most recent call last):\n  File "app.py", line 12, in <module>\n    raise ValueError("never use this")\n'
