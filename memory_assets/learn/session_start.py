@@ -285,10 +285,11 @@ def read_told(folder: Path, session: str) -> list[Told]:
     return _list_shown(_record_file(folder, session))
 
 
-def still_told(folder: Path, session: str) -> dict[int, set[str]]:
+def still_told(folder: Path, session: str, taken_back: Sequence[tuple[datetime, datetime]] = ()) -> dict[int, set[str]]:
     """Return what a session still has in its context: what it was shown since its start or last compaction or clearing.
 
-    The values are the digests (`digest_sentences`) of what it was shown of each memory.
+    What it was shown with prompts between the times `taken_back` is left out. The values are the digests (`digest_sentences`) of what it
+    was shown of each memory.
     """
     known: defaultdict[int, set[str]] = defaultdict(set)
     begun: datetime | None = None
@@ -296,6 +297,8 @@ def still_told(folder: Path, session: str) -> dict[int, set[str]]:
         if each.reason != PROMPT and each.at != begun:
             known.clear()
             begun = each.at
+        if each.reason == PROMPT and any(start.replace(microsecond=0) <= each.at < end for start, end in taken_back):
+            continue
         known[each.memory].update(each.digests)
     known.pop(_NOTHING, None)
     return dict(known)

@@ -6,15 +6,17 @@ One line is one JSON object. Side chains, tool results and texts that a program 
 import re
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from memory_assets.display import visible
-from memory_assets.sources.files import json_objects, read_head
+from memory_assets.sources.files import RefusedFileError, json_objects, read_head
 
 _TAIL_BYTES = 8 << 20
+_RECENT_BYTES = 1 << 20
 _PROGRAM_TEXT = re.compile(
     r"\s*(?:Caveat:|\[Request interrupted|This session is being continued|/[\w:-]+(?!\S)"
     r"|<(?:(?:local-)?command-[a-z-]+|bash-[a-z-]+|ide_\w+|system-reminder|task-notification|teammate-message|user-memory-input"
@@ -28,6 +30,8 @@ _QUEUED = "queued_command"
 """Type of an attachment with a prompt that the user wrote while the assistant was working."""
 _PERSON = "human"
 """Kind of origin of what the user wrote."""
+_FOLLOWING = frozenset({"assistant", "user", "queue-operation"})
+"""Types of entries that may follow a prompt which was not taken back."""
 _PASTED = re.compile(
     r"^[^\S\n]*```.*?(?:```|\Z)"
     r"|^Traceback \(most recent call last\):\n(?:[^\S\n][^\n]*\n)*[^\n]*"
@@ -245,10 +249,32 @@ class _RecordReader:
         return record
 
 
-def read_tail(transcript: Path, marker: bytes) -> Iterator[dict[str, Any]]:
-    """Yield the entries in a transcript's last eight megabytes whose lines contain `marker`."""
-    skip = max(0, transcript.stat().st_size - _TAIL_BYTES)
-    return json_objects(read_head(transcript, None, _TAIL_BYTES, skip=skip), marker)
+def read_tail(transcript: Path, marker: bytes, most: int = _TAIL_BYTES) -> Iterator[dict[str, Any]]:
+    """Yield the entries in a transcript's last eight megabytes, or `most` bytes, whose lines contain `marker`."""
+    skip = max(0, transcript.stat().st_size - most)
+    return json_objects(read_head(transcript, None, most, skip=skip), marker)
+
+
+def find_taken_back(transcript: Path) -> list[tuple[datetime, datetime]]:
+    """Return the times from a prompt that the user took back to the one in its place, in a transcript's last megabyte.
+
+    A last prompt that nothing follows was taken back, too: Escape puts it into the input line again, and leaves no entry of its own.
+    """
+    prompts: list[datetime] = []
+    found: list[tuple[datetime, datetime]] = []
+    conversation = Conversation()
+    is_followed = True
+    with suppress(OSError, ValueError, RefusedFileError):
+        for entry in read_tail(transcript, b'"type"', _RECENT_BYTES):
+            moment = read_moment(entry.get("timestamp"))
+            if entry.get("type") == "user" and moment and user_words(entry).strip():
+                place = conversation.find_place(entry, len(prompts))
+                found += [(begun, moment) for begun in prompts[place : place + 1]]
+                prompts[place:] = [moment]
+                is_followed = False
+            elif entry.get("type") in _FOLLOWING:
+                is_followed = True
+    return found if is_followed else [*found, (prompts[-1], datetime.max.replace(tzinfo=UTC))]
 
 
 def user_entries(transcript: Path) -> Iterator[dict[str, Any]]:
