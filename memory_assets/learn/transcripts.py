@@ -28,6 +28,8 @@ _REFUSAL = "the user said:\n"
 _REMARKS = re.compile(r"\n\nNote: |^The user wants to clarify")
 _QUEUED = "queued_command"
 """Type of an attachment with a prompt that the user wrote while the assistant was working."""
+_PLAN = "planContent"
+"""Field of an entry with the assistant's plan, which the user accepted to be carried out in a new session."""
 _PERSON = "human"
 """Kind of origin of what the user wrote."""
 _FOLLOWING = frozenset({"assistant", "user", "queue-operation"})
@@ -62,7 +64,7 @@ class Turn:
     """The user's words, and the assistant's last words before the user wrote again."""
 
     request: str
-    """Empty if the user only pasted something."""
+    """Empty if the user only pasted something or accepted a plan."""
     answer: str = ""
     """Empty if the assistant was interrupted at work."""
     used_tools: bool = False
@@ -146,7 +148,7 @@ class _RecordReader:
         """The texts that are searched for secrets."""
 
     def add(self, entry: dict[str, Any]) -> None:
-        if words := user_words(entry).strip():
+        if (words := user_words(entry).strip()) or entry.get(_PLAN):
             self._begin(Turn(self._keep(words)), self._conversation.find_place(entry, len(self.record.turns)))
         if not self.record.turns:
             return
@@ -304,7 +306,7 @@ def _is_sent_by_program(said: dict[str, Any]) -> bool:
     """Whether the marks of an entry, or its origin, name another sender than the person: a plugin, a schedule, another session."""
     origin = said.get("origin")
     is_foreign = isinstance(origin, dict) and origin.get("kind", _PERSON) != _PERSON
-    return is_foreign or any(said.get(name) for name in ("isMeta", "isSidechain", "isCompactSummary"))
+    return is_foreign or any(said.get(name) for name in ("isMeta", "isSidechain", "isCompactSummary", _PLAN))
 
 
 def is_by_program(text: str) -> bool:

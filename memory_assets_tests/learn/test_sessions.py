@@ -450,6 +450,21 @@ def test_why_a_tool_was_refused_and_what_was_said_meanwhile_are_words_of_the_use
     ]
 
 
+@pytest.mark.parametrize("more", [{}, {"origin": {"kind": "auto-continuation"}}])
+def test_a_plan_that_is_carried_out_is_summarised_and_is_nothing_that_the_user_said(
+    tenant: Tenant, project: Path, more: dict[str, Any]
+) -> None:
+    plan = "# Plan\n\nFrom now on always use the blue crane.\n\nWe decided to move the quarry, because it is near."
+    entries = [
+        {**asked(f"Implement the following plan:\n\n{plan}"), "planContent": plan, **more},
+        *ran("Write", file_path=str(project / "crane.py")),
+        answered(words("Done: the quarry is moved.")),
+    ]
+    end(tenant, project, entries)
+    assert told_of(tenant) == ["Session in atlas on 2026-05-01.", "Done: the quarry is moved.", "Files: crane.py"]
+    assert not read_noted(tenant.folder)
+
+
 def after(entry: dict[str, Any], before: str, number: str) -> dict[str, Any]:
     """Return an entry with its id and that of the entry before it."""
     return {**entry, "uuid": number, "parentUuid": before}
