@@ -57,6 +57,8 @@ class Hook:
     directory: str = ""
     event: str = ""
     transcript: str = ""
+    agent: str = ""
+    """Id of the subagent that was compacted; empty for the session itself."""
 
     @classmethod
     def parse(cls, text: str) -> "Hook":
@@ -75,6 +77,7 @@ class Hook:
             "directory": "cwd",
             "event": "hook_event_name",
             "transcript": "transcript_path",
+            "agent": "agent_id",
         }
         values = {field: given[name] for field, name in fields.items() if given.get(name) is not None}
         if wrong := [fields[field] for field, value in values.items() if not isinstance(value, str)]:
@@ -89,7 +92,9 @@ class Hook:
 
 
 def session_start(settings: HookSettings, hook: Hook) -> str:
-    """Return the text for a session's start, and record it; empty if there is nothing to show or the project is quiet."""
+    """Return the text for a session's start, and record it; empty for a subagent or a quiet project, or with nothing to show."""
+    if hook.agent:
+        return ""
     project = hook.project
     is_compacted = hook.source == _COMPACTED
     if project:
