@@ -119,7 +119,14 @@ def note(
 
     def add(notes: "_Notes") -> "_Notes":
         there = {*notes.settled, *(each.digest for each in notes.noted)}
-        fresh = [each for each in found if there.isdisjoint(each.covering) and not erased.find(each.text)]
+        said = {
+            (each.text, each.said_at) for each in notes.noted if each.said_at
+        }  # a fork has a copy, perhaps in another project
+        fresh = [
+            each
+            for each in found
+            if there.isdisjoint(each.covering) and (each.text, each.said_at) not in said and not erased.find(each.text)
+        ]
         every = (*notes.noted, *fresh)
         clean = [each for each in every if each.session != session or mask_known(each.text, known) == each.text]
         return _Notes(tuple(clean[-_MAX_NOTES:]), notes.settled)
