@@ -15,7 +15,7 @@ from pathlib import Path
 from memory_assets.display import visible
 from memory_assets.errors import DamagedError
 from memory_assets.language.classifier import load
-from memory_assets.learn.transcripts import user_entries, user_words, without_pasted
+from memory_assets.learn.transcripts import Conversation, user_entries, user_words, without_pasted
 from memory_assets.models import OF_EVERY_PROJECT
 
 NAME = "noted.json"
@@ -119,7 +119,14 @@ def note(
 
     def add(notes: "_Notes") -> "_Notes":
         there = {*notes.settled, *(each.digest for each in notes.noted)}
-        fresh = [each for each in found if there.isdisjoint(each.covering) and not erased.find(each.text)]
+        said = {
+            (each.text, each.said_at) for each in notes.noted if each.said_at
+        }  # a fork has a copy, perhaps in another project
+        fresh = [
+            each
+            for each in found
+            if there.isdisjoint(each.covering) and (each.text, each.said_at) not in said and not erased.find(each.text)
+        ]
         every = (*notes.noted, *fresh)
         clean = [each for each in every if each.session != session or mask_known(each.text, known) == each.text]
         return _Notes(tuple(clean[-_MAX_NOTES:]), notes.settled)
@@ -175,9 +182,14 @@ def find_sentences(transcript: Path, project: str, session: str, known: dict[str
     from memory_assets.language.secrets import KnownSecrets, marks, mask, mask_known, secrets_in
     from memory_assets.language.words import sentences
 
-    said = [(words, entry.get("timestamp")) for entry in user_entries(transcript) if (words := user_words(entry))]
+    entries = [(entry, words) for entry in user_entries(transcript) if (words := user_words(entry))]
     known = {} if known is None else known
-    known.update(secrets_in(words for words, _ in said))
+    known.update(secrets_in(words for _, words in entries))
+    said: list[tuple[str, object]] = []
+    conversation = Conversation()
+    for entry, words in entries:
+        del said[conversation.find_place(entry, len(said)) :]
+        said.append((words, entry.get("timestamp")))
     masked = KnownSecrets(known)
     found: dict[str, Noted] = {}
     for words, moment in said:

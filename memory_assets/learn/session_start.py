@@ -57,6 +57,8 @@ class Hook:
     directory: str = ""
     event: str = ""
     transcript: str = ""
+    agent: str = ""
+    """Id of the subagent that was compacted; empty for the session itself."""
 
     @classmethod
     def parse(cls, text: str) -> "Hook":
@@ -75,6 +77,7 @@ class Hook:
             "directory": "cwd",
             "event": "hook_event_name",
             "transcript": "transcript_path",
+            "agent": "agent_id",
         }
         values = {field: given[name] for field, name in fields.items() if given.get(name) is not None}
         if wrong := [fields[field] for field, value in values.items() if not isinstance(value, str)]:
@@ -89,7 +92,9 @@ class Hook:
 
 
 def session_start(settings: HookSettings, hook: Hook) -> str:
-    """Return the text for a session's start, and record it; empty if there is nothing to show or the project is quiet."""
+    """Return the text for a session's start, and record it; empty for a subagent or a quiet project, or with nothing to show."""
+    if hook.agent:
+        return ""
     project = hook.project
     is_compacted = hook.source == _COMPACTED
     if project:
@@ -285,10 +290,11 @@ def read_told(folder: Path, session: str) -> list[Told]:
     return _list_shown(_record_file(folder, session))
 
 
-def still_told(folder: Path, session: str) -> dict[int, set[str]]:
+def still_told(folder: Path, session: str, taken_back: Sequence[tuple[datetime, datetime]] = ()) -> dict[int, set[str]]:
     """Return what a session still has in its context: what it was shown since its start or last compaction or clearing.
 
-    The values are the digests (`digest_sentences`) of what it was shown of each memory.
+    What it was shown with prompts between the times `taken_back` is left out. The values are the digests (`digest_sentences`) of what it
+    was shown of each memory.
     """
     known: defaultdict[int, set[str]] = defaultdict(set)
     begun: datetime | None = None
@@ -296,6 +302,8 @@ def still_told(folder: Path, session: str) -> dict[int, set[str]]:
         if each.reason != PROMPT and each.at != begun:
             known.clear()
             begun = each.at
+        if each.reason == PROMPT and any(start.replace(microsecond=0) <= each.at < end for start, end in taken_back):
+            continue
         known[each.memory].update(each.digests)
     known.pop(_NOTHING, None)
     return dict(known)

@@ -7,6 +7,7 @@ further sentences of the user that are worth keeping; they become notes like tho
 
 import json
 import logging
+import re
 from collections.abc import Iterator, Sequence
 from datetime import tzinfo
 from pathlib import Path, PurePath
@@ -42,6 +43,8 @@ _MAX_WORDS, _MAX_ASKED_WORDS, _MAX_DECIDED_WORDS, _MAX_OPEN_WORDS = 110, 20, 48,
 _MAX_FILES, _MAX_NOTED = 8, 20
 _MAX_MODEL_CHARACTERS = 24_000
 _IMPORTANCE = 0.3
+_WORKTREE = re.compile(r"\A\.claude/worktrees/[^/]+/")
+"""Where Claude Code makes a worktree of a project, as for sessions in the background."""
 _log = logging.getLogger(__name__)
 
 
@@ -197,7 +200,7 @@ def _last_answer(record: Record) -> str:
 
 def _relative_path(path: str, project: str) -> str:
     inside = project and PurePath(path).is_relative_to(project)
-    return str(PurePath(path).relative_to(project)) if inside else PurePath(path).name
+    return _WORKTREE.sub("", str(PurePath(path).relative_to(project))) if inside else PurePath(path).name
 
 
 def _shorten(text: str, longest: int) -> str:

@@ -6,15 +6,17 @@ One line is one JSON object. Side chains, tool results and texts that a program 
 import re
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from memory_assets.display import visible
-from memory_assets.sources.files import json_objects, read_head
+from memory_assets.sources.files import RefusedFileError, json_objects, read_head
 
 _TAIL_BYTES = 8 << 20
+_RECENT_BYTES = 1 << 20
 _PROGRAM_TEXT = re.compile(
     r"\s*(?:Caveat:|\[Request interrupted|This session is being continued|/[\w:-]+(?!\S)"
     r"|<(?:(?:local-)?command-[a-z-]+|bash-[a-z-]+|ide_\w+|system-reminder|task-notification|teammate-message|user-memory-input"
@@ -26,6 +28,12 @@ _REFUSAL = "the user said:\n"
 _REMARKS = re.compile(r"\n\nNote: |^The user wants to clarify")
 _QUEUED = "queued_command"
 """Type of an attachment with a prompt that the user wrote while the assistant was working."""
+_PLAN = "planContent"
+"""Field of an entry with the assistant's plan, which the user accepted to be carried out in a new session."""
+_PERSON = "human"
+"""Kind of origin of what the user wrote."""
+_FOLLOWING = frozenset({"assistant", "user", "queue-operation"})
+"""Types of entries that may follow a prompt which was not taken back."""
 _PASTED = re.compile(
     r"^[^\S\n]*```.*?(?:```|\Z)"
     r"|^Traceback \(most recent call last\):\n(?:[^\S\n][^\n]*\n)*[^\n]*"
@@ -33,6 +41,9 @@ _PASTED = re.compile(
     re.DOTALL | re.MULTILINE,
 )
 """Text that a program wrote: fenced code, tracebacks and log lines."""
+_PASTE = re.compile(r'<pasted_content id="(\w+)">.*?(?:</pasted_content id="\1">|\Z)', re.DOTALL)
+_PASTE_TAG = re.compile(r'</?pasted_content id="\w+">')
+"""Claude Code's tags around pasted text of several lines."""
 _WRITING = frozenset({"Write", "Edit", "MultiEdit", "NotebookEdit"})
 _INPUTS = ("command", "content", "new_string", "new_source")
 """Fields of a tool's input that hold a command, or text for a file."""
@@ -53,7 +64,7 @@ class Turn:
     """The user's words, and the assistant's last words before the user wrote again."""
 
     request: str
-    """Empty if the user only pasted something."""
+    """Empty if the user only pasted something or accepted a plan."""
     answer: str = ""
     """Empty if the assistant was interrupted at work."""
     used_tools: bool = False
@@ -102,9 +113,33 @@ def read_record(transcript: Path) -> Record:
     return reader.finish()
 
 
+class Conversation:
+    """The places of prompts in a conversation, to find where the user took some back with Escape or `/rewind`."""
+
+    def __init__(self) -> None:
+        self._begun: dict[str, tuple[int, object]] = {}
+        """Place and id of each prompt, by the id of the entry before it."""
+
+    def find_place(self, entry: dict[str, Any], end: int) -> int:
+        """Return the place of the next prompt: the `end`, or that of an earlier prompt that followed the same entry."""
+        before, number = entry.get("parentUuid"), entry.get("uuid")
+        if entry.get("type") != "user" or "toolUseResult" in entry or not isinstance(before, str):
+            return end
+        place, replaced = self._begun.get(before, (end, number))
+        if replaced == number:
+            place = end
+        if place < end:
+            self._begun = {each: begun for each, begun in self._begun.items() if begun[0] < place}
+        self._begun[before] = (place, number)
+        return place
+
+
 class _RecordReader:
     def __init__(self) -> None:
         self.record = Record()
+        self._conversation = Conversation()
+        self._before: list[tuple[Counter[str], list[str], dict[str, tuple[str, bool]]]] = []
+        """Files, commits and to-do items before each turn."""
         self.tasks: dict[str, tuple[str, bool]] = {}
         """Name of each to-do item, and whether it is done, by id."""
         self._calls: dict[str, dict[str, Any]] = {}
@@ -113,8 +148,8 @@ class _RecordReader:
         """The texts that are searched for secrets."""
 
     def add(self, entry: dict[str, Any]) -> None:
-        if words := user_words(entry).strip():
-            self.record.turns.append(Turn(self._keep(words)))
+        if (words := user_words(entry).strip()) or entry.get(_PLAN):
+            self._begin(Turn(self._keep(words)), self._conversation.find_place(entry, len(self.record.turns)))
         if not self.record.turns:
             return
         if (moment := read_moment(entry.get("timestamp"))) is not None:
@@ -128,6 +163,15 @@ class _RecordReader:
                 call = self._calls.pop(str(block.get("tool_use_id")), None)
                 if call and not block.get("is_error"):
                     self._add_result(call, _join_text(block.get("content")))
+
+    def _begin(self, turn: Turn, place: int) -> None:
+        """Begin a turn, in place of those from `place` on, which the user took back."""
+        record = self.record
+        if place < len(record.turns):
+            record.files, record.commits, self.tasks = self._before[place]
+            del record.turns[place:], self._before[place:]
+        record.turns.append(turn)
+        self._before.append((record.files.copy(), record.commits.copy(), self.tasks.copy()))
 
     def _add_answer(self, block: dict[str, Any]) -> None:
         turn = self.record.turns[-1]
@@ -207,10 +251,32 @@ class _RecordReader:
         return record
 
 
-def read_tail(transcript: Path, marker: bytes) -> Iterator[dict[str, Any]]:
-    """Yield the entries in a transcript's last eight megabytes whose lines contain `marker`."""
-    skip = max(0, transcript.stat().st_size - _TAIL_BYTES)
-    return json_objects(read_head(transcript, None, _TAIL_BYTES, skip=skip), marker)
+def read_tail(transcript: Path, marker: bytes, most: int = _TAIL_BYTES) -> Iterator[dict[str, Any]]:
+    """Yield the entries in a transcript's last eight megabytes, or `most` bytes, whose lines contain `marker`."""
+    skip = max(0, transcript.stat().st_size - most)
+    return json_objects(read_head(transcript, None, most, skip=skip), marker)
+
+
+def find_taken_back(transcript: Path) -> list[tuple[datetime, datetime]]:
+    """Return the times from a prompt that the user took back to the one in its place, in a transcript's last megabyte.
+
+    A last prompt that nothing follows was taken back, too: Escape puts it into the input line again, and leaves no entry of its own.
+    """
+    prompts: list[datetime] = []
+    found: list[tuple[datetime, datetime]] = []
+    conversation = Conversation()
+    is_followed = True
+    with suppress(OSError, ValueError, RefusedFileError):
+        for entry in read_tail(transcript, b'"type"', _RECENT_BYTES):
+            moment = read_moment(entry.get("timestamp"))
+            if entry.get("type") == "user" and moment and user_words(entry).strip():
+                place = conversation.find_place(entry, len(prompts))
+                found += [(begun, moment) for begun in prompts[place : place + 1]]
+                prompts[place:] = [moment]
+                is_followed = False
+            elif entry.get("type") in _FOLLOWING:
+                is_followed = True
+    return found if is_followed else [*found, (prompts[-1], datetime.max.replace(tzinfo=UTC))]
 
 
 def user_entries(transcript: Path) -> Iterator[dict[str, Any]]:
@@ -221,11 +287,12 @@ def user_entries(transcript: Path) -> Iterator[dict[str, Any]]:
 
 def user_words(entry: dict[str, Any]) -> str:
     """Return the user's words in an entry; empty if a program wrote it."""
-    if any(entry.get(name) for name in ("isMeta", "isSidechain", "isCompactSummary")):
+    attachment = entry.get("attachment") if entry.get("type") == "attachment" else None
+    queued: dict[str, Any] = attachment if isinstance(attachment, dict) and attachment.get("type") == _QUEUED else {}
+    if _is_sent_by_program(entry) or _is_sent_by_program(queued):
         return ""
-    attachment = entry.get("attachment")
-    if entry.get("type") == "attachment" and isinstance(attachment, dict) and attachment.get("type") == _QUEUED:
-        texts = [attachment.get("prompt")] if attachment.get("commandMode", "prompt") == "prompt" else []
+    if queued:
+        texts = [_join_text(queued.get("prompt"))] if queued.get("commandMode", "prompt") == "prompt" else []
     elif entry.get("type") != "user":
         return ""
     elif entry.get("toolUseResult") or any(block.get("type") == "tool_result" for block in blocks(entry)):
@@ -235,14 +302,26 @@ def user_words(entry: dict[str, Any]) -> str:
     return "\n".join(text for text in texts if isinstance(text, str) and not is_by_program(text))
 
 
+def _is_sent_by_program(said: dict[str, Any]) -> bool:
+    """Whether the marks of an entry, or its origin, name another sender than the person: a plugin, a schedule, another session."""
+    origin = said.get("origin")
+    is_foreign = isinstance(origin, dict) and origin.get("kind", _PERSON) != _PERSON
+    return is_foreign or any(said.get(name) for name in ("isMeta", "isSidechain", "isCompactSummary", _PLAN))
+
+
 def is_by_program(text: str) -> bool:
     """Whether a prompt is a slash command, or a text that Claude Code wrote in the user's place."""
     return bool(_PROGRAM_TEXT.match(text))
 
 
 def without_pasted(words: str) -> str:
-    """Remove code and logs from the user's words."""
-    return _PASTED.sub("", words)
+    """Remove what Claude Code marked as pasted, code and logs from the user's words."""
+    return without_logs(_PASTE.sub("", words))
+
+
+def without_logs(words: str) -> str:
+    """Remove code, logs and the tags around pasted text from a prompt."""
+    return _PASTED.sub("", _PASTE_TAG.sub("", words))
 
 
 def _read_refusal(block: dict[str, Any]) -> str:

@@ -410,13 +410,16 @@ def recall_for_prompt(
     """
     session.follow(for_session, transcript, directory)
     limit = _PROMPT_SECONDS if session.is_ready.is_set() else _FIRST_PROMPT_SECONDS
+    file = Path(transcript) if transcript and session.may_name_files else None
 
     def recall(is_awaited: Callable[[], bool]) -> str:
         if not session.is_ready.wait(limit):
             return _NOTHING
         framed = ""
         try:
-            framed = operations.prompt.recall_for_prompt(session.tenant, prompt, for_session, session.here, is_awaited).framed
+            framed = operations.prompt.recall_for_prompt(
+                session.tenant, prompt, for_session, session.here, is_awaited, file
+            ).framed
         except NewerStoreError as error:
             told = _REFUSED.setdefault(session.tenant, set())
             if for_session not in told and is_awaited():

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence, Set
 from dataclasses import replace
 from datetime import UTC, datetime, tzinfo
+from pathlib import Path
 
 from pydantic import Field
 
@@ -13,7 +14,7 @@ from memory_assets.language.tokens import count_tokens
 from memory_assets.language.words import sentences
 from memory_assets.learn.brief import LONGEST_LINE, render_frame, render_line
 from memory_assets.learn.session_start import PROMPT, digest_sentences, is_quiet, record_told, still_told
-from memory_assets.learn.transcripts import is_by_program, without_pasted
+from memory_assets.learn.transcripts import find_taken_back, is_by_program, without_logs
 from memory_assets.models import Memory, is_time_guessed
 from memory_assets.operations.answers import LocalTime, View, begins_with, without_title
 from memory_assets.operations.arguments import Narrowing
@@ -43,18 +44,24 @@ class PromptRecall(View):
 
 
 def recall_for_prompt(
-    tenant: Tenant, prompt: str, session: str = "", here: Project | None = None, is_awaited: Callable[[], bool] = lambda: True
+    tenant: Tenant,
+    prompt: str,
+    session: str = "",
+    here: Project | None = None,
+    is_awaited: Callable[[], bool] = lambda: True,
+    transcript: Path | None = None,
 ) -> PromptRecall:
     """Return the memories that a prompt needs and the session lacks, framed, within `MEMORY_PROMPT_RECALL_TOKENS`.
 
     The best memory gets the room that it needs, a next one what is left. The newest comes first, so that the model reads a current fact
     before an unnoticed outdated one. If `is_awaited` returns false after the search, the result is empty and nothing is recorded as given.
+    What was given with prompts that the `transcript` shows as taken back is given again.
     """
     wanted = tenant.settings.prompt_recall
     if wanted == "off" or is_by_program(prompt) or not tenant.exists or is_quiet(tenant.folder, here):
         return PromptRecall()
     text = read_question(prompt)
-    known = still_told(tenant.folder, session)
+    known = still_told(tenant.folder, session, find_taken_back(transcript) if transcript else ())
     filters = Narrowing(here=here).filters(tenant)
     room = tenant.settings.prompt_recall_tokens - _FRAME_TOKENS
     zone = LocalTime.of(tenant.settings).zone
@@ -83,7 +90,7 @@ def recall_for_prompt(
 
 def read_question(prompt: str) -> str:
     """Return a prompt without pasted code and logs, unless it is nothing else; of a long one the beginning and the end."""
-    text = without_pasted(prompt).strip() or prompt.strip()
+    text = without_logs(prompt).strip() or prompt.strip()
     half = LONGEST_PROMPT // 2
     return text if len(text) <= LONGEST_PROMPT else f"{text[:half]}\n{text[-half:]}"
 

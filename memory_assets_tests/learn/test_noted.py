@@ -3,6 +3,7 @@
 import json
 import os
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
@@ -317,6 +318,17 @@ def test_a_wish_is_noted_once_in_each_project_and_holds_everywhere_without_one(t
     note(tenant.folder, [Noted("I am colour blind.", project, "", "s1", "user") for project in ("/alpha", "/beta")][:1])
     note(tenant.folder, [Noted("I am colour blind.", "/beta", "", "s2", "user")])
     assert noted(tenant).count == 1, "what holds in every project is noted once"
+
+
+def test_a_sentence_that_a_fork_copied_to_another_project_is_noted_once(tenant: Tenant) -> None:
+    said_at = "2026-05-01T10:00:00Z"
+    origin, fork = Noted("We keep DuckDB.", "/alpha", said_at, "s1"), Noted("We keep DuckDB.", "/beta", said_at, "s2")
+    note(tenant.folder, [origin])
+    note(tenant.folder, [fork, replace(fork, said_at="2026-05-02T10:00:00Z")])
+    assert [(each.project, each.said_at[:10]) for each in read_noted(tenant.folder)] == [
+        ("/alpha", "2026-05-01"),
+        ("/beta", "2026-05-02"),
+    ]
 
 
 def test_what_an_earlier_release_settled_by_its_text_alone_is_not_noted_again(tenant: Tenant) -> None:

@@ -121,6 +121,16 @@ def test_what_a_prompt_recalled_is_gone_after_a_compaction_though_nothing_is_tol
     assert read_last_told(folder) == read_told(folder, "s1")
 
 
+def test_the_compaction_of_a_subagent_tells_nothing_and_the_session_keeps_what_it_was_told(
+    settings: Settings, atlas: Path
+) -> None:
+    write_brief(settings, told("user", "Mira sails."))
+    assert hook(cwd=str(atlas))
+    before = read_told(settings.tenant_dir(), "s1")
+    assert hook("compact", cwd=str(atlas), agent_id="adfa32b3ea5f42af1", agent_type="general-purpose") == ""
+    assert read_told(settings.tenant_dir(), "s1") == before
+
+
 def test_a_session_in_a_folder_without_git_belongs_to_it_though_the_assistant_entered_another(tmp_path: Path) -> None:
     notes = tmp_path / "notes"
     (notes / "drafts").mkdir(parents=True)

@@ -35,7 +35,7 @@ class Model(BaseHTTPRequestHandler):
         self.requests.append(body)
         block = _answer(body)
         message = {
-            "id": "msg_1",
+            "id": f"msg_{len(self.requests)}",
             "type": "message",
             "role": "assistant",
             "model": body.get("model", ""),

@@ -2,7 +2,7 @@
 
 import json
 import sys
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -13,7 +13,8 @@ from memory_assets import operations
 from memory_assets.language.passages import passage
 from memory_assets.language.tokens import count_tokens
 from memory_assets.learn.brief import CLOSING, LONGEST_LINE, OPENING
-from memory_assets.learn.session_start import read_last_told, read_told, record_told, set_quiet
+from memory_assets.learn.session_start import PROMPT, read_last_told, read_told, record_told, set_quiet, still_told
+from memory_assets.learn.transcripts import find_taken_back
 from memory_assets.mcp import tools
 from memory_assets.mcp.protocol import Server
 from memory_assets.mcp.tools import Session
@@ -61,6 +62,47 @@ def test_a_prompt_is_told_what_it_needs_once_in_a_session(filled: Tenant) -> Non
     )
     assert [each.memory for each in read_told(filled.folder, "s1")] == list(first.ids)
     assert [each.memory for each in read_last_told(filled.folder)] == list(first.ids)
+
+
+def test_a_prompt_that_was_taken_back_is_told_again_what_it_needs(filled: Tenant, tmp_path: Path) -> None:
+    question = "who takes care of restoring the staging database?"
+    transcript = tmp_path / "s1.jsonl"
+
+    def write(*entries: tuple[str, str]) -> None:
+        said = {"timestamp": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.000Z}", "message": {"role": "user", "content": question}}
+        lines = [
+            json.dumps({"type": kind, "uuid": f"{kind} {n}", "parentUuid": at, **said}) for n, (kind, at) in enumerate(entries)
+        ]
+        transcript.write_text("\n".join(lines), encoding="utf-8")
+
+    def recall() -> str:
+        return recall_for_prompt(filled, question, "s1", ATLAS, transcript=transcript).framed
+
+    assert recall()
+    write(("user", "a0"), ("assistant", "user 0"))
+    assert not recall()
+    write(("user", "a0"), ("attachment", "user 0"), ("queue-operation", ""))
+    assert not recall()
+    write(("user", "a0"), ("attachment", "user 0"))
+    assert recall()
+
+
+def test_what_was_told_with_a_prompt_that_another_replaced_is_not_in_the_session(filled: Tenant, tmp_path: Path) -> None:
+    record_told(filled.folder, "s1", [(41, "(id 41) Mira sails.")], PROMPT)
+    (told,) = read_told(filled.folder, "s1")
+    begun, replaced = f"{told.at:%Y-%m-%dT%H:%M:%S}.900Z", f"{told.at + timedelta(minutes=1):%Y-%m-%dT%H:%M:%S}.900Z"
+    content = {"type": "user", "message": {"role": "user", "content": "Who sails?"}}
+    lines = [
+        {**content, "uuid": "p1", "parentUuid": "a0", "timestamp": begun},
+        {"type": "assistant", "uuid": "a1", "parentUuid": "p1"},
+        {**content, "uuid": "p2", "parentUuid": "a0", "timestamp": replaced},
+        {"type": "assistant", "uuid": "a2", "parentUuid": "p2"},
+    ]
+    transcript = tmp_path / "s1.jsonl"
+    transcript.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
+    assert still_told(filled.folder, "s1", find_taken_back(transcript)) == {}
+    transcript.write_text("\n".join(map(json.dumps, lines[:2])), encoding="utf-8")
+    assert list(still_told(filled.folder, "s1", find_taken_back(transcript))) == [41]
 
 
 def test_the_passage_of_an_unspaced_text_holds_what_fits_and_costs_as_much_as_its_length() -> None:
@@ -230,6 +272,11 @@ def test_a_prompt_is_told_what_it_needs_above_and_below_what_was_pasted(filled: 
     assert plain.ids
     assert recall_for_prompt(filled, f"{question}\n\n{pasted}", here=ATLAS) == plain
     assert recall_for_prompt(filled, f"{pasted}\n\n{question}", here=ATLAS) == plain
+
+
+def test_a_pasted_letter_is_read_with_the_question() -> None:
+    pasted = '\n\n<pasted_content id="cd4c">\nThe broker is slow.\n</pasted_content id="cd4c">\n\n'
+    assert read_question(f"Why?{pasted}").split() == ["Why?", "The", "broker", "is", "slow."]
 
 
 def test_a_question_below_much_text_is_read() -> None:
