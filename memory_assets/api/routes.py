@@ -40,7 +40,7 @@ from memory_assets.mcp.tools import Session
 from memory_assets.models import TENANT_PATTERN, NewMemory, Source
 from memory_assets.operations.answers import View
 from memory_assets.operations.arguments import Narrowing
-from memory_assets.operations.fields import MAX_ID, ProposalId
+from memory_assets.operations.fields import MAX_ID, MAX_LIMIT, ProposalId
 from memory_assets.sources.projects import Project
 from memory_assets.stores.rows import derived_id
 from memory_assets.tenants import Tenant
@@ -278,7 +278,7 @@ _add_route("POST /memories/{memory_id}/edit", operations.changes.edit, "content"
 _add_route("POST /memories/{memory_id}/tags", operations.changes.tag, "add", "remove", needs_body=True, work="write")
 _add_route("POST /memories/{memory_id}/supersede", operations.changes.supersede, "new", work="write")
 _add_route("POST /memories/{memory_id}/tell", operations.session.tell_at_start, "told", work="write")
-_add_route("GET /conflicts", operations.conflicts.conflicts, "reference")
+_add_route("GET /conflicts", operations.conflicts.conflicts, "reference", "limit", defaults={"limit": MAX_LIMIT})
 _add_route("GET /session", operations.session.preview, "project", name="session")
 _add_route("GET /names", operations.names.list_names, "kind", "like", "limit", "cursor", name="names")
 _add_route(

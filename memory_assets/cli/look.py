@@ -116,13 +116,14 @@ def show(tenant: "Tenant", reference: str) -> "Answer":
 
 @command("memory conflicts   (and `memory conflicts --both-hold 6557 7342` decides one)")
 @click.argument("reference", metavar="[ID]", required=False)
+@click.option("--limit", "-n", type=click.IntRange(1, 1000), default=20, show_default=True)
 @click.option("--both-hold", nargs=2, metavar="ID ID", help="These two do not contradict each other.")
 @timezone_option
-def conflicts(tenant: "Tenant", reference: str | None, both_hold: tuple[str, str] | None) -> "Answer":
-    """List pairs of active memories that contradict each other, all or those of one memory."""
+def conflicts(tenant: "Tenant", reference: str | None, limit: int, both_hold: tuple[str, str] | None) -> "Answer":
+    """List pairs of active memories that contradict each other, the surest first, or those of one memory."""
     if both_hold:
         return operations.conflicts.decide_both_hold(tenant, *both_hold, stated_by=Source.CLI)
-    return operations.conflicts.conflicts(tenant, reference)
+    return operations.conflicts.conflicts(tenant, reference, limit=limit)
 
 
 @command("memory names --type person   (and `memory names --merge 'Bob Miller' 'Robert Miller'` says that two are one)")

@@ -74,7 +74,9 @@ CREATE TEMP TABLE sharing AS
 """
 _CANDIDATES_EACH = 6
 _PAIRS = f"""
-    WITH pairs AS (
+CREATE TEMP TABLE statement_pairs AS
+    WITH short AS (SELECT memory_id, place, announces, session, len(keys) AS topics, scope, said_at, created_at FROM now_statements),
+    pairs AS (
         SELECT s.shared, s.weight, a, b,
                CASE WHEN abs(date_diff('day', a.said_at, b.said_at)) >= 1 THEN a.said_at > b.said_at
                     -- a guessed day is the last on which it may have been said
@@ -84,18 +86,23 @@ _PAIRS = f"""
                coalesce(is_later, if(a.announces <> b.announces, a.announces,
                    (a.created_at, a.memory_id, a.place) > (b.created_at, b.memory_id, b.place))) AS is_newer
         FROM sharing s
-        JOIN now_statements a ON a.memory_id = one_id AND a.place = one_place
-        JOIN now_statements b ON b.memory_id = other_id AND b.place = other_place
+        JOIN short a ON a.memory_id = one_id AND a.place = one_place
+        JOIN short b ON b.memory_id = other_id AND b.place = other_place
         WHERE a.scope = '' OR b.scope = '' OR a.scope = b.scope OR ends_with(a.scope, '-' || b.scope) OR ends_with(b.scope, '-' || a.scope)
     ),
     directed AS (
         SELECT shared, weight, if(is_newer, b, a) AS old, if(is_newer, a, b) AS new FROM pairs
         UNION ALL SELECT shared, weight, if(is_newer, a, b), if(is_newer, b, a) FROM pairs WHERE is_open
     )
-    SELECT old, new FROM directed
+    SELECT old.memory_id AS old_id, old.place AS old_place, new.memory_id AS new_id, new.place AS new_place FROM directed
     WHERE (new.announces OR old.session = '' OR new.session = '')
-      AND (new.announces OR shared * 2 >= least(len(old.keys), len(new.keys)))
+      AND (new.announces OR shared * 2 >= least(old.topics, new.topics))
     QUALIFY row_number() OVER (PARTITION BY new.memory_id, new.place ORDER BY weight DESC, old.memory_id, old.place) <= {_CANDIDATES_EACH}
+"""
+_PAIRED = """
+    FROM now_statements WHERE (memory_id, place) IN (
+        SELECT (old_id, old_place) FROM statement_pairs UNION SELECT (new_id, new_place) FROM statement_pairs
+    )
 """
 
 
@@ -179,7 +186,11 @@ def find_candidates(connection: "DuckDBPyConnection") -> list[tuple[StatementRow
     the statements as of the last build, and must show `changed_statements` and `touched`.
     """
     connection.execute(_CANDIDATES)
-    pairs = connection.execute(_PAIRS).fetchall()
+    connection.execute(_PAIRS)
+    paired = connection.execute(_PAIRED).to_arrow_table().to_pylist()
+    rows = {(row["memory_id"], row["place"]): row for row in paired}
+    ends = connection.execute("FROM statement_pairs").fetchall()
+    pairs = ((rows[each[:2]], rows[each[2:]]) for each in ends)
     return [(old, new) for old, new in pairs if not (_speak_of_themselves(old, new) or _are_of_a_series(old, new))]
 
 

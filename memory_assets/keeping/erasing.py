@@ -390,8 +390,7 @@ def find_remains(tenant: Tenant, texts: Collection[str], *, of_machine: bool) ->
             found.strays.append(path)
     for owner in [each for each in theirs if each in (tenant.name, "dagster")]:
         found.needed.extend(theirs.pop(owner))
-    is_shared = of_machine and texts and not tenant.location.is_folder  # then no file shows who else holds the text
-    for owner in sorted({*theirs, *(names - {tenant.name} if is_shared else ())}):
+    for owner in sorted(names - {tenant.name}) if of_machine and texts else ():  # no file shows a text that Lance compressed
         ids, files = _ids_saying(Tenant(tenant.settings, owner), texts), theirs.get(owner, [])
         if ids or files:
             found.others.append(OtherTenant(owner, ids, files))
@@ -403,11 +402,13 @@ def _ids_saying(tenant: Tenant, texts: Collection[str]) -> list[int]:
         rows = tenant.memories.scan(("id", "content", "title"))
     except StoreError:
         return []
-    said = pc.binary_join_element_wise(rows["content"], rows["title"], "\n")
-    saying = np.zeros(rows.num_rows, bool)
-    for text in texts:
-        saying |= pc.match_substring(said, text).to_numpy()
-    return rows["id"].filter(pa.array(saying)).to_pylist()
+    said = pc.binary_join_element_wise(rows["content"], rows["title"], "\n").to_pylist()
+    wanted = Finder(texts)
+    return [
+        number
+        for number, text in zip(rows["id"].to_pylist(), said, strict=True)
+        if wanted.is_any_in(text.encode("utf-8", "surrogatepass"))
+    ]
 
 
 def kept_values(tenant: Tenant) -> Iterator[tuple[str, list[Any]]]:

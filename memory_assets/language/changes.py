@@ -45,11 +45,10 @@ def is_kin(one: str, other: str) -> bool:
     """Return whether two folded words may be forms of one word: "reception", "receptionist"."""
     if one == other:
         return True
-    shorter, longer = sorted(map(len, (one, other)))
-    if shorter < _MIN_KIN_LETTERS:
+    if one[:_MIN_KIN_LETTERS] != other[:_MIN_KIN_LETTERS]:
         return False
-    common = _common_prefix(one, other)
-    return common >= max(_MIN_KIN_LETTERS, _KIN_SHORTER * shorter) and common >= _KIN_LONGER * longer
+    shorter, longer = sorted(map(len, (one, other)))
+    return _common_prefix(one, other) >= max(_KIN_SHORTER * shorter, _KIN_LONGER * longer)
 
 
 @dataclass(frozen=True, slots=True)

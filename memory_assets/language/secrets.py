@@ -45,6 +45,7 @@ _FEW = 32
 """Secrets up to which searching each is faster than looking at every place of a text."""
 _MAX_HYPHENS = 2
 """Hyphens in a name."""
+_CLUES = frozenset(clue for clues, *_ in PATTERNS for clue in clues)
 _LOGIN = "://"
 """What precedes the user of an address."""
 _MARK = re.compile(r"\[secret: ([a-z0-9 ]{1,30})\]")
@@ -102,6 +103,8 @@ def find_secrets(text: str, name: str = "", known: Mapping[str, str] | None = No
     A secret is found wherever the text repeats it; `known` maps secrets of other texts to their kinds. Invisible characters
     cannot hide a secret: the text is searched both with and without them.
     """
+    if not text:
+        return []
     if name:
         before = len(name) + 2
         found = find_secrets(f"{name}: {text}", known=known)
@@ -171,7 +174,9 @@ def _spellings(secret: str) -> set[str]:
 
 def _find_repeats(text: str, known: "KnownSecrets") -> Iterator[Secret]:
     """Yield every place of the secrets in a text, in any casing. A plain name is searched nowhere: sentences use it, too."""
-    lowered = text.lower() if known else text
+    if not known:
+        return
+    lowered = text.lower()
     if len(lowered) != len(text):
         lowered = text
     lengths = known.lengths
@@ -221,9 +226,10 @@ def _tag_tokens(tag: str) -> Iterator[Secret]:
 
 def _search_named(text: str) -> Iterator[Secret]:
     lowered = text.lower()
-    for clues, pattern, kind_of in PATTERNS:
+    held = {clue for clue in _CLUES if clue in lowered}
+    for clues, pattern, kind_of in PATTERNS if held else ():
         groups = [name for name in ("value", "next") if name in pattern.groupindex]
-        for match in pattern.finditer(text) if any(clue in lowered for clue in clues) else ():
+        for match in () if held.isdisjoint(clues) else pattern.finditer(text):
             if _is_marked(text, match.start()):
                 continue
             for group in groups:

@@ -151,9 +151,10 @@ def mend(tenant: Tenant) -> Scanned:
 
 
 def _find_secrets(tenant: Tenant) -> Iterator[_Found]:
-    """Yield every place."""
+    """Yield every place with text; of the memories, only those with a secret."""
     for memory in chain.from_iterable(tenant.memories.batches()):
-        yield _Found(f"Memory {memory.id} ({shortened(mask(memory.title or memory.content), 60)})", secrets_of(memory), memory.id)
+        if secrets := secrets_of(memory):
+            yield _Found(f"Memory {memory.id} ({shortened(mask(memory.title or memory.content), 60)})", secrets, memory.id)
     for relation in tenant.relations.scan().to_pylist():
         yield _Found(f"The relation {relation['id']}", list(iter_secrets(relation["note"])), relation["id"])
     with tenant.catalog.read() as connection:

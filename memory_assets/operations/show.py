@@ -17,7 +17,7 @@ from memory_assets.models import REVISES, Memory, State
 from memory_assets.operations.answers import Answer, Instant, LocalTime, MemoryView, View, fit_lines, name_of
 from memory_assets.operations.arguments import Narrowing, digits_of, find_memory, read_cursor, write_cursor
 from memory_assets.operations.changes import guess_change, last_change
-from memory_assets.operations.conflicts import conflicts
+from memory_assets.operations.conflicts import find_pairs
 from memory_assets.operations.fields import Cursor, Limit, given_as
 from memory_assets.recall.view import find_outdated_of
 from memory_assets.sources.dating import EARLIEST, LATEST
@@ -304,7 +304,7 @@ def show(tenant: Tenant, reference: str | int) -> ShownMemory:
     AccessLog(tenant.state).record([memory.id], datetime.now(UTC))
     try:
         factors = explain(tenant.catalog.interactive, memory.id)
-        ends = {end for each in conflicts(tenant, memory.id).conflicts for end in (each.older.id, each.newer.id)}
+        ends = {end for pair in find_pairs(tenant, memory.id) for end in pair[:2]}
     except StoreBusyError:
         return ShownMemory.of(memory, relevance=None, contradicted_by=[], is_graph_busy=True)
     relevance = RelevanceView.model_validate(factors) if factors else None

@@ -7,10 +7,12 @@ import signal
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
 
 import lancedb
+import numpy as np
 import pytest
 from click.testing import CliRunner
 from fastapi.testclient import TestClient
@@ -34,7 +36,7 @@ from memory_assets.language.process import ProcessingError
 from memory_assets.learn.journal import Journal, Placed, Plan
 from memory_assets.learn.noted import Noted, note, read_noted
 from memory_assets.learn.session_start import is_quiet, record_told, set_quiet, still_told
-from memory_assets.models import NewMemory, RelationType, Source
+from memory_assets.models import Kind, Memory, NewMemory, RelationType, Source
 from memory_assets.operations.changes import edit, forget
 from memory_assets.operations.erase import allow_again, erase
 from memory_assets.operations.exchange import import_lines
@@ -180,6 +182,18 @@ def test_what_another_tenant_says_is_erased_there_and_no_file_of_a_store_is_name
         f"Still in {records / 'runs.db'}: keep the file, the program needs it.",
         f"Still in {tenant.folder / 'gazetteer.toml'}: keep the file, the program needs it.",
     ]
+
+
+def test_another_tenant_is_named_although_its_table_compresses_its_texts(tenant: Tenant):
+    other, now = Tenant(tenant.settings, "copy"), datetime.now(UTC)
+    texts = [
+        f"Valve {number} of the crane was replaced in the winter, says the log book of the harbour." for number in range(1_000)
+    ]
+    memories = [Memory(number, text, Kind.NOTE, Source.CLI, "", now, now) for number, text in enumerate(texts, start=1)]
+    other.memories.put(memories, np.full((len(memories), 16), 0.25, np.float32), "test")
+    assert files_holding(other.folder, texts[:1]) == []
+    remains = erasing.find_remains(tenant, texts[:1], of_machine=True)
+    assert [(each.name, each.ids, each.files) for each in remains.others] == [("copy", [1], [])]
 
 
 def test_who_may_not_look_at_other_tenants_is_told_nothing_of_them(tenant: Tenant):

@@ -49,6 +49,17 @@ def test_two_values_of_one_day_are_told_with_what_differs(world):  # noqa: F811
     assert show(world.tenant, A).contradicted_by == [B]
 
 
+def test_only_the_first_contradictions_are_listed_and_all_are_counted(world):  # noqa: F811
+    contradicting(world)
+    for number, text in zip((33, 44), ("The choir meets on Tuesday.", "The choir meets on Thursday."), strict=True):
+        world.put(number, text, vector=[0.0, 1.0, *[0.0] * 14], days=2 - number / 100)
+    world.refresh()
+    found = conflicts(world.tenant, limit=1)
+    assert (len(found.conflicts), found.count) == (1, 2)
+    assert "And 1 more, listed once these are decided." in found.text(LocalTime.of(world.settings))
+    assert "more, listed" not in conflicts(world.tenant).text(LocalTime.of(world.settings))
+
+
 def test_a_contradiction_of_later_sentences_is_listed_too(world):  # noqa: F811
     for number, text, aside in ((A, _TEXTS[0], "Ropes are blue."), (B, _TEXTS[1], "Chairs come from Kiel.")):
         world.put(number, f"{aside} {text}", vector=[1.0, *[0.0] * 15], days=2 - number / 100)

@@ -29,7 +29,7 @@ def review(page: Page) -> Response:
         originals=operations.learn.silo_texts(page.tenant, [path for each in proposals for path in each.files]),
         digests={each.id: _digest(each) for each in proposals},
         texts={each.id: _text_digest(each.description, each.body) for each in proposals},
-        conflicts=operations.conflicts.conflicts(page.tenant).conflicts,
+        contradicting=operations.conflicts.conflicts(page.tenant, limit=_MAX_SHOWN),
     )
 
 

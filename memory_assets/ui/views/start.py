@@ -40,7 +40,7 @@ def start(page: Page) -> Response:
         refused=sum(not each.passed_over for each in operations.status.refusals(tenant.catalog.interactive)),
         proposals=operations.learn.count_pending(tenant),
         syncs=len(SyncRecord.load(tenant.folder).queue),
-        conflicts=operations.conflicts.conflicts(tenant).count,
+        conflicts=len(operations.conflicts.find_pairs(tenant)),
     )
 
 
