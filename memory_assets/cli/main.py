@@ -1,13 +1,15 @@
 """The `memory` command: a group that imports a command's module only when the command is called."""
 
+import codecs
 import gc
+import json
 import os
 import sys
 import threading
 from contextlib import suppress
 from difflib import get_close_matches
 from importlib import import_module
-from io import StringIO
+from io import StringIO, TextIOWrapper
 
 import click
 
@@ -118,9 +120,12 @@ def cli(context: click.Context, tenant: str | None) -> None:
 def main() -> None:
     """Run the command line; exit with 0 on success, 1 with one sentence on stderr on failure, 2 on wrong usage or values."""
     keep_private()
-    for name in ("stdout", "stderr"):
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:  # the parent process closed it
-            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115, PTH123
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115, PTH123
+    if isinstance(sys.stdout, TextIOWrapper) and codecs.lookup(sys.stdout.encoding).name != "utf-8":
+        codecs.register_error("json", _escape)
+        sys.stdout.reconfigure(errors="json")
     gc.set_threshold(_COLLECTED_AFTER)
     code = _run()
     if any(thread.name in _NATIVE for thread in threading.enumerate()):
@@ -129,6 +134,13 @@ def main() -> None:
             sys.stderr.flush()
         os._exit(code)
     sys.exit(code)
+
+
+def _escape(error: UnicodeError) -> tuple[str, int]:
+    """Escape the characters that the encoding of the terminal lacks like JSON, which keeps its meaning."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    return json.dumps(error.object[error.start : error.end])[1:-1], error.end
 
 
 def _was_interrupted(error: BaseException | None) -> bool:
@@ -177,10 +189,6 @@ def _run() -> int:
 
         if error.errno not in MENDS:
             raise
-        where = f" {error.filename}" if error.filename else ""
-        click.echo(
-            f"memory: The disk does not take what is to be written{visible(where)} ({error.strerror}); "
-            f"{MENDS[error.errno]}, and run the command again.",
-            err=True,
-        )
+        what = f"{error.filename} cannot be used" if error.filename else "The disk does not take what is to be written"
+        click.echo(f"memory: {visible(what)} ({error.strerror}); {MENDS[error.errno]}, and run the command again.", err=True)
         return 1
