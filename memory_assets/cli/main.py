@@ -15,7 +15,7 @@ import click
 
 from memory_assets.cli.command import TENANT
 from memory_assets.display import visible
-from memory_assets.errors import InvalidInputError, MemoryAssetsError
+from memory_assets.errors import InvalidInputError, MemoryAssetsError, describe_lack
 from memory_assets.privacy import keep_private
 
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -73,8 +73,6 @@ _NATIVE = frozenset({"mcp-warm-up", "prompt-recall", "source-taking-in"})
 aborts ("terminate called without an active exception"), so it exits without shutting down."""
 _VALIDATION = "validation: "
 """Prefix of a refused text's error, which is not shown."""
-_NO_MEMORY = ("failed to map segment", "bad_alloc", "Cannot allocate memory", "error return without exception set")
-"""Parts of messages of the loader and libraries when RAM is exhausted."""
 
 
 class _LazyGroup(click.Group):
@@ -180,15 +178,7 @@ def _run() -> int:
             raise
         return 0
     except Exception as error:
-        if isinstance(error, MemoryError) or any(sign in str(error) for sign in _NO_MEMORY):
-            click.echo("memory: There is not enough memory for this; close other programs or raise `ulimit -v`.", err=True)
-            return 1
-        if not isinstance(error, OSError):
+        if not (lack := describe_lack(error)):
             raise
-        from memory_assets.stores.files import MENDS
-
-        if error.errno not in MENDS:
-            raise
-        what = f"{error.filename} cannot be used" if error.filename else "The disk does not take what is to be written"
-        click.echo(f"memory: {visible(what)} ({error.strerror}); {MENDS[error.errno]}, and run the command again.", err=True)
+        click.echo(f"memory: {visible(lack)}", err=True)
         return 1
