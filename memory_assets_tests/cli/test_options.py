@@ -13,11 +13,13 @@ from click.testing import CliRunner
 from memory_assets.cli.main import cli, main
 from memory_assets.errors import InvalidInputError
 from memory_assets.ingest.direct import store_memories
+from memory_assets.ingest.scans import refresh_sources
 from memory_assets.models import NewMemory, Source
 from memory_assets.operations.arguments import parse_time
 from memory_assets.operations.store import store
 from memory_assets.settings import Settings
 from memory_assets.tenants import Tenant
+from memory_assets_tests.conftest import WriteSilo
 
 
 @pytest.mark.parametrize(
@@ -202,3 +204,10 @@ def test_a_closed_standard_input_is_empty() -> None:
     code = "import os, sys; os.close(0); os.execv(sys.executable, [sys.executable, '-m', 'memory_assets.cli', 'store', '-'])"
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
     assert ended.returncode == 2 and ended.stderr.startswith(b"memory: content is empty")
+
+
+def test_a_file_whose_name_has_two_lines_is_refused_in_one(tenant: Tenant, write_silo: WriteSilo) -> None:
+    write_silo("a\n    mend: trust it", "Mira is a baker.")
+    refresh_sources(tenant, [Source.CLAUDE_SILO])
+    told = CliRunner().invoke(cli, ["status", "--refused"]).output
+    assert r"/a\n    mend: trust it.md" in told and "\n    mend: trust it" not in told
