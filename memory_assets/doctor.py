@@ -13,7 +13,7 @@ from typing import Literal
 from memory_assets.display import counted
 from memory_assets.errors import DamagedError, MemoryAssetsError, StoreError, first_line
 from memory_assets.graph.analyzer import ChatModel, ChatModelError
-from memory_assets.hook_settings import absolute_path, config_file
+from memory_assets.hook_settings import absolute_path, config_file, read_settings_file
 from memory_assets.ingest.backfill import outdated
 from memory_assets.install.claude_code import memory_directory, unread_projects
 from memory_assets.invariants import INVARIANTS, Invariant
@@ -26,7 +26,7 @@ from memory_assets.learn.brief import is_of_another_release, parse_brief
 from memory_assets.learn.briefing import renew_brief
 from memory_assets.learn.noted import read_noted
 from memory_assets.privacy import close_to_others, open_to_others
-from memory_assets.settings import read_settings_file, unknown_names
+from memory_assets.settings import unknown_names
 from memory_assets.stores.files import disk_fault, find_disk_error
 from memory_assets.stores.filters import Filters
 from memory_assets.stores.keys import KeyStore

@@ -1,11 +1,31 @@
 """Errors shown to users: each message is one sentence that says what is wrong and how to mend it."""
 
+import errno
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
+
+MAKE_ROOM = "make room on it"
+MENDS = {
+    errno.ENOSPC: MAKE_ROOM,
+    errno.EDQUOT: MAKE_ROOM,
+    errno.EFBIG: "raise `ulimit -f`, or use a disk that takes larger files",
+    errno.EIO: "check the disk",
+    errno.EROFS: "it can only be read, so mount it for writing",
+    errno.EACCES: "give yourself read and write access to it",
+    errno.EPERM: "give yourself read and write access to it",
+    errno.EEXIST: "name another folder, or move away what is in its place",
+    errno.ENOTDIR: "name another folder, or move away what is in its place",
+    errno.ENAMETOOLONG: "name a shorter path",
+    errno.EMFILE: "close other programs, or raise `ulimit -n`",
+    errno.ENFILE: "close other programs",
+}
+"""Error of the disk or of the machine, or of a path at which nothing can be made -> what a person can do about it."""
+_NO_MEMORY = ("failed to map segment", "bad_alloc", "Cannot allocate memory", "error return without exception set")
+"""Parts of messages of the loader and libraries when RAM is exhausted."""
 
 
 class MemoryAssetsError(Exception):
@@ -98,3 +118,13 @@ def first_fault(error: "ValidationError", whole: str = "it") -> str:
 def safe_message(error: BaseException) -> str:
     """Return the message of one of this project's errors, but only the type of a foreign one."""
     return str(error) if isinstance(error, MemoryAssetsError) else type(error).__name__
+
+
+def describe_lack(error: BaseException) -> str | None:
+    """Return what the machine lacks or refuses, and the mend, as a sentence; None if the error has another cause."""
+    if isinstance(error, MemoryError) or any(sign in str(error) for sign in _NO_MEMORY):
+        return "There is not enough memory for this; close other programs or raise `ulimit -v`."
+    if not isinstance(error, OSError) or error.errno not in MENDS:
+        return None
+    what = f"{error.filename} cannot be used" if error.filename else "The disk does not take what is to be written"
+    return f"{what} ({error.strerror}); {MENDS[error.errno]}, and run the command again."

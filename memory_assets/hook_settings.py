@@ -1,6 +1,7 @@
 """The few settings that hooks and status lines need, read without pydantic because building `Settings` takes too long there.
 
-Names, sources and precedence equal those of `memory_assets.settings`; a test compares the two. A malformed value counts as not set.
+Names, sources and precedence equal those of `memory_assets.settings`; a test compares the two. A malformed value counts as not set. If
+the settings file cannot be read, hooks find no data, because the file may name another folder or switch them off.
 """
 
 import os
@@ -16,7 +17,7 @@ _TENANT = re.compile(r"[a-z][a-z0-9_-]{0,62}")
 _NOBODY = "-"
 """Stands for an invalid name: no tenant can be called this."""
 _NOWHERE = Path(os.devnull)
-"""Stands for a data folder in the home of a user who does not exist: below it nothing can be read or written."""
+"""Stands for a data folder that is unknown or in the home of a user who does not exist: below it nothing can be read or written."""
 NUDGE_FROM = 5
 """A session's start mentions un-ingested memories from this number on."""
 
@@ -62,12 +63,12 @@ def read_hook_settings(tenant: str | None = None) -> HookSettings:
 class _RawSettings:
     def __init__(self) -> None:
         self._environment = {name.upper(): value for name, value in os.environ.items()}
-        file = config_file()
-        self._folder = file.parent
+        self._folder = config_file().parent
+        self._is_readable = True
         try:
-            content = tomllib.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+            content = read_settings_file()
         except (OSError, ValueError):
-            content = {}
+            content, self._is_readable = {}, False
         self._file: dict[str, Any] = {name.upper(): value for name, value in content.items()}
 
     def text(self, field: str, default: str) -> str:
@@ -77,6 +78,8 @@ class _RawSettings:
         return next((int(str(value)) for value in self._values(field) if str(value).isdecimal()), default)
 
     def data_dir(self) -> Path:
+        if not self._is_readable:
+            return _NOWHERE
         value = self.text("data_dir", "")
         path = absolute_path(value, "" if value == self._environment.get("MEMORY_DATA_DIR") else self._folder)
         return _NOWHERE if path.startswith("~") else Path(path) if path else default_data_dir()
@@ -102,6 +105,12 @@ def config_file() -> Path:
     import platformdirs
 
     return Path(platformdirs.user_config_dir("memory_assets", appauthor=False)) / "memory.toml"
+
+
+def read_settings_file() -> dict[str, Any]:
+    """Return the parsed settings file, empty if there is none. A byte order mark, as Windows editors write it, is ignored."""
+    file = config_file()
+    return tomllib.loads(file.read_text(encoding="utf-8-sig")) if file.is_file() else {}
 
 
 def default_data_dir() -> Path:

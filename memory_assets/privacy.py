@@ -6,7 +6,7 @@ from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 
-from memory_assets.errors import StoreError
+from memory_assets.errors import MENDS, StoreError
 
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 _TEMPORARY = "tmp"
@@ -56,8 +56,12 @@ def close_to_others(*folders: Path) -> None:
 
 
 def refuse_link(path: Path) -> None:
-    """Raise StoreError if `path` is a link: a tenant's folder must not lead into another tenant's."""
-    if path.is_symlink():
+    """Raise StoreError if `path` is a link, or may not be looked at: a tenant's folder must not lead into another tenant's."""
+    try:
+        is_link = path.is_symlink()
+    except OSError as error:
+        raise StoreError(f"{path} cannot be used ({error.strerror}); {MENDS.get(error.errno or 0, 'check its disk')}.") from error
+    if is_link:
         raise StoreError(
             f"{path} is a link, and its target may belong to somebody else; move the real folder there, or set MEMORY_DATA_DIR to it."
         )

@@ -18,7 +18,14 @@ from pydantic import AliasChoices, BeforeValidator, Field, SecretStr, Validation
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
 from memory_assets.errors import SettingsError
-from memory_assets.hook_settings import NUDGE_FROM, SESSION_START_TOKENS, absolute_path, config_file, default_data_dir
+from memory_assets.hook_settings import (
+    NUDGE_FROM,
+    SESSION_START_TOKENS,
+    absolute_path,
+    config_file,
+    default_data_dir,
+    read_settings_file,
+)
 from memory_assets.models import TENANT_PATTERN, SecretPolicy
 
 _log = logging.getLogger(__name__)
@@ -351,6 +358,8 @@ def load_settings(**overrides: Any) -> Settings:
         return settings
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SettingsError(f"{config_file()} is not valid TOML ({error}); mend that line or remove the file.") from error
+    except OSError as error:
+        raise SettingsError(f"{config_file()} cannot be read ({error.strerror}); give yourself read access to it.") from error
     except ValidationError as error:
         first = error.errors()[0]
         located = str(first["loc"][0])
@@ -443,9 +452,3 @@ def unknown_names(content: dict[str, Any]) -> list[str]:
 def _fields_by_name() -> dict[str, str]:
     """Return the field of each name that a settings file may use, in lower case; names of a field are in order of precedence."""
     return {name.lower(): field for field in Settings.model_fields for name in (*variable_names(field), field)}
-
-
-def read_settings_file() -> dict[str, Any]:
-    """Return the parsed settings file, empty if there is none."""
-    file = config_file()
-    return tomllib.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}

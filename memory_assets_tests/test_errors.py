@@ -8,10 +8,12 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 import pytest
+from dagster import Failure
 
 from memory_assets import errors
 from memory_assets.api.logs import JsonFormatter, PrettyFormatter
-from memory_assets.errors import StoreError, format_trace
+from memory_assets.defs.failures import translate_errors
+from memory_assets.errors import StoreError, describe_lack, format_trace
 
 SECRET = "Mira keeps the spare key below the third stone."
 
@@ -61,3 +63,27 @@ def test_a_log_line_holds_no_foreign_message(formatter: logging.Formatter) -> No
     line = formatter.format(record)
     assert "ValueError" in line and "in failed" in line
     assert SECRET not in line
+
+
+@pytest.mark.parametrize(
+    ("error", "sentence"),
+    [
+        (OSError(24, "Too many open files", "/data/x"), "/data/x cannot be used (Too many open files); close other programs, or"),
+        (OSError(13, "Permission denied", "/data/x"), "/data/x cannot be used (Permission denied); give yourself read and write"),
+        (OSError(28, "No space left on device"), "The disk does not take what is to be written (No space left on device); make"),
+        (ImportError("x.so: failed to map segment from shared object"), "There is not enough memory for this; close other"),
+    ],
+)
+def test_what_the_machine_lacks_is_one_sentence_in_a_command_and_in_a_step(error: Exception, sentence: str) -> None:
+    @translate_errors
+    def step() -> None:
+        raise error
+
+    assert (describe_lack(error) or "").startswith(sentence)
+    with pytest.raises(Failure) as told:
+        step()
+    assert (told.value.description or "").startswith(sentence)
+
+
+def test_an_error_with_another_cause_lacks_nothing() -> None:
+    assert not any(map(describe_lack, (ValueError("x"), FileNotFoundError(2, "No such file or directory", "/x"))))

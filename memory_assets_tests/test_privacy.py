@@ -17,7 +17,7 @@ from memory_assets.cli.main import cli
 from memory_assets.errors import StoreError
 from memory_assets.ingest.direct import store_memories
 from memory_assets.models import NewMemory, Source
-from memory_assets.privacy import close_to_others
+from memory_assets.privacy import close_to_others, refuse_link
 from memory_assets.settings import Settings
 from memory_assets.stores.keys import KeyStore
 from memory_assets.stores.state import FileState
@@ -201,3 +201,8 @@ def test_an_empty_data_folder_setting_is_refused(monkeypatch: pytest.MonkeyPatch
     done = _memory("doctor", "--mend")
     assert done.returncode
     assert "MEMORY_DATA_DIR cannot be used: is empty" in done.stderr
+
+
+def test_a_tenant_in_a_folder_that_cannot_be_looked_at_is_refused_in_a_sentence() -> None:
+    with pytest.raises(StoreError, match=r"cannot be used \(File name too long\)"):
+        refuse_link(Path("/", "x" * 300))

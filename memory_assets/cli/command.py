@@ -82,6 +82,7 @@ def command(
     def decorate(function: Callable[..., "Answer | None"]) -> click.Command:
         @wraps(function)
         def run(*, tenant: "Tenant", as_json: bool, timezone: str | None = None, **options: Any) -> None:
+            options = {option: _decode(value) for option, value in options.items()}
             shown = {option: options.pop(option) for option in text_options}
             answer = function(tenant=tenant, **options, **({"as_json": as_json} if prints else {}))
             if answer is None:
@@ -95,6 +96,22 @@ def command(
         return made
 
     return decorate
+
+
+def _decode(value: Any) -> Any:
+    """Read an argument that the locale could not decode as UTF-8; raise InvalidInputError if it is not."""
+    if isinstance(value, tuple):
+        return tuple(map(_decode, value))
+    if not isinstance(value, str) or not any("\ud800" <= character <= "\udfff" for character in value):
+        return value
+    try:
+        return os.fsencode(value).decode("utf-8")
+    except UnicodeError:
+        from memory_assets.errors import InvalidInputError
+
+        raise InvalidInputError(
+            f"The argument {value[:80]!r} is not UTF-8: set the terminal to UTF-8, or type it again."
+        ) from None
 
 
 dry_run_option = click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")

@@ -1,19 +1,21 @@
 """The `memory` command: a group that imports a command's module only when the command is called."""
 
+import codecs
 import gc
+import json
 import os
 import sys
 import threading
 from contextlib import suppress
 from difflib import get_close_matches
 from importlib import import_module
-from io import StringIO
+from io import StringIO, TextIOWrapper
 
 import click
 
 from memory_assets.cli.command import TENANT
 from memory_assets.display import visible
-from memory_assets.errors import InvalidInputError, MemoryAssetsError
+from memory_assets.errors import InvalidInputError, MemoryAssetsError, describe_lack
 from memory_assets.privacy import keep_private
 
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -71,8 +73,6 @@ _NATIVE = frozenset({"mcp-warm-up", "prompt-recall", "source-taking-in"})
 aborts ("terminate called without an active exception"), so it exits without shutting down."""
 _VALIDATION = "validation: "
 """Prefix of a refused text's error, which is not shown."""
-_NO_MEMORY = ("failed to map segment", "bad_alloc", "Cannot allocate memory", "error return without exception set")
-"""Parts of messages of the loader and libraries when RAM is exhausted."""
 
 
 class _LazyGroup(click.Group):
@@ -118,9 +118,12 @@ def cli(context: click.Context, tenant: str | None) -> None:
 def main() -> None:
     """Run the command line; exit with 0 on success, 1 with one sentence on stderr on failure, 2 on wrong usage or values."""
     keep_private()
-    for name in ("stdout", "stderr"):
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:  # the parent process closed it
-            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115, PTH123
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115, PTH123
+    if isinstance(sys.stdout, TextIOWrapper) and codecs.lookup(sys.stdout.encoding).name != "utf-8":
+        codecs.register_error("json", _escape)
+        sys.stdout.reconfigure(errors="json")
     gc.set_threshold(_COLLECTED_AFTER)
     code = _run()
     if any(thread.name in _NATIVE for thread in threading.enumerate()):
@@ -129,6 +132,13 @@ def main() -> None:
             sys.stderr.flush()
         os._exit(code)
     sys.exit(code)
+
+
+def _escape(error: UnicodeError) -> tuple[str, int]:
+    """Escape the characters that the encoding of the terminal lacks like JSON, which keeps its meaning."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    return json.dumps(error.object[error.start : error.end])[1:-1], error.end
 
 
 def _was_interrupted(error: BaseException | None) -> bool:
@@ -168,19 +178,7 @@ def _run() -> int:
             raise
         return 0
     except Exception as error:
-        if isinstance(error, MemoryError) or any(sign in str(error) for sign in _NO_MEMORY):
-            click.echo("memory: There is not enough memory for this; close other programs or raise `ulimit -v`.", err=True)
-            return 1
-        if not isinstance(error, OSError):
+        if not (lack := describe_lack(error)):
             raise
-        from memory_assets.stores.files import MENDS
-
-        if error.errno not in MENDS:
-            raise
-        where = f" {error.filename}" if error.filename else ""
-        click.echo(
-            f"memory: The disk does not take what is to be written{visible(where)} ({error.strerror}); "
-            f"{MENDS[error.errno]}, and run the command again.",
-            err=True,
-        )
+        click.echo(f"memory: {visible(lack)}", err=True)
         return 1

@@ -11,7 +11,7 @@ from typing import ParamSpec, TypeVar
 
 import dagster as dg
 
-from memory_assets.errors import MemoryAssetsError, StoreBusyError
+from memory_assets.errors import MemoryAssetsError, StoreBusyError, describe_lack
 from memory_assets.language.embedders.protocol import EmbedderAwayError
 
 _RETRIES = 3
@@ -39,6 +39,8 @@ def translate_errors(step: Callable[Parameters, Result]) -> Callable[Parameters,
         except Exception as error:  # noqa: BLE001 - its message must not be recorded
             if isinstance(error.__cause__, dg.DagsterExecutionInterruptedError | KeyboardInterrupt):  # DuckDB wraps it
                 raise error.__cause__ from None
+            if lack := describe_lack(error):
+                raise dg.Failure(lack, allow_retries=False) from None
             frames = "".join(traceback.format_tb(error.__traceback__))
             raise dg.Failure(
                 f"{type(error).__name__} in {step.__name__}, which is a fault of memory_assets; please report where it happened.",

@@ -142,6 +142,6 @@ def _stats(paths: Iterable[Path]) -> list[str]:
 def _stat(path: Path) -> str:
     try:
         found = path.stat()
-    except (FileNotFoundError, NotADirectoryError):
+    except OSError:
         return ABSENT
     return f"{found.st_ino:x}-{found.st_ctime_ns:x}"

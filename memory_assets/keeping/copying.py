@@ -15,10 +15,11 @@ from importlib.metadata import version
 from pathlib import Path
 
 from memory_assets.errors import ConflictError, DamagedError, InvalidInputError, SettingsError, StoreError
+from memory_assets.hook_settings import read_settings_file
 from memory_assets.keeping.packs import copy_table, to_bytes
 from memory_assets.keeping.repository import Repository, Snapshot, Stored, TableCopy
 from memory_assets.language.times import display_zone
-from memory_assets.settings import Settings, read_settings_file, settings_in_file
+from memory_assets.settings import Settings, settings_in_file
 from memory_assets.stores.catalog import read_kept
 from memory_assets.stores.files import mend_of
 from memory_assets.stores.layout import kept_entries, read_entry

@@ -6,6 +6,7 @@ that contradict it.
 
 import json
 import logging
+import os
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -247,7 +248,7 @@ def _build(tenant: "Tenant", old: Brief | None) -> Brief:
     count = tenant.memories.count(Filters())
     zone = display_zone(tenant.settings)
     lines = [_render_fact(memory, fact, known, count, zone) for memory, fact in islice(_limit_groups(facts), _MAX_LINES)]
-    has_homes = tenant.is_sources_tenant and tenant.settings.pai_learning_dir.is_dir()
+    has_homes = tenant.is_sources_tenant and os.access(tenant.settings.pai_learning_dir, os.F_OK)
     backlog = Curation(tenant).backlog() if has_homes else Backlog()
     return Brief(count, tuple(lines), backlog, version)
 

@@ -119,7 +119,8 @@ class Status(Answer):
 
     def _files(self) -> Iterator[str]:
         for refusal in sorted(self.refusals, key=lambda refusal: refusal.passed_over):
-            yield f"{refusal.path} ({refusal.location})" if refusal.location else refusal.path
+            path = refusal.path.replace("\n", r"\n")
+            yield f"{path} ({refusal.location})" if refusal.location else path
             yield f"    {'passed over: ' if refusal.passed_over else ''}{refusal.reason}"
             if refusal.mend:
                 yield f"    mend: {refusal.mend}"

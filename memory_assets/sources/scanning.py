@@ -78,6 +78,8 @@ class ScanBuilder:
         except FileNotFoundError:
             self.absent(absent)
             return []
+        if shown_path(str(self.root)) in self.unreadable:
+            return []
         folders = [entry for entry in entries if entry.is_dir() or entry.is_symlink()]
         below = f"{shown_path(str(self.root))}/"
         known = {

@@ -191,7 +191,10 @@ class Catalog:
             yield self._connect(opened)
 
     def find_damage(self) -> str:
-        """Return what is damaged, in a few words; empty if every row can be read. Changes nothing."""
+        """Return what is damaged, in a few words; empty if every row can be read. Changes nothing.
+
+        StoreError: the file cannot be read for another reason.
+        """
         import duckdb
 
         if not self.exists:
@@ -201,6 +204,7 @@ class Catalog:
                 for name in list_tables(connection):
                     connection.execute(f'SELECT max(hash(t)) FROM "{name}" t').fetchall()
         except (_DamageError, DamagedError, duckdb.Error) as error:
+            self._raise_unusable(error)
             return first_line(error.__cause__ or error)
         return ""
 

@@ -12,25 +12,11 @@ from itertools import chain, count
 from pathlib import Path
 from typing import BinaryIO
 
-from memory_assets.errors import InvalidInputError
+from memory_assets.errors import MAKE_ROOM, MENDS, InvalidInputError
 
 _LONGEST_NAME_BYTES = 200
 _IMPOSSIBLE_PATH = frozenset({errno.ENOENT, errno.EEXIST, errno.ENOTDIR, errno.ENAMETOOLONG})
 """Errors that mean that no file can exist at a path, whatever the permissions or the free space."""
-_MAKE_ROOM = "make room on it"
-MENDS = {
-    errno.ENOSPC: _MAKE_ROOM,
-    errno.EDQUOT: _MAKE_ROOM,
-    errno.EFBIG: "raise `ulimit -f`, or use a disk that takes larger files",
-    errno.EIO: "check the disk",
-    errno.EROFS: "it can only be read, so mount it for writing",
-    errno.EACCES: "give yourself write access to it",
-    errno.EPERM: "give yourself write access to it",
-    errno.EEXIST: "name another folder, or move away what is in its place",
-    errno.ENOTDIR: "name another folder, or move away what is in its place",
-    errno.ENAMETOOLONG: "name a shorter path",
-}
-"""Error of the disk, or of a path at which nothing can be made -> what a person can do about it."""
 _COMMIT_BYTES = 1 << 20
 
 
@@ -53,7 +39,7 @@ def find_disk_error(folder: Path) -> OSError | None:
 
 def mend_of(error: OSError) -> str:
     """Return what a person can do about a disk that cannot be written."""
-    return MENDS.get(error.errno or 0, _MAKE_ROOM)
+    return MENDS.get(error.errno or 0, MAKE_ROOM)
 
 
 def replace_file(path: Path, content: str | bytes, mode: int = 0o600) -> None:

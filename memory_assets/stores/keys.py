@@ -13,7 +13,7 @@ from hashlib import sha256
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic_core import from_json
 
-from memory_assets.errors import NotFoundError, StoreError, safe_message
+from memory_assets.errors import MENDS, NotFoundError, StoreError, safe_message
 from memory_assets.stores.state import TenantState
 
 _KEY = re.compile(r"mk_([0-9a-f]{12})_([A-Za-z0-9_-]{43})", re.ASCII)
@@ -94,7 +94,10 @@ class KeyStore:
         try:
             held = self._state.get(name) if _ID.fullmatch(number) else None
             return None if held is None else Key.model_validate({**from_json(held), "id": number})
-        except (OSError, ValueError, TypeError) as error:
+        except OSError as error:
+            mend = MENDS.get(error.errno or 0, "remove it and create a new key")
+            raise StoreError(f"The key file {self._state.where(name)} cannot be read ({error.strerror}); {mend}.") from error
+        except (ValueError, TypeError) as error:
             raise StoreError(
                 f"The key file {self._state.where(name)} cannot be read ({safe_message(error)}); remove it and create a new key."
             ) from error

@@ -32,6 +32,10 @@ _ADVICE = {
     "No space left on device": "the disk is full, so make room on it",
     "Disk quota exceeded": "the disk quota is used up, so make room",
     "Permission denied": "give yourself write access to it",
+    "File too large": "raise `ulimit -f`, or use a disk that takes larger files",
+    "Too many open files": "close other programs, or raise `ulimit -n`",
+    "Cannot allocate memory": "close other programs, or raise `ulimit -v`",
+    "Out of Memory Error": "close other programs, or raise `ulimit -v`",
     "RequestTimeTooSkewed": "this machine's clock is wrong, so set it",
     "/_indices/": "an index is lost, so run `memory doctor --mend` first",
 }

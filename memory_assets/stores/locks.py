@@ -9,12 +9,12 @@ import logging
 import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from memory_assets.errors import DeletedError, StoreError
+from memory_assets.errors import DeletedError, StoreBusyError, StoreError
 
 if TYPE_CHECKING:
     from lancedb.table import Table
@@ -26,6 +26,8 @@ _log = logging.getLogger(__name__)
 SHARED = fcntl.LOCK_SH
 HOOK_PATIENCE_SECONDS = 1.0
 """How long a hook waits for a lock, because the session waits for the hook."""
+_PATIENCE_SECONDS = 60.0
+"""How long a change of the tenant's state waits: longer than a commit that itself waits for the catalog's lock."""
 _PAUSE_SECONDS = 0.02
 _DOUBT_SECONDS = 60.0
 """How long after its announcement a commit may arrive that is never counted, because its process or PostgreSQL dies."""
@@ -107,6 +109,28 @@ def locked(folder: Path, kind: int = fcntl.LOCK_EX, patience_seconds: float | No
 
 
 @contextmanager
+def locked_in_time(folder: Path, kind: int = fcntl.LOCK_EX) -> Iterator[bool]:
+    """Hold a lock on a folder like `locked`; raise StoreBusyError if another process, perhaps a stopped one, keeps it for a minute."""
+    with ExitStack() as held:
+        try:
+            is_there = held.enter_context(locked(folder, kind, _PATIENCE_SECONDS))
+        except BlockingIOError as error:
+            raise StoreBusyError(
+                f"{folder} has been locked for {_PATIENCE_SECONDS:g} s by {_find_holder(folder)}; wait for it to finish or stop it."
+            ) from error
+        yield is_there
+
+
+def _find_holder(folder: Path) -> str:
+    with suppress(OSError):
+        inode = f":{folder.stat().st_ino}"
+        for _, _, _, _, process, place, *_ in map(str.split, Path("/proc/locks").read_text(encoding="ascii").splitlines()):
+            if place.endswith(inode):
+                return f"process {process}"
+    return "another process"
+
+
+@contextmanager
 def alone(folder: Path, work: str, *, parents: bool) -> Iterator[None]:
     """Let one process at a time do this work on the tenant in `folder`; others wait. `parents` makes the folder if it is missing."""
     lock = folder / work
@@ -120,6 +144,7 @@ def _lock(descriptor: int, kind: int, patience_seconds: float | None) -> None:
         fcntl.flock(descriptor, kind)
         return
     latest = time.monotonic() + patience_seconds
+    pause = _PAUSE_SECONDS / 20
     while True:
         try:
             fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
@@ -127,4 +152,5 @@ def _lock(descriptor: int, kind: int, patience_seconds: float | None) -> None:
         except BlockingIOError:
             if time.monotonic() > latest:
                 raise
-        time.sleep(_PAUSE_SECONDS)
+        time.sleep(pause)
+        pause = min(pause * 2, _PAUSE_SECONDS)

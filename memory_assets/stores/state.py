@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from memory_assets.errors import ConflictError, DamagedError, DeletedError, StoreBusyError, StoreError
 from memory_assets.models import TENANT_PATTERN
-from memory_assets.stores.locks import SHARED, locked
+from memory_assets.stores.locks import SHARED, locked_in_time
 
 ID = "store.json"
 PARTS = ("vectors", "catalog.duckdb", "keys", ID)
@@ -175,7 +175,7 @@ class FileState(TenantState):
         from memory_assets.stores.files import replace_file
 
         self._make_folder()
-        with locked(self.folder) as there:
+        with locked_in_time(self.folder) as there:
             if not there:
                 raise self.deleted()
             if expected is not ... and self.get(name) != expected:
@@ -245,7 +245,7 @@ class FileState(TenantState):
     def creating(self) -> Iterator[None]:
         self.folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.folder.mkdir(exist_ok=True, mode=0o700)
-        with locked(self.folder) as there:
+        with locked_in_time(self.folder) as there:
             if not there:
                 raise StoreError(f"The tenant {self.tenant!r} is just being deleted; try again.")
             if self.exists:
@@ -256,18 +256,18 @@ class FileState(TenantState):
     @contextmanager
     def held(self) -> Iterator[None]:
         self.claim()
-        with locked(self.folder, SHARED) as there:
+        with locked_in_time(self.folder, SHARED) as there:
             if not (there and self.is_current):
                 raise self.deleted()
             yield
 
     @contextmanager
     def closed_to_writers(self) -> Iterator[None]:
-        with locked(self.folder):
+        with locked_in_time(self.folder):
             yield
 
     def delete(self) -> None:
-        with locked(self.folder) as there:
+        with locked_in_time(self.folder) as there:
             if there:
                 self.folder.rename(self.folder.with_name(f".deleted-{self.tenant}-{secrets.token_hex(4)}"))
 

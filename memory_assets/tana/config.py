@@ -1,6 +1,7 @@
 """Choice of the Tana workspace and its parent node: pai-seed's `tanaIntegration`, and the settings (seed 000, FR-15)."""
 
 import json
+import os
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -62,7 +63,7 @@ def in_use(settings: Settings) -> bool:
         enabled = integration(settings).enabled
     except SettingsError:
         return False
-    return settings.pai_seed.exists() and (enabled is True or (enabled is None and bool(settings.tana_token)))
+    return os.access(settings.pai_seed, os.F_OK) and (enabled is True or (enabled is None and bool(settings.tana_token)))
 
 
 @lru_cache(maxsize=8)

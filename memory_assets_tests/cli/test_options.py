@@ -1,6 +1,9 @@
 """Times in the forms that people type, and refused options and paths."""
 
 import json
+import os
+import subprocess
+import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -9,11 +12,14 @@ from click.testing import CliRunner
 
 from memory_assets.cli.main import cli, main
 from memory_assets.errors import InvalidInputError
+from memory_assets.ingest.direct import store_memories
+from memory_assets.ingest.scans import refresh_sources
 from memory_assets.models import NewMemory, Source
 from memory_assets.operations.arguments import parse_time
 from memory_assets.operations.store import store
 from memory_assets.settings import Settings
 from memory_assets.tenants import Tenant
+from memory_assets_tests.conftest import WriteSilo
 
 
 @pytest.mark.parametrize(
@@ -117,7 +123,12 @@ def test_recent_takes_the_hours_that_the_service_takes(tenant: Tenant, changes: 
         ("MEMORY_DATA_DIR", "dangling/below", "run", "lies below {dangling}, which is no folder; name another"),
         ("MEMORY_CATALOG_URI", "file/below", "status", "lies below {file}, which is no folder; name another"),
         ("MEMORY_DATA_DIR", "a" * 300, "doctor", "name a shorter path"),
-        ("HOME", "file", "install claude-code", "{file} (File exists); name another folder, or move away what is in its place"),
+        (
+            "HOME",
+            "file",
+            "install claude-code",
+            "{file} cannot be used (File exists); name another folder",
+        ),
     ],
 )
 def test_a_folder_that_cannot_be_made_is_one_sentence_with_the_mend(
@@ -161,3 +172,42 @@ def test_a_text_that_begins_with_dashes_is_not_printed_as_an_unknown_option(
     with pytest.raises(SystemExit):
         main()
     assert "No such option '--tga'. (Did you mean one of: '--tag'" in capsys.readouterr().err
+
+
+def run_program(*arguments: str | bytes, stdin: int | None = subprocess.DEVNULL, **environment: str) -> tuple[int, bytes, str]:
+    command = [sys.executable, "-m", "memory_assets.cli", *arguments]
+    ended = subprocess.run(command, env=os.environ | environment, stdin=stdin, capture_output=True, check=False)
+    return ended.returncode, ended.stdout, ended.stderr.decode()
+
+
+@pytest.mark.parametrize("option", ["", "--tag", "--entity", "--project"])
+def test_an_argument_that_is_not_utf_8_is_refused_by_any_command(option: str) -> None:
+    code, _, said = run_program("search", *(["Atlas", option] if option else []), b"b\xff")
+    assert (code, said.count("\n")) == (2, 1) and "The argument 'b\\udcff' is not UTF-8" in said
+
+
+def test_an_argument_in_utf_8_is_read_in_any_locale(settings: Settings) -> None:
+    stored = run_program("store", "Zürich is a city.".encode(), LC_ALL="C", PYTHONUTF8="0", PYTHONCOERCECLOCALE="0")
+    assert stored[0] == 0, stored
+    assert Tenant(settings).memories.scan(["content"])["content"].to_pylist() == ["Zürich is a city."]
+
+
+def test_a_character_that_the_terminal_lacks_is_escaped(tenant: Tenant) -> None:
+    store_memories(tenant, [NewMemory("Zürich … 🚲", Source.CLI)])
+    _, text, said = run_program("recent", PYTHONIOENCODING="latin-1")
+    assert "Zürich \\u2026 \\ud83d\\udeb2" in text.decode("latin-1"), said
+    _, answer, _ = run_program("recent", "--json", PYTHONIOENCODING="koi8-r")
+    assert json.loads(answer.decode("koi8-r"))["memories"][0]["content"] == "Zürich … 🚲"
+
+
+def test_a_closed_standard_input_is_empty() -> None:
+    code = "import os, sys; os.close(0); os.execv(sys.executable, [sys.executable, '-m', 'memory_assets.cli', 'store', '-'])"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
+    assert ended.returncode == 2 and ended.stderr.startswith(b"memory: content is empty")
+
+
+def test_a_file_whose_name_has_two_lines_is_refused_in_one(tenant: Tenant, write_silo: WriteSilo) -> None:
+    write_silo("a\n    mend: trust it", "Mira is a baker.")
+    refresh_sources(tenant, [Source.CLAUDE_SILO])
+    told = CliRunner().invoke(cli, ["status", "--refused"]).output
+    assert r"/a\n    mend: trust it.md" in told and "\n    mend: trust it" not in told

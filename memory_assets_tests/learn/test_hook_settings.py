@@ -12,6 +12,7 @@ from click.testing import CliRunner
 
 from memory_assets.cli.main import cli
 from memory_assets.cli.session import hide_errors
+from memory_assets.errors import SettingsError
 from memory_assets.hook_settings import read_hook_settings
 from memory_assets.learn.checkouts import read_remotes
 from memory_assets.settings import Settings, load_settings
@@ -135,3 +136,30 @@ def test_a_session_begins_though_another_process_holds_the_folder(settings: Sett
     assert not read_remotes(settings.tenant_dir())
     hook(cwd=str(atlas), session="s2")
     assert read_remotes(settings.tenant_dir()) == {str(atlas): ("github.com/acme/atlas",)}
+
+
+@pytest.mark.parametrize("fault", ["unreadable", "no TOML"])
+def test_a_hook_finds_nothing_if_the_settings_file_cannot_be_read(
+    fault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "memory.toml"
+    file.write_text("session_start = 'off'\n" + "[" * (fault == "no TOML"), encoding="utf-8")
+    monkeypatch.setenv("MEMORY_CONFIG", str(file))
+    real_read = Path.read_text
+
+    def read_text(path: Path, **how: str) -> str:
+        if path == file and fault == "unreadable":
+            raise PermissionError(13, "Permission denied", str(path))
+        return real_read(path, **how)
+
+    monkeypatch.setattr(Path, "read_text", read_text)
+    assert read_hook_settings().data_dir == Path(os.devnull)
+    with pytest.raises(SettingsError, match=r"memory\.toml (cannot be read .* read access|is not valid TOML)"):
+        load_settings()
+
+
+def test_a_byte_order_mark_in_the_settings_file_is_ignored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "memory.toml"
+    file.write_text("tenant = 'ada'\n", encoding="utf-8-sig")
+    monkeypatch.setenv("MEMORY_CONFIG", str(file))
+    assert read_hook_settings().tenant == load_settings().tenant == "ada"

@@ -17,12 +17,14 @@ from memory_assets.errors import MemoryAssetsError
 from memory_assets.graph.relevance import explain, refresh_relevance
 from memory_assets.ingest import features, stamps
 from memory_assets.ingest.direct import store_memories
+from memory_assets.learn.briefing import renew_brief
 from memory_assets.models import NewMemory, Source, State
 from memory_assets.operations.answers import LocalTime
 from memory_assets.operations.run import Ran, run
 from memory_assets.operations.status import status
 from memory_assets.settings import load_settings
 from memory_assets.stores.access_log import AccessLog
+from memory_assets.tana.config import in_use
 from memory_assets.tenants import Tenant
 from memory_assets_tests.conftest import WriteSilo
 from memory_assets_tests.defs.test_checks import spoil_vectors
@@ -230,3 +232,18 @@ def test_status_says_that_a_run_is_due_for_what_the_graph_does_not_hold(tenant: 
     assert "1 memory not in it yet; `memory run` connects and scores them" in found.text(LocalTime(UTC))
     run_once()
     assert status(tenant).unconnected == 0
+
+
+@pytest.mark.parametrize("name", ["pai_config", "pai_seed", "pai_learning_dir"])
+def test_a_path_of_others_that_cannot_be_looked_at_holds_no_run_up(
+    name: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv(f"MEMORY_{name.upper()}", f"/{'x' * 300}/there")
+    if name == "pai_seed":
+        (config := load_settings().pai_config).parent.mkdir(parents=True, exist_ok=True)
+        config.write_text('{"tanaIntegration": {"enabled": true}}', encoding="utf-8")
+    store_memories(Tenant(load_settings()), [NOTE])
+    look()
+    renew_brief(Tenant(load_settings()))
+    assert not in_use(load_settings())
+    assert "the brief was not written" not in caplog.text

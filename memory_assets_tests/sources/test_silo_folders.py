@@ -252,6 +252,21 @@ def test_a_folder_that_cannot_be_listed_is_unreadable_and_refused(
     assert (again.changed, again.unreadable) == ((), (str(closed),))
 
 
+def test_a_root_that_cannot_be_listed_is_refused_once(write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write("-a/memory/a.md", PLAIN.format(name="a"))
+    known = stamps_of(scan(tmp_path / "root", {}))
+
+    def scandir(_path: str) -> object:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    result = scan(tmp_path / "root", known)
+    assert [(file.path, file.refusals[0].reason) for file in result.changed] == [
+        (str(tmp_path / "root"), "it cannot be read: Permission denied")
+    ]
+    assert result.unreadable == (str(tmp_path / "root"),)
+
+
 def test_scanning_changes_nothing(write: Write, tmp_path: Path) -> None:
     write(f"{SLUG}/memory/a.md", PLAIN.format(name="a"))
     write(f"{SLUG}/memory/bad.md", "bad")

@@ -247,6 +247,33 @@ def test_a_failing_query_does_not_set_a_whole_catalog_aside(catalog: Catalog) ->
     assert catalog.exists
 
 
+@pytest.mark.parametrize(
+    "error",
+    [
+        duckdb.IOException('IO Error: Cannot open file "catalog.duckdb.wal": Too many open files'),
+        duckdb.OutOfMemoryException("Out of Memory Error: Allocation failure"),
+        duckdb.TransactionException("TransactionContext Error: Failed to commit: Could not write file: File too large"),
+    ],
+)
+@pytest.mark.parametrize("place", ["opening", "query"])
+def test_what_the_machine_lacks_is_no_damage(
+    catalog: Catalog, error: duckdb.Error, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    filled(catalog)
+
+    def attach(*_: object) -> object:
+        raise error
+
+    with monkeypatch.context() as patched, pytest.raises(StoreError, match="ulimit") as told:
+        if place == "opening":
+            patched.setattr(Catalog, "_attach_file", attach)
+        with catalog.read():
+            raise error
+    assert not isinstance(told.value, DamagedError)
+    assert catalog.exists and not catalog.damaged_path.exists()
+    assert not catalog.find_damage()
+
+
 def test_a_catalog_that_lacks_a_table_is_told_with_its_mend_and_a_wrong_query_is_not(catalog: Catalog) -> None:
     with pytest.raises(duckdb.CatalogException), catalog.read() as connection:
         connection.execute("FROM clustres")

@@ -25,6 +25,7 @@ from memory_assets.stores.keys import KeyStore
 from memory_assets.stores.memories import Filters, MemoryStore
 from memory_assets.stores.relations import StatedRelation
 from memory_assets.stores.rows import content_hash, new_id, to_arrow
+from memory_assets.stores.state import FileState
 from memory_assets.stores.tables import session
 from memory_assets.tenants import Tenant, delete_tenant
 
@@ -226,6 +227,17 @@ def test_the_doctor_names_a_key_that_cannot_be_read_and_what_to_do(tenant: Tenan
     assert fault.level == "fault"
     assert str(file) in fault.what
     assert fault.mend == "remove it and create a new key."
+
+
+def test_a_key_that_may_not_be_read_is_not_to_be_removed(tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, secret = KeyStore(tenant.state).create("laptop")
+
+    def get(_state: FileState, name: str) -> bytes:
+        raise PermissionError(13, "Permission denied", name)
+
+    monkeypatch.setattr(FileState, "get", get)
+    with pytest.raises(StoreError, match=r"cannot be read \(Permission denied\); give yourself read and write access to it\.$"):
+        KeyStore(tenant.state).find(secret)
 
 
 def test_a_damaged_id_of_the_store_is_mended_by_the_doctor_which_looks_at_all_else(tenant: Tenant, table: Path) -> None:

@@ -1,16 +1,19 @@
 """A tenant's state in files and in PostgreSQL."""
 
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
 
 import pytest
 
-from memory_assets.errors import StoreError
+from memory_assets.errors import StoreBusyError, StoreError
 from memory_assets.settings import Settings
+from memory_assets.stores import locks
 from memory_assets.stores.keys import create_link, use_link
 from memory_assets.stores.postgres import Database, PostgresStates
-from memory_assets.stores.state import FileStates, TenantStates
+from memory_assets.stores.state import FileState, FileStates, TenantStates
 from memory_assets.tenants import Tenant
 from memory_assets_tests.services import ObjectStorage, PostgreSQL
 
@@ -102,3 +105,15 @@ def test_who_waits_for_postgresql_is_answered_as_soon_as_it_is_back(
     back = time.monotonic()
     waiting.join(60)
     assert answers[0] - back < 4
+
+
+def test_a_stopped_process_that_holds_the_folder_is_named_after_a_while(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder := tmp_path / "ada").mkdir()
+    code = "import fcntl, os, sys; fcntl.flock(os.open(sys.argv[1], os.O_RDONLY), fcntl.LOCK_EX); print('.', flush=True); input()"
+    monkeypatch.setattr(locks, "_PATIENCE_SECONDS", 0.05)
+    with subprocess.Popen([sys.executable, "-c", code, str(folder)], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+        assert holder.stdout and holder.stdout.readline()
+        with pytest.raises(StoreBusyError, match=rf"{folder} has been locked for .* by (process {holder.pid}|another process);"):
+            FileState(folder).put("brief.json", b"{}")
+        holder.communicate(b"\n")
+    assert FileState(folder).put("brief.json", b"{}")
