@@ -222,12 +222,7 @@ class BodyLimit(_Middleware):
 
 
 def authorise(settings: Settings, tenant: str, key: str) -> Key:
-    """Return the stored key if `key` opens `tenant`.
-
-    Raises:
-        HTTPException: 401, the key does not open the tenant.
-        StoreError: the key's file cannot be read, or the tenant's folder is a link.
-    """
+    """Return the stored key if `key` opens `tenant`. Raise HTTPException 401 if it does not."""
     try:
         name = validate_tenant(tenant)
     except InvalidInputError:

@@ -224,11 +224,7 @@ def find_outdated(
 ) -> dict[int, tuple[Outdated, ...]]:
     """Return the outdated sentences of memories that have any, each with the newest sentence that replaces it.
 
-    Args:
-        replaced: statements that are replaced, as of the last build of the graph.
-        doubted: statements that are contradicted or perhaps replaced; each is shown with the one that disagrees.
-        shown: the memories in their current state.
-        read: reads further memories by id.
+    `doubted` statements are contradicted or perhaps replaced; each is shown with the one that disagrees. `read` reads further memories.
     """
     now = {memory.id: memory for memory in shown}
     asked = [number for number in now if number in replaced or number in doubted]

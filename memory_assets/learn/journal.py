@@ -304,9 +304,7 @@ class Journal:
     def contents(self, number: int) -> dict[str, bytes]:
         """Read the old and new content of all files of an apply, by digest.
 
-        Raises:
-            ConflictError: the copies were deleted, by an erasure or a scan that masked secrets.
-            DamagedError: they are unreadable or do not match their digests.
+        Raise ConflictError if the copies were deleted, DamagedError if they are unreadable.
         """
         path = self.copies(number)
         spans = self.plan(number).contents

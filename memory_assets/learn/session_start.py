@@ -62,9 +62,7 @@ class Hook:
     def parse(cls, text: str) -> "Hook":
         """Parse the hook's JSON; without input, as on a terminal, return a hook with default fields.
 
-        Raises:
-            ValueError: the text is not JSON.
-            InvalidInputError: it is not an object, or one of the fields is not text.
+        Raise ValueError if the text is not JSON, InvalidInputError if it is no object or a field is not text.
         """
         given = json.loads(text) if text.strip() else {}
         if not isinstance(given, dict):

@@ -108,11 +108,7 @@ def mend(tenant: Tenant) -> Scanned:
     """Mask all secrets that `scan` finds, whatever the settings say, so that no byte of them stays below the data folder.
 
     The tables are rewritten without their older versions. The catalog keeps only data that cannot be derived; the next run builds the
-    rest. Memories with a secret are embedded and analysed again.
-
-    Raises:
-        StoreError: A store cannot be read or written; run it again to finish.
-        EmbedderError: The embedder failed; the secrets are gone, and `memory backfill` makes the vectors.
+    rest. Memories with a secret are embedded and analysed again. If it fails, run it again to finish.
     """
     found = list(_find_secrets(tenant))
     leaks = _list_leaks(found)

@@ -35,12 +35,7 @@ class TakenIn(Answer):
 
 
 def take_in(tenant: Tenant) -> TakenIn:
-    """Update the memories from changed source files. Only one process at a time does so; a second one waits.
-
-    Raises:
-        StoreError: The store or the catalog cannot be read or written.
-        EmbedderError: The embedder is away, or refuses every text; earlier commits stay.
-    """
+    """Update the memories from changed source files. Only one process at a time does so; a second one waits."""
     from memory_assets.ingest.features import extract_features, refresh_entries
     from memory_assets.ingest.memories import sync_memories
     from memory_assets.ingest.scans import refresh_sources
