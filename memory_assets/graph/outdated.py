@@ -135,10 +135,7 @@ def read_changes(connection: "DuckDBPyConnection") -> list[StatementChange]:
 
 
 def read_successors(connection: "DuckDBPyConnection") -> "pa.Table":
-    """Return pairs (`old_id`, `new_id`) of memories of which the newer replaces the older, or surely one of its statements.
-
-    Their states are not looked at. `connection` leads to the catalog.
-    """
+    """Return pairs (`old_id`, `new_id`) of memories in any state: the newer replaces the older, or surely one of its statements."""
     replacing = tuple(map(str, REPLACING))
     return connection.execute(f"""
         SELECT source_id AS old_id, target_id AS new_id FROM graph_edges WHERE type IN {replacing}

@@ -86,7 +86,6 @@ class Fact:
     lead: str = ""
     """What introduces it in its memory, if it is the item of a list: the sentence before the list, or its heading, and labels."""
     place: int = 0
-    """Its position among the facts of its memory."""
 
 
 class _Sentence(NamedTuple):

@@ -52,7 +52,6 @@ class Evidence:
     """A piece of evidence for a proposal."""
 
     key: str
-    """Its key in the catalog."""
     origin: str
     """`silo`, `reflection`, `rating`, or `home` for a canonical file."""
     quote: str
@@ -91,15 +90,12 @@ class Proposal:
     status: Status = Status.PENDING
     trend: str = "new"
     edited: bool = False
-    """Whether a person wrote its text."""
     note: str = ""
     decided_at: str = ""
     decided_strength: float = 0.0
-    """Its strength at the time of the decision."""
     decided_text: str = ""
     """Digest of its text at the time of the decision."""
     kind: Kind = Kind.FEEDBACK
-    """The kind of its home."""
 
     @property
     def strength(self) -> float:
@@ -214,9 +210,7 @@ class Taken:
     mtime_ns: int
     mode: int
     key: str
-    """Its key in the catalog."""
     canonical: str
-    """Path of its canonical file."""
     canonical_digest: str
     """Digest that the canonical file must have before this file is deleted."""
     canonical_key: str

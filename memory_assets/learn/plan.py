@@ -201,7 +201,6 @@ class _Builder:
     reader: FileReader
     now: datetime
     entries_by_name: dict[tuple[Kind, str], MemoryFile]
-    """Canonical entries in the catalog."""
     file_names: dict[Kind, set[str]]
     """Casefolded names of the files in each home."""
     written: Mapping[str, Collection[str]]

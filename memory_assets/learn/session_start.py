@@ -300,10 +300,7 @@ def still_told(folder: Path, session: str) -> dict[int, set[str]]:
 
 
 def digest_sentences(text: str) -> set[str]:
-    """Return a digest of each sentence or item, without markup.
-
-    Labels are left out, but before a single word, which says nothing without.
-    """
+    """Return a digest of each sentence or item, without markup, and without a label unless a single word follows it."""
     parts = _SENTENCE_ENDS.split(_BULLET.sub(" · ", text))
     told: list[str] = []
     label = ""

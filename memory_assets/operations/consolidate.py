@@ -19,9 +19,7 @@ from memory_assets.tana.freshness import store_activity
 from memory_assets.tenants import Tenant
 
 _SHOWN = 20
-"""Entries that the text form lists; the JSON form has all."""
 _BAR = 40
-"""Characters of the bar for all memories."""
 
 
 class _Cycle(Answer):

@@ -37,7 +37,6 @@ from memory_assets.stores.rows import COLUMNS, content_hash, from_arrow, to_arro
 from memory_assets.tenants import Tenant
 
 _BATCH = 4_096
-"""Memories read at a time."""
 _MARKER = "masking.tmp"
 """File during a mend, with the ids and files in which it found secrets; if an interruption leaves it, the next mend repeats everything."""
 _ITEMS = "SELECT path, title, description, body, tags, links, project, session, author, metadata FROM source_items"

@@ -12,7 +12,6 @@ _log = logging.getLogger(__name__)
 _SETTLING_MS = 400
 """A file that is still being written changes again within this time."""
 _LOOK_SECONDS = 1.0
-"""Interval at which a source that appeared or was replaced is looked for."""
 _FIRST_PAUSE_SECONDS = 5.0
 """Pause after a failure; it doubles with each further one."""
 _LONGEST_PAUSE_SECONDS = 300.0
