@@ -74,7 +74,6 @@ class Metrics:
         self.commit_size = Histogram("memory_commit_size", "Memories per commit.", buckets=(1, 2, 4, 8, 16), registry=registry)
 
     def exposition(self) -> bytes:
-        """Return all metrics as text for Prometheus."""
         return generate_latest(self._registry)
 
     def forget_process(self, pid: int) -> None:

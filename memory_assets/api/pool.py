@@ -86,7 +86,6 @@ class OpenTenant:
 
     @contextmanager
     def serving(self) -> Iterator[None]:
-        """Count a request as in progress."""
         self.requests += 1
         try:
             yield

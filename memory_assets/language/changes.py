@@ -242,7 +242,6 @@ class ChangeModel:
     """Without the network: probability from which a search that finds both statements ranks the newer before the older."""
 
     def probability(self, found: dict[str, float]) -> float:
-        """Return the probability of a change, given the features of a pair."""
         return 1 / (1 + exp(-self.intercept - sum(self.weights[name] * value for name, value in found.items())))
 
 

@@ -62,7 +62,6 @@ class Backlog:
 
     @property
     def memories(self) -> int:
-        """Number of memories in the backlog."""
         return sum(self.by_type.values())
 
     def __str__(self) -> str:

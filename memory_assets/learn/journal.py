@@ -68,7 +68,6 @@ class Evidence:
     """Digest of a silo or home file when it was read."""
 
     def line(self) -> str:
-        """Render the evidence on one line."""
         inferred = f", inferred with {self.weight:.0%}" if self.weight < 1 else ""
         score = "" if self.score is None else f", {self.score:g}/10"
         place = f" in {self.project}" if self.project else ""
@@ -99,7 +98,6 @@ class Proposal:
 
     @property
     def strength(self) -> float:
-        """Sum of the weights of its evidence."""
         return round(sum(each.weight for each in self.evidence), 3)
 
     @property
@@ -136,7 +134,6 @@ class Proposal:
         return list(Status).index(self.status), list(Severity).index(self.severity), -self.strength, self.id
 
     def decided(self, status: Status, at: str) -> "Proposal":
-        """Return the proposal with a person's decision."""
         return replace(self, status=status, decided_at=at, decided_strength=self.strength, decided_text=self.text_digest)
 
 
@@ -162,7 +159,6 @@ class Decisions:
         raise NotFoundError(f"There is no proposal {reference}; list the proposals (learn review).")
 
     def with_proposals(self, changed: Iterable[Proposal]) -> "Decisions":
-        """Return the decisions with the `changed` proposals replaced by id."""
         new = {proposal.id: proposal for proposal in changed}
         return replace(self, proposals=tuple(new.get(each.id, each) for each in self.proposals))
 
@@ -284,7 +280,6 @@ class Journal:
         replace_file(self._folder_of(plan.number) / _PLAN, _PLANS.dump_json(replace(plan, contents=spans), indent=1) + b"\n")
 
     def plan(self, number: int) -> Plan:
-        """Read the plan of an apply."""
         path = self._folder_of(number) / _PLAN
         try:
             return _PLANS.validate_json(path.read_bytes())

@@ -42,7 +42,6 @@ class MemoryFile(StoredItem):
 
     @property
     def slug(self) -> str:
-        """The slug of its silo."""
         return self.path.parent.parent.name
 
     @property
@@ -67,7 +66,6 @@ class MemoryFiles:
 
     @property
     def counts(self) -> dict[Kind, int]:
-        """Number of entries by type."""
         return dict(Counter(entry.item.kind for entry in self.entries))
 
 

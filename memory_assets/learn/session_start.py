@@ -151,7 +151,6 @@ def set_quiet(folder: Path, project: Project, *, quiet: bool) -> None:
 
 
 def _quiet_names(folder: Path, project: Project) -> set[str]:
-    """Return the names by which a project is switched off."""
     remotes = remotes_of(folder, project)
     return {each for each in _read_quiet(folder) if each == project.folder or each.casefold() in remotes}
 

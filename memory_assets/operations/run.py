@@ -69,7 +69,6 @@ class Ran(Answer):
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is no memory after the run."""
         return self.assets.get("memories", {}).get("dagster/partition_row_count") == 0
 
     def text(self, local: LocalTime) -> str:

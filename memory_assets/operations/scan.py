@@ -146,7 +146,6 @@ def mend(tenant: Tenant) -> Scanned:
 
 
 def _find_secrets(tenant: Tenant) -> Iterator[_Found]:
-    """Yield every place."""
     for memory in chain.from_iterable(tenant.memories.batches()):
         yield _Found(f"Memory {memory.id} ({shortened(mask(memory.title or memory.content), 60)})", secrets_of(memory), memory.id)
     for relation in tenant.relations.scan().to_pylist():

@@ -82,7 +82,6 @@ class Links:
         return len(self._targets)
 
     def outgoing(self, nodes: Ids) -> tuple[Rows, Rows]:
-        """Return the links from these nodes, as pairs (index in `nodes`, row)."""
         return ranges(self.columns["source"], nodes)
 
     def incoming(self, nodes: Ids) -> tuple[Rows, Rows]:

@@ -103,7 +103,6 @@ class LocalEmbedder(ABC):
     install_command: str
 
     def embed(self, texts: Sequence[str], role: Role = "document") -> Floats:
-        """See `Embedder.embed`."""
         checked = checked_texts(texts, self.name)
         if not checked:
             return np.empty((0, self.dimension), np.float32)

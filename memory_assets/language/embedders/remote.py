@@ -97,7 +97,6 @@ class RemoteEmbedder(ABC):
         return self._dimension
 
     def embed(self, texts: Sequence[str], role: Role = "document") -> Floats:
-        """Embed texts; see `Embedder.embed`."""
         checked = checked_texts(texts, self._shown_name)
         if not checked:
             return np.empty((0, self.dimension), dtype=np.float32)
