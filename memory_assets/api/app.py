@@ -138,10 +138,7 @@ def serve(
     """Serve until SIGINT or SIGTERM, and finish accepted requests.
 
     Once the service is reachable, `announce` is called with its address and whether some tenant has a key. `mount_pages` adds HTML pages.
-
-    Raises:
-        SettingsError: the address cannot be bound, or is not loopback while no tenant has a key.
-        EmbedderError: the embedder of the settings cannot be opened.
+    Raise SettingsError if the address cannot be bound, or is not loopback while no tenant has a key.
     """
     keyed = any(key.active for name in tenant_names(settings) for key in KeyStore(open_states(settings).open(name)).list())
     listener = _listen(settings)

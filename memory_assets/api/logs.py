@@ -18,7 +18,6 @@ class JsonFormatter(logging.Formatter):
     """Formatter that writes a JSON object per record: time, level, logger, message, request_id and the extra fields."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """See `logging.Formatter.format`."""
         fields = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(),
             "level": record.levelname,
@@ -36,13 +35,11 @@ class PrettyFormatter(logging.Formatter):
     """Formatter that writes a line per record, with the extra fields at the end."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """See `logging.Formatter.format`."""
         record.request_id = request_id()
         extras = " ".join(f"{name}={value}" for name, value in record.__dict__.items() if name not in _PLAIN_FIELDS)
         return visible(f"{super().format(record)}  {extras}".rstrip())
 
     def formatException(self, ei: Any) -> str:  # noqa: N802
-        """See `logging.Formatter.formatException`."""
         return format_trace(ei[1])
 
 

@@ -74,7 +74,6 @@ class Metrics:
         self.commit_size = Histogram("memory_commit_size", "Memories per commit.", buckets=(1, 2, 4, 8, 16), registry=registry)
 
     def exposition(self) -> bytes:
-        """Return all metrics as text for Prometheus."""
         return generate_latest(self._registry)
 
     def forget_process(self, pid: int) -> None:
@@ -222,12 +221,7 @@ class BodyLimit(_Middleware):
 
 
 def authorise(settings: Settings, tenant: str, key: str) -> Key:
-    """Return the stored key if `key` opens `tenant`.
-
-    Raises:
-        HTTPException: 401, the key does not open the tenant.
-        StoreError: the key's file cannot be read, or the tenant's folder is a link.
-    """
+    """Return the stored key if `key` opens `tenant`. Raise HTTPException 401 if it does not."""
     try:
         name = validate_tenant(tenant)
     except InvalidInputError:

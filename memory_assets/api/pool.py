@@ -86,7 +86,6 @@ class OpenTenant:
 
     @contextmanager
     def serving(self) -> Iterator[None]:
-        """Count a request as in progress."""
         self.requests += 1
         try:
             yield
@@ -171,12 +170,7 @@ class TenantPool:
         self._embedders: dict[str, Embedder] = {}
 
     def warm_up(self) -> None:
-        """Load the models that the first request would otherwise wait for. A remote embedder is not called.
-
-        Raises:
-            SettingsError: the spaCy pipeline of the settings cannot be used.
-            EmbedderError: the embedder of the settings cannot be opened.
-        """
+        """Load the models that the first request would otherwise wait for. A remote embedder is not called."""
         tenant = Tenant(self.settings, embedders=self._embedders)
         tenant.analyzer.analyze("Alice warmed up the service.")
         embedder = tenant.open_embedder(self.settings.embedder)

@@ -59,7 +59,6 @@ class TenantRoute(APIRoute):
     """Route that checks the key before anything else in the request."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """See `APIRoute.get_route_handler`."""
         handle = super().get_route_handler()
 
         async def handle_authorised(request: Request) -> Response:

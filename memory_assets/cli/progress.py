@@ -51,7 +51,6 @@ class StepProgress:
             self._progress.stop()
 
     def tell(self, step: str, message: str) -> None:
-        """Show a step's message."""
         if self._task is None:
             self._progress.start()
         if self._task is None or step != self._step:

@@ -67,10 +67,7 @@ _MAX_SCORE = 0.8
 
 @dataclass(frozen=True)
 class TanaGraph:
-    """The Tana nodes in the catalog, as `memory tana read` stored them, with the same methods as `StoreReader`.
-
-    Mirrored learnings are left out: they are memories.
-    """
+    """The Tana nodes in the catalog, without mirrored learnings, which are memories; with the same methods as `StoreReader`."""
 
     table: pa.Table
     """Nodes by `id`: `name`, `description`, `tags`, `created`, `modified`, `workspace`; `said` is name and description in lower case."""
@@ -252,10 +249,7 @@ _caches: "WeakKeyDictionary[Tenant, CatalogCache]" = WeakKeyDictionary()
 
 
 def current_catalog(tenant: "Tenant") -> CatalogCache:
-    """Return the cache of the current catalog.
-
-    While another process writes the catalog, return the previous cache, or raise StoreBusyError if there is none.
-    """
+    """Return the cache of the catalog; while another process writes that, return the previous cache, or raise StoreBusyError."""
     catalog, cached = tenant.catalog, _caches.get(tenant)
     stamps = catalog.stamp, SyncRecord.stamp(tenant.folder)
     if cached is None or (cached.stamp, cached.mirror_stamp) != stamps:

@@ -67,7 +67,6 @@ class Document(ABC):
         """Render the document."""
 
     def section(self, ranked: Ranked) -> str:
-        """Return the heading of a node's section."""
         if ranked.visit.hops == 0 and (ranked.node.category is not Category.MEMORY or ranked.node.id in self._request.topics):
             return IS
         if ranked.preferred:
@@ -97,7 +96,6 @@ class Document(ABC):
         return lines
 
     def sections(self, texts: Mapping[str, str]) -> dict[str, list[Ranked]]:
-        """Group the shown nodes by heading."""
         found: dict[str, list[Ranked]] = {name: [] for name in (IS, self._request.lens.focus, KNOWN, LINKED)}
         for node in texts:
             found[self.section(self.by_id[node])].append(self.by_id[node])

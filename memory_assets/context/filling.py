@@ -120,7 +120,6 @@ class _Filling:
         self.named: list[str] = []
 
     def reason(self, ranked: Ranked) -> str:
-        """Return the reason why a node's text is not shown."""
         node = ranked.node.id
         if ranked.only_named:
             return "only a name on the path, without a text of its own"
@@ -211,7 +210,6 @@ class _Filling:
         return _QUESTION if ranked.is_topic else self._manner
 
     def _add_text(self, ranked: Ranked, text: str) -> bool:
-        """Show a node's text if there is room for it."""
         section = self._form.section(ranked)
         heading = 0 if section in self._sections else count_tokens(f"## {section}\n\n")
         cost = self._cost(ranked, text)
@@ -237,7 +235,6 @@ class _Filling:
                     break
 
     def _lengthen(self, ranked: Ranked, longer: str) -> bool:
-        """Show a longer cut of a text if there is room for it."""
         node = ranked.node.id
         cost = self._cost(ranked, longer)
         if cost <= self._cut[node] or not self._has_room(cost - self._cut[node]):

@@ -49,7 +49,6 @@ class Names:
         self._lengths = pc.utf8_length(folded).to_numpy(zero_copy_only=False)
 
     def exactly(self, names: Iterable[str]) -> Rows:
-        """Return the rows of these names, in any capitalisation."""
         return np.flatnonzero(self._match_any({name.lower() for name in names}))
 
     def within(self, texts: Sequence[str]) -> list[list[int]]:

@@ -257,7 +257,6 @@ def analyze_changed(tenant: "Tenant", on_progress: Callable[[int, int], None]) -
 
     Does nothing unless a chat model is set. Each answer is recorded in its own transaction, so that a kill loses one at most. After
     three failures in a row the run stops and leaves the rest to the next one.
-    After a StoreError the recorded answers stay.
     """
     chosen = tenant.settings.chat_model
     if not chosen:

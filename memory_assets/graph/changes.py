@@ -91,7 +91,10 @@ def find_changes(catalog: Catalog, memories: MemoryStore) -> Changes:
             WHERE g.revision IS DISTINCT FROM r.revision
         """
         changed = dict(connection.execute(differing, [basis]).fetchall())
-    rows = _read(memories, changed)
+    if len(changed) <= _MAX_READ_BY_ID:
+        rows = memories.get(changed)
+    else:
+        rows = [memory for memory in from_arrow(memories.scan(COLUMNS)) if memory.id in changed]
     facts = [_facts(memory, changed[memory.id]) for memory in rows]
     live = [memory for memory in rows if memory.state in LIVE]
     return Changes(
@@ -119,12 +122,6 @@ def _position(connection: "DuckDBPyConnection", basis: str) -> Position | None:
     if not row or row[2] != basis or not -CLOCK_SLACK < datetime.now(UTC) - row[1] < _COMPARE_ALL_AFTER:
         return None
     return Position(row[0], row[1])
-
-
-def _read(memories: MemoryStore, changed: dict[int, str]) -> list[Memory]:
-    if len(changed) <= _MAX_READ_BY_ID:
-        return memories.get(changed)
-    return [memory for memory in from_arrow(memories.scan(COLUMNS)) if memory.id in changed]
 
 
 def _facts(memory: Memory, revision: str) -> dict[str, Any]:

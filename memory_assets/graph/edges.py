@@ -203,7 +203,6 @@ class _Input:
     """Input of a build besides the changed memories."""
 
     build: Build
-    """The last build, as read."""
     naming: Naming
     relations_version: int
     restated: bool

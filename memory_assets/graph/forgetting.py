@@ -54,7 +54,6 @@ def forget(tenant: "Tenant", now: datetime, *, dry_run: bool = False, however_ma
     `however_many` is the confirmation of a person who has seen how many would go: without it, nothing is done if the settings' share of
     the active memories would leave recall, or of all memories be deleted. The scores are computed for `now`, never read from an
     earlier pass. A kill after the file was written leaves the file; the next run writes another with the memories that are still there.
-    After a StoreError the finished commits stay.
     """
     settings, memories = tenant.settings, tenant.memories
     log = AccessLog(tenant.state)

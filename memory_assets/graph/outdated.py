@@ -135,10 +135,7 @@ def read_changes(connection: "DuckDBPyConnection") -> list[StatementChange]:
 
 
 def read_successors(connection: "DuckDBPyConnection") -> "pa.Table":
-    """Return pairs (`old_id`, `new_id`) of memories of which the newer replaces the older, or surely one of its statements.
-
-    Their states are not looked at. `connection` leads to the catalog.
-    """
+    """Return pairs (`old_id`, `new_id`) of memories in any state: the newer replaces the older, or surely one of its statements."""
     replacing = tuple(map(str, REPLACING))
     return connection.execute(f"""
         SELECT source_id AS old_id, target_id AS new_id FROM graph_edges WHERE type IN {replacing}
@@ -224,11 +221,7 @@ def find_outdated(
 ) -> dict[int, tuple[Outdated, ...]]:
     """Return the outdated sentences of memories that have any, each with the newest sentence that replaces it.
 
-    Args:
-        replaced: statements that are replaced, as of the last build of the graph.
-        doubted: statements that are contradicted or perhaps replaced; each is shown with the one that disagrees.
-        shown: the memories in their current state.
-        read: reads further memories by id.
+    `doubted` statements are contradicted or perhaps replaced; each is shown with the one that disagrees. `read` reads further memories.
     """
     now = {memory.id: memory for memory in shown}
     asked = [number for number in now if number in replaced or number in doubted]

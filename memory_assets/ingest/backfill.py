@@ -98,10 +98,7 @@ def outdated(analyzer: Analyzer) -> str:
 
 
 def reanalyse(store: MemoryStore, analyzer: Analyzer, on_progress: Callable[[int, int], None]) -> int:
-    """Recompute entities and actions that another pipeline found, and return how many memories were analysed.
-
-    Tags are kept, because a user's tags are among them.
-    """
+    """Recompute entities and actions, but no tags, that another pipeline found; return how many memories were analysed."""
     todo = store.scan(("id", "content", "updated_at"), outdated(analyzer))
     done = 0
     for batch in todo.to_batches(max_chunksize=_CHUNK):

@@ -53,10 +53,7 @@ def store_memories(tenant: Tenant, given: Sequence[NewMemory]) -> list[Stored]:
 
 
 def store_once(tenant: Tenant, given: NewMemory) -> Stored:
-    """Store a text once under its own id; an existing memory is kept, even if it was forgotten since.
-
-    Raises ConflictError if the id belongs to another memory.
-    """
+    """Store a text once under its own id, which must be no other memory's; an existing memory is kept, even if it was forgotten since."""
     (stored,) = _store(tenant, [given], tenant.memories.insert)
     (kept,) = tenant.memories.get([stored.memory.id])
     if kept.revision != stored.memory.revision:

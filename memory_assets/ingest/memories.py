@@ -296,10 +296,7 @@ def _plan(
 def write_accepted(
     batch: pa.RecordBatch, write: Callable[[pa.RecordBatch], None], embedder: "Embedder"
 ) -> Iterator[tuple[pa.RecordBatch, str]]:
-    """Embed and write a batch, except for texts that the embedder refuses: yield the row of each, and the fault.
-
-    EmbedderError: the embedder is away, or refuses every text.
-    """
+    """Embed and write a batch, except for texts that the embedder refuses: yield the row of each, and the fault."""
     parts, is_well = [batch], False
     while parts:
         part = parts.pop()

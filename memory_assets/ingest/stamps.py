@@ -61,7 +61,6 @@ class RunFingerprint:
 
     @classmethod
     def take(cls, tenant: Tenant) -> "RunFingerprint":
-        """Compute the current digests."""
         settings, folder = tenant.settings, tenant.folder
         return cls(
             given=_digest(

@@ -1,7 +1,7 @@
 """Install the plugin into Claude Code's folder, and remove it.
 
-Since Claude Code 2.1 that is `<configuration>/skills/memory`, which holds nothing else. The installer also inserts and removes one member
-of the user's settings, the status line, because no plugin can set it; every other byte stays. A list in the folder names the installed
+Since Claude Code 2.1 that is `<configuration>/skills/memory`, which holds nothing else. The installer also adds and removes one member
+of the user's settings, the status line, because no plugin can set it; every other member stays. A list in the folder names the installed
 files with their digests; files that the user has changed since are kept.
 """
 
@@ -149,9 +149,8 @@ def unread_projects(read: Path) -> Path | None:
 
 def memory_directory() -> str:
     """Return Claude Code's setting `autoMemoryDirectory` of the user; empty if it is not set or the settings are unreadable."""
-    settings = settings_file(plugin_folder())
     with suppress(ConflictError):
-        directory = _parse_object(settings, _read(settings)).get("autoMemoryDirectory")
+        directory = _read_settings(settings_file(plugin_folder())).get("autoMemoryDirectory")
         return directory if isinstance(directory, str) else ""
     return ""
 
@@ -177,17 +176,16 @@ def install(folder: Path, tenant: str | None, *, status_line: bool, dry_run: boo
     command = {"type": "command", "command": shlex.join([*memory, "status", "--line", *whose])}
     if not dry_run:
         _clear_remains(folder, files)
-    ours, merged_before = _read_list(folder) if _holds_files(folder) else ({}, "")
-    merged, merging, rest = "", [], None
+    ours = _read_list(folder) if _holds_files(folder) else {}
+    merging, members = list[Change](), dict[str, Any]()
     if status_line:
-        held = _read(settings)
-        is_ours = _parse_object(settings, held).get("statusLine") == command
-        rest = None if is_ours else without_member(settings, merged_before)
-        merged = added_member(settings, held if rest is None else rest, "statusLine", command)
-        merging = [Change("merge" if merged else "keep" if is_ours else "pass", settings)]
+        members = _read_settings(settings)
+        held = members.get("statusLine")
+        action = "keep" if held == command else "merge" if held is None or _is_ours(held) else "pass"
+        merging = [Change(action, settings)]
     written = {name: digest_of(text.encode()) for name, text in files.items()}
     if not dry_run:  # before the files, so that after an interruption the list has them all
-        _write_list(folder, written | ours, merged_before)
+        _write_list(folder, written | ours)
     changes: list[Change] = []
     for name, text in files.items():
         path = folder / name
@@ -204,28 +202,30 @@ def install(folder: Path, tenant: str | None, *, status_line: bool, dry_run: boo
     if not dry_run:
         _delete(retired)
         _remove_empty_folders(folder, ours)
-        if rest is not None:  # before the list, which then names the new member
-            replace_file(settings.resolve(), rest)
-        _write_list(folder, written, merged or merged_before)
-        if merged:  # last: interrupted before, `remove` finds nothing to take out
-            insert(settings, merged)
+        _write_list(folder, written)
+        if any(each.action == "merge" for each in merging):
+            settings = settings.resolve()
+            if settings.exists():
+                replace_file(settings.with_name(settings.name + BACKUP), settings.read_bytes())
+            _write_settings(settings, members | {"statusLine": command})
     return [*changes, *merging]
 
 
 def remove(folder: Path, *, dry_run: bool) -> list[Change]:
     """Delete the installed files; files that the user changed or added stay."""
     if not dry_run:
-        _clear_remains(folder, _read_list(folder)[0] if (folder / _LIST).exists() else ())
+        _clear_remains(folder, _read_list(folder) if (folder / _LIST).exists() else ())
     if not _holds_files(folder):
         return []
-    (ours, merged), settings = _read_list(folder), settings_file(folder)
+    ours, settings, members = _read_list(folder), settings_file(folder), dict[str, Any]()
     changes = _plan_deletions(folder, ours)
-    rest = without_member(settings, merged) if merged else None
-    if merged:
-        changes.append(Change("leave" if rest is None else "unmerge", settings))
+    with suppress(ConflictError):  # settings that cannot be read stay
+        members = _read_settings(settings)
+    is_merged = _is_ours(members.pop("statusLine", None))
+    changes += [Change("unmerge", settings)] * is_merged
     if not dry_run:
-        if rest is not None:
-            replace_file(settings.resolve(), rest)
+        if is_merged:
+            _write_settings(settings, members)
         _delete(changes)
         (folder / _LIST).unlink()
         _remove_empty_folders(folder, ours)
@@ -263,21 +263,20 @@ def _clear_remains(folder: Path, names: Iterable[str]) -> None:
         clear_remains(path)
 
 
-def _write_list(folder: Path, files: Mapping[str, str], merged: str) -> None:
-    replace_file(folder / _LIST, json.dumps({"files": files, "merged": merged}, indent=2) + "\n")
+def _write_list(folder: Path, files: Mapping[str, str]) -> None:
+    replace_file(folder / _LIST, _render_json({"files": files}))
 
 
-def _read_list(folder: Path) -> tuple[dict[str, str], str]:
-    """Read the list in `folder`: the digests of the installed files by path, and the text inserted into the user's settings."""
+def _read_list(folder: Path) -> dict[str, str]:
+    """Read the list in `folder`: the digests of the installed files by path."""
     try:
         content = json.loads((folder / _LIST).read_bytes())
         listed = {str(name): str(digest) for name, digest in content["files"].items()}
-        merged = str(content["merged"])
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise ConflictError(f"{folder} contains files that `memory install` did not write; move it away first.") from error
     if any(not (folder / name).resolve().is_relative_to(folder.resolve()) for name in listed):
         raise ConflictError(f"{folder / _LIST} names files outside its folder; move the folder away first.")
-    return listed, merged
+    return listed
 
 
 def _file_digest(path: Path) -> str | None:
@@ -288,67 +287,30 @@ def _file_digest(path: Path) -> str | None:
 
 
 BACKUP = ".before-memory"
-"""Suffix of the copy of the settings before the member was added."""
-_OBJECT = re.compile(rb"\A(?:\xef\xbb\xbf)?\s*\{(?P<space>\s*)")
+"""Suffix of the copy of the settings before the status line was added."""
+_STATUS_LINE = re.compile(r"(?:'[^']*memory'|\S*memory|(?:'[^']*'|\S+) -m memory_assets\.cli) status --line(?: --tenant \S+)?")
 
 
-def added_member(path: Path, data: bytes, name: str, value: dict[str, Any]) -> str:
-    """Return the text to insert behind the first brace of a JSON file's `data` to add a member; empty if the member exists."""
-    members, opening = _parse_object(path, data), _OBJECT.match(data)
-    if name in members:
-        return ""
-    space = opening["space"].decode() if opening and members else ""
-    return f"{space}{json.dumps(name)}: {json.dumps(value)}{',' if members else ''}"
+def _is_ours(status_line: object) -> bool:
+    """Whether an installation wrote a status line, which the user has not changed since."""
+    if not isinstance(status_line, dict) or status_line.keys() != {"type", "command"}:
+        return False
+    return _STATUS_LINE.fullmatch(str(status_line["command"])) is not None
 
 
-def insert(path: Path, text: str) -> None:
-    """Insert `text` behind the first brace of `path`, or of a new file; keep a copy of the old file beside it."""
-    path = path.resolve()
-    data = _read(path)
-    _parse_object(path, data)
-    place = data.index(b"{") + 1
-    if path.exists():
-        replace_file(path.with_name(path.name + BACKUP), data)
-    replace_file(path, data[:place] + text.encode() + data[place:])
-
-
-def without_member(path: Path, text: str) -> bytes | None:
-    """Return the content of `path` without the member that `insert` added as `text`, in whatever form of JSON it stands there now.
-
-    A comma beside it goes, too. None if the member is not there or was changed, or if more than the member would go.
-    """
+def _read_settings(path: Path) -> dict[str, Any]:
     try:
-        data = read_source_file(path, None).decode()
-        others = _parse_object(path, data.encode())
-        ((name, value),) = json.loads(f"{{{text.strip().removesuffix(',')}}}").items()
-    except (OSError, RefusedFileError, ConflictError, ValueError):
-        return None
-    if others.pop(name, None) != value:
-        return None
-    for found in re.finditer(rf"\s*{re.escape(json.dumps(name))}\s*:\s*", data):
-        _, end = json.JSONDecoder().raw_decode(data, found.end())
-        before, after = data[: found.start()], data[end:]
-        for rest in (before + after, before + after.lstrip().removeprefix(","), before.rstrip().removesuffix(",") + after):
-            with suppress(ConflictError):
-                if _parse_object(path, rest.encode()) == others:
-                    return rest.encode()
-    return None
-
-
-def _read(path: Path) -> bytes:
-    try:
-        return read_source_file(path, None)
+        members = json.loads(read_source_file(path, None).decode("utf-8-sig"))
     except FileNotFoundError:
-        return b"{}\n"
+        return {}
     except RefusedFileError as error:
         raise ConflictError(f"{path} cannot be read: {error.reason}; {error.mend}.") from error
-
-
-def _parse_object(path: Path, data: bytes) -> dict[str, Any]:
-    try:
-        members = json.loads(data.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
         raise ConflictError(f"{path} is not JSON ({error}); mend it, and run the command again.") from error
     if not isinstance(members, dict):
         raise ConflictError(f"{path} is no JSON object; mend it, and run the command again.")
     return members
+
+
+def _write_settings(path: Path, members: dict[str, Any]) -> None:
+    replace_file(path.resolve(), _render_json(members))

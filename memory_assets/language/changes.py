@@ -241,7 +241,6 @@ class ChangeModel:
     """Without the network: probability from which a search that finds both statements ranks the newer before the older."""
 
     def probability(self, found: dict[str, float]) -> float:
-        """Return the probability of a change, given the features of a pair."""
         return 1 / (1 + exp(-self.intercept - sum(self.weights[name] * value for name, value in found.items())))
 
 
@@ -301,12 +300,8 @@ def find_changes(pairs: Sequence[tuple[str, str]], read_from: Sequence[float]) -
 
     Words alone cannot separate "it has moved to otter" from "its backup runs at three", which leaves the older statement true. So an
     older statement is outdated only if the network agrees. The weights of both were trained on the changed facts of
-    `benchmarks/sets/stores_train`.
-
-    Args:
-        pairs: the statements.
-        read_from: for each pair, the probability by words below which it is no change, and the network, which takes milliseconds, does
-            not read it.
+    `benchmarks/sets/stores_train`. A pair whose probability by words is below its `read_from` is no change, and the network, which takes
+    milliseconds, does not read it.
     """
     model = change_model()
     by_words = np.array([judge_change(old, new) for old, new in pairs])

@@ -153,9 +153,7 @@ def load_gazetteer(paths: Sequence[Path], known_names: Mapping[str, str]) -> Gaz
     """Read the bundled gazetteer, then the user's files that exist, which override it, then the graph's names.
 
     The graph's `known_names` (name -> entity type) override all but certain names: a folder "redis" does not make Redis a project.
-
-    Raises:
-        InvalidInputError: a file or type is invalid; the message names the file, the field and the fix.
+    Raise InvalidInputError if a file or type is invalid.
     """
     bundled, bundled_cues = _read_bundled()
     gazetteer = Gazetteer(

@@ -87,8 +87,7 @@ def refusal_of(record: NewMemory | SourceItem, known: Mapping[str, str] | None =
 def guard_text(text: str, policy: SecretPolicy, what: str) -> str:
     """Apply the policy to a user's text outside memories, such as a tag; `what` names it in the error.
 
-    Raises:
-        InvalidInputError: the text holds a secret and the policy is to refuse.
+    Raise InvalidInputError if it holds a secret and the policy is to refuse.
     """
     kinds = dict.fromkeys(kind for kind, _ in iter_secrets(text))
     if policy is SecretPolicy.REFUSE and kinds:

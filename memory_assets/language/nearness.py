@@ -16,10 +16,7 @@ if TYPE_CHECKING:
 
 
 def nearness(asked: Sequence[str], texts: Sequence[str]) -> Floats:
-    """Return the cosine of each word with the nearest word of each text, shape (words, texts); 0 if either has no letters.
-
-    Raises EmbedderError if bge-small's weights are missing.
-    """
+    """Return the cosine of each word with the nearest word of each text, shape (words, texts); 0 if either has no letters."""
     of_asked = np.array([_vector(word) for word in asked], np.float32).reshape(-1, DIMENSION)
     found = np.zeros((len(asked), len(texts)), np.float32)
     for place, text in enumerate(texts):

@@ -108,7 +108,6 @@ class Analyzer:
 
     @property
     def is_loaded(self) -> bool:
-        """Whether this process has loaded a pipeline."""
         return _load_pipeline.cache_info().currsize > 0
 
     def load(self) -> None:
@@ -116,7 +115,6 @@ class Analyzer:
         _ = _load_pipeline(self.location), self.gazetteer
 
     def analyze(self, text: str) -> Features:
-        """Return the features of one text."""
         return self.analyze_batch([text])[0]
 
     def analyze_batch(self, texts: Iterable[str]) -> list[Features]:

@@ -43,9 +43,7 @@ def process_batch(
     """Add entities, actions and tags (the user's first, then automatic ones) to valid memories; return them and their vectors.
 
     `headed` holds the heading and statement to embed of each memory.
-
-    Raises:
-        ProcessingError: a step failed for at least one of them.
+    Raise ProcessingError if a step failed for at least one of them.
     """
     headings, statements = zip(*headed, strict=True)
     embedding = _embedding_threads().submit(embed_in_context, embedder, statements, headings)

@@ -33,8 +33,6 @@ def count_tokens(text: str) -> int:
 
 def truncate_tokens(text: str, limit: int) -> str:
     """Return the beginning of `text` that its first `limit` tokens cover, without a partial character at its end."""
-    if limit < 0:
-        raise ValueError(f"limit must be 0 or more tokens, not {limit}")
     coder = load_encoding()
     tokens = coder.encode_ordinary(text)
     if len(tokens) <= limit:

@@ -23,10 +23,8 @@ _NONCHARACTERS = frozenset(range(0xFDD0, 0xFDF0)) | {plane << 16 | low for plane
 """The 66 code points that Unicode reserves for internal use (Unicode 16, section 23.7)."""
 
 
-def validate_content(text: object, longest: int = MAX_CONTENT_LENGTH) -> str:
-    """Return `text` unchanged if it can be a memory's content: 1 to `longest` storable characters, not all blank."""
-    if not isinstance(text, str):
-        raise InvalidInputError(f"content must be text, not {type(text).__name__}: send it as a string.")
+def validate_content(text: str, longest: int = MAX_CONTENT_LENGTH) -> None:
+    """Raise unless `text` can be a memory's content: 1 to `longest` storable characters, not all blank."""
     if len(text) > longest:
         raise InvalidInputError(
             f"content has {len(text):,} characters, and at most {longest:,} are stored: "
@@ -35,7 +33,6 @@ def validate_content(text: object, longest: int = MAX_CONTENT_LENGTH) -> str:
     if is_blank(text):
         raise InvalidInputError("content is empty or blank: write at least one visible character.")
     reject_unstorable(text, "content")
-    return text
 
 
 def validate_memory(given: NewMemory, longest: int = MAX_CONTENT_LENGTH) -> None:
@@ -61,15 +58,11 @@ def validate_line(text: str, field: str, longest: int = MAX_LINE_LENGTH) -> str:
     return text
 
 
-def validate_tags(tags: object) -> tuple[str, ...]:
+def validate_tags(tags: Iterable[str]) -> tuple[str, ...]:
     """Return the tags without surrounding white space, in order, each once. A blank tag is refused, not dropped."""
-    if isinstance(tags, str | bytes) or not isinstance(tags, Iterable):
-        raise InvalidInputError(f"tags must be a list of strings, not {type(tags).__name__}.")
     unique: dict[str, None] = {}
     for index, tag in enumerate(tags):
         field = f"tags[{index}]"
-        if not isinstance(tag, str):
-            raise InvalidInputError(f"{field} must be text, not {type(tag).__name__}: send it as a string.")
         if is_blank(tag):
             raise InvalidInputError(f"{field} is empty or blank: leave it out or give it a name.")
         unique[validate_line(tag.strip(), field, MAX_TAG_LENGTH)] = None

@@ -57,10 +57,7 @@ def execute(plan: Plan, journal: Journal, folder: Path, projects_dir: Path) -> l
 
 
 def undo(plan: Plan, journal: Journal, folder: Path, projects_dir: Path) -> list[str]:
-    """Restore what an apply deleted and changed, continuing where a killed process stopped. The caller marks the plan as undone.
-
-    Arguments, result and errors are the same as for `execute`.
-    """
+    """Restore what an apply deleted and changed, in the same way as `execute`. The caller marks the plan as undone."""
     work = _Work(plan, journal, projects_dir)
     contents = journal.contents(plan.number)
     journal.mark(plan.number, "undoing")

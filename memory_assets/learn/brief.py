@@ -33,13 +33,11 @@ class BriefLine:
     """Tokens of the line with its line end."""
     id: int
     curated: bool = False
-    """Whether the memory comes from the canonical homes."""
     begin: int = 0
     """Offset of the fact behind date, id and title; 0 if the line must not be joined to another."""
     more: int = 0
     """Tokens of the fact when it is joined to another line of its memory."""
     place: int = 0
-    """Position of the fact in its memory."""
     lead: int = 0
     """Length of what introduces the fact, if it has items of a list."""
     spare: bool = False
@@ -64,7 +62,6 @@ class Backlog:
 
     @property
     def memories(self) -> int:
-        """Number of memories in the backlog."""
         return sum(self.by_type.values())
 
     def __str__(self) -> str:
@@ -77,7 +74,6 @@ class Brief:
     """A tenant's brief."""
 
     memories: int
-    """Number of the tenant's active memories."""
     lines: tuple[BriefLine, ...] = ()
     """Most relevant first."""
     backlog: Backlog = field(default_factory=Backlog)

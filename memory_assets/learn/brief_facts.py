@@ -86,7 +86,6 @@ class Fact:
     lead: str = ""
     """What introduces it in its memory, if it is the item of a list: the sentence before the list, or its heading, and labels."""
     place: int = 0
-    """Its position among the facts of its memory."""
 
 
 class _Sentence(NamedTuple):
@@ -279,7 +278,7 @@ def _parse_facts(memory: Memory, doubts: Doubts) -> Iterator[Fact]:
         is_applying = bool(pattern("replacements.applying").match(statement))
         is_description, is_hook = each.begin < described, 0 <= hooks < each.begin < described  # a hook says the same again
         is_label = is_description and _is_title(statement)
-        if is_label and not _is_telling(statement):
+        if is_label and not (_SPECIFIC.search(statement) and len(topic_words(statement)) >= _TELLING_TOPIC_WORDS):
             continue
         if is_dropped or (outdated and (is_explaining or is_applying)):
             continue
@@ -347,10 +346,6 @@ def _read_sentences(memory: Memory, description: str, doubts: Doubts) -> Iterato
             continue
         lead = introduction or _as_lead(each.heading, f"{description} {memory.title}")
         yield each._replace(lead=" ".join(filter(None, (lead, *labels.values()))))
-
-
-def _is_telling(label: str) -> bool:
-    return len(topic_words(label)) >= _TELLING_TOPIC_WORDS and bool(_SPECIFIC.search(label))
 
 
 def _as_lead(heading: str, title: str) -> str:

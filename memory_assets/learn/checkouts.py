@@ -18,10 +18,7 @@ _MAX_REMOTES = 5
 
 
 def note_checkout(folder: Path, project: Project) -> None:
-    """Record the remote of this checkout in the tenant's folder, if it has one.
-
-    If another process holds the folder's lock, do nothing; the project's next session retries.
-    """
+    """Record the remote of this checkout, if it has one, in the tenant's folder, unless another process holds the folder's lock."""
     if not project.remote or not folder.is_dir() or read_remotes(folder).get(project.folder, ("",))[0] == project.remote:
         return
     from memory_assets.stores.files import replace_file
@@ -41,10 +38,7 @@ def _is_moved(former: str, present: str) -> bool:
 
 
 def project_names(folder: Path, project: Project) -> tuple[str, ...]:
-    """Return every name that memories of a project may be marked with, in any of its checkouts. `folder` is the tenant's.
-
-    The names are in small letters, as names of projects are compared without case.
-    """
+    """Return every name, in small letters, that memories of a project may be marked with, in any of its checkouts."""
     own = remotes_of(folder, project)
     elsewhere = [
         place

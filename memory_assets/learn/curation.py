@@ -250,10 +250,7 @@ class Curation:
 
 
 def keep_history(tenant: Tenant, wanted: Sequence[NewMemory]) -> int:
-    """Store memories that are not in the store yet as superseded, with the ids that `memory run` would have given them.
-
-    Return how many were added; `memory search --history` finds them. After an error, finished commits remain.
-    """
+    """Store memories that are not in the store yet as superseded, with the ids that `memory run` would have given them; return how many."""
     policy = tenant.settings.secrets
     if policy is SecretPolicy.REFUSE:
         wanted = [memory for memory in wanted if not refusal_of(memory)]

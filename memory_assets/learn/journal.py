@@ -52,7 +52,6 @@ class Evidence:
     """A piece of evidence for a proposal."""
 
     key: str
-    """Its key in the catalog."""
     origin: str
     """`silo`, `reflection`, `rating`, or `home` for a canonical file."""
     quote: str
@@ -69,7 +68,6 @@ class Evidence:
     """Digest of a silo or home file when it was read."""
 
     def line(self) -> str:
-        """Render the evidence on one line."""
         inferred = f", inferred with {self.weight:.0%}" if self.weight < 1 else ""
         score = "" if self.score is None else f", {self.score:g}/10"
         place = f" in {self.project}" if self.project else ""
@@ -91,19 +89,15 @@ class Proposal:
     status: Status = Status.PENDING
     trend: str = "new"
     edited: bool = False
-    """Whether a person wrote its text."""
     note: str = ""
     decided_at: str = ""
     decided_strength: float = 0.0
-    """Its strength at the time of the decision."""
     decided_text: str = ""
     """Digest of its text at the time of the decision."""
     kind: Kind = Kind.FEEDBACK
-    """The kind of its home."""
 
     @property
     def strength(self) -> float:
-        """Sum of the weights of its evidence."""
         return round(sum(each.weight for each in self.evidence), 3)
 
     @property
@@ -140,7 +134,6 @@ class Proposal:
         return list(Status).index(self.status), list(Severity).index(self.severity), -self.strength, self.id
 
     def decided(self, status: Status, at: str) -> "Proposal":
-        """Return the proposal with a person's decision."""
         return replace(self, status=status, decided_at=at, decided_strength=self.strength, decided_text=self.text_digest)
 
 
@@ -166,7 +159,6 @@ class Decisions:
         raise NotFoundError(f"There is no proposal {reference}; list the proposals (learn review).")
 
     def with_proposals(self, changed: Iterable[Proposal]) -> "Decisions":
-        """Return the decisions with the `changed` proposals replaced by id."""
         new = {proposal.id: proposal for proposal in changed}
         return replace(self, proposals=tuple(new.get(each.id, each) for each in self.proposals))
 
@@ -214,9 +206,7 @@ class Taken:
     mtime_ns: int
     mode: int
     key: str
-    """Its key in the catalog."""
     canonical: str
-    """Path of its canonical file."""
     canonical_digest: str
     """Digest that the canonical file must have before this file is deleted."""
     canonical_key: str
@@ -290,7 +280,6 @@ class Journal:
         replace_file(self._folder_of(plan.number) / _PLAN, _PLANS.dump_json(replace(plan, contents=spans), indent=1) + b"\n")
 
     def plan(self, number: int) -> Plan:
-        """Read the plan of an apply."""
         path = self._folder_of(number) / _PLAN
         try:
             return _PLANS.validate_json(path.read_bytes())
@@ -304,9 +293,7 @@ class Journal:
     def contents(self, number: int) -> dict[str, bytes]:
         """Read the old and new content of all files of an apply, by digest.
 
-        Raises:
-            ConflictError: the copies were deleted, by an erasure or a scan that masked secrets.
-            DamagedError: they are unreadable or do not match their digests.
+        Raise ConflictError if the copies were deleted, DamagedError if they are unreadable.
         """
         path = self.copies(number)
         spans = self.plan(number).contents

@@ -42,7 +42,6 @@ class MemoryFile(StoredItem):
 
     @property
     def slug(self) -> str:
-        """The slug of its silo."""
         return self.path.parent.parent.name
 
     @property
@@ -67,7 +66,6 @@ class MemoryFiles:
 
     @property
     def counts(self) -> dict[Kind, int]:
-        """Number of entries by type."""
         return dict(Counter(entry.item.kind for entry in self.entries))
 
 
@@ -258,10 +256,7 @@ _DATES = ("modified", "created", "date")
 
 
 def moved_file(entry: MemoryFile, ingested_at: datetime, merged: Sequence[MemoryFile] = ()) -> bytes:
-    """Render the canonical file of a silo memory: its body and all its fields, unknown ones too, with provenance.
-
-    `merged` are the other files that are merged into it.
-    """
+    """Render the canonical file of a silo memory: its body and all its fields, unknown ones too, with provenance."""
     fields, body = parse(decode(entry.data)[0])
     nested = fields.pop("metadata", {})
     if not isinstance(nested, dict):
@@ -312,10 +307,7 @@ def render(fields: Mapping[str, Any], body: str) -> bytes:
 
 
 def file_name(kind: Kind, name: str, taken: Container[str]) -> str:
-    """Return a new file name for a memory in its home, such as `feedback_<short_slug>.md` in PAI's convention.
-
-    `taken` are the casefolded names of the other files in the home.
-    """
+    """Return a file name not yet `taken` for a memory in its home, such as `feedback_<short_slug>.md` in PAI's convention."""
     plain = unicodedata.normalize("NFKC", name).casefold()
     slug = re.sub(r"[\W_]+", "_", plain).strip("_").removeprefix(f"{kind.value}_")[:_MAX_SLUG_LENGTH].strip("_")
     short = blake2b(name.encode(), digest_size=3).hexdigest()

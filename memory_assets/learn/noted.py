@@ -103,10 +103,7 @@ def note(
     """Add sentences that are not noted, settled or erased yet; keep only the newest hundred notes.
 
     Notes of this `session` with one of its `known` secrets are removed: they may have been made before it showed that it is one.
-
-    Raises:
-        BlockingIOError: another process held the folder's lock for longer than `patience_seconds`; nothing was noted.
-        DamagedError: the file of the notes cannot be read, and stays as it is.
+    Raise BlockingIOError if another process holds the folder's lock for longer than `patience_seconds`.
     """
     if not found and not (known and (folder / NAME).exists()):
         return

@@ -201,7 +201,6 @@ class _Builder:
     reader: FileReader
     now: datetime
     entries_by_name: dict[tuple[Kind, str], MemoryFile]
-    """Canonical entries in the catalog."""
     file_names: dict[Kind, set[str]]
     """Casefolded names of the files in each home."""
     written: Mapping[str, Collection[str]]
@@ -295,13 +294,11 @@ class _Builder:
         return self._place(present.path, render({**stated, **fields}, body), present.data) if fields else present.digest
 
     def _place(self, path: Path, content: bytes, before: bytes | None) -> str:
-        """Plan to write a canonical file; return the digest of its new content."""
         digest = self._add_content(content)
         self.placed.append(Placed(str(path), digest, None if before is None else self._add_content(before)))
         return digest
 
     def _take(self, source: MemoryFile, path: Path, canonical_digest: str) -> None:
-        """Plan to delete a file whose content is in the canonical file `path`."""
         self.taken.append(
             Taken(
                 path=str(source.path),

@@ -128,10 +128,7 @@ class Decided:
 
 
 def render_review(proposals: Sequence[Proposal], before: str, *, at: str, reflections: int, ratings: int) -> str:
-    """Render `review.md`: all proposals except withdrawn ones, and other programs' proposals from `before`.
-
-    `at` is ISO 8601; `reflections` and `ratings` are the numbers that the last check read.
-    """
+    """Render `review.md`: all proposals except withdrawn ones, and other programs' proposals from `before`."""
     ours = {proposal.id for proposal in proposals}
     others = [text for identity, text in _split_sections(before) if identity not in ours]
     shown = sorted((each for each in proposals if each.status in _IN_REVIEW), key=lambda each: each.urgency)

@@ -47,10 +47,7 @@ def queue_session(folder: Path, ended: Ended) -> None:
 
 
 def record_begun(folder: Path, begun: Ended) -> None:
-    """Record that a session began, or that Claude Code moved its transcript. Delete all but the newest 200 records.
-
-    `folder` is the tenant's.
-    """
+    """Record that a session began, or that Claude Code moved its transcript. Delete all but the newest 200 records."""
     from memory_assets.stores.files import replace_file
 
     path = folder / _BEGUN / _file_name(begun.session)

@@ -64,9 +64,7 @@ class Hook:
     def parse(cls, text: str) -> "Hook":
         """Parse the hook's JSON; without input, as on a terminal, return a hook with default fields.
 
-        Raises:
-            ValueError: the text is not JSON.
-            InvalidInputError: it is not an object, or one of the fields is not text.
+        Raise ValueError if the text is not JSON, InvalidInputError if it is no object or a field is not text.
         """
         given = json.loads(text) if text.strip() else {}
         if not isinstance(given, dict):
@@ -158,7 +156,6 @@ def set_quiet(folder: Path, project: Project, *, quiet: bool) -> None:
 
 
 def _quiet_names(folder: Path, project: Project) -> set[str]:
-    """Return the names by which a project is switched off."""
     remotes = remotes_of(folder, project)
     return {each for each in _read_quiet(folder) if each == project.folder or each.casefold() in remotes}
 
@@ -310,10 +307,7 @@ def still_told(folder: Path, session: str, taken_back: Sequence[tuple[datetime, 
 
 
 def digest_sentences(text: str) -> set[str]:
-    """Return a digest of each sentence or item, without markup.
-
-    Labels are left out, but before a single word, which says nothing without.
-    """
+    """Return a digest of each sentence or item, without markup, and without a label unless a single word follows it."""
     parts = _SENTENCE_ENDS.split(_BULLET.sub(" · ", text))
     told: list[str] = []
     label = ""

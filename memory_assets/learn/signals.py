@@ -68,10 +68,7 @@ class Signals:
 
 
 def read_signals(catalog: Catalog, projects: dict[str, str]) -> Signals:
-    """Return the ratings and reflections of the last scan, in line order.
-
-    `projects` maps sessions to working directories as far as they are known.
-    """
+    """Return the ratings and reflections of the last scan, in line order; `projects` maps sessions to working directories."""
     items = [each.item for each in read_items(catalog, Source.PAI_LEARNING) if "line" in each.item.metadata]
     items.sort(key=lambda item: (item.metadata["path"], item.metadata["line"]))
     refused = (refusal for refusal in refusals(catalog, Source.PAI_LEARNING) if refusal.path.endswith(".jsonl"))

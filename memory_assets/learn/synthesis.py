@@ -74,7 +74,8 @@ def synthesise(
     names = {entry.item.title.casefold() for entry in homes if entry.item.kind is Kind.FEEDBACK}
     number = max(numbers_from, *(int(proposal.id.removeprefix("LP-")) for proposal in before.proposals), 0)
     repeats = bool(before.checked_at) and now - datetime.fromisoformat(before.checked_at) < _REPEATED_WITHIN
-    changed = {each.id: _withdraw(each) for each in ours}
+    undone = (Status.PENDING, Status.DEFERRED, Status.ACCEPTED)
+    changed = {each.id: replace(each, status=Status.WITHDRAWN, trend="gone") if each.status in undone else each for each in ours}
     new: list[Proposal] = []
     for place, (kind, theme) in enumerate(themes):
         if known := matched.get(place):
@@ -165,12 +166,6 @@ def _update(known: Proposal, theme: Sequence[Signal], embed: Embed, *, repeats: 
     if known.status is Status.ACCEPTED and new.text_digest != known.decided_text:
         return replace(new, status=Status.PENDING, note=_append_note(known.note, "Accepted before; what it says changed."))
     return new
-
-
-def _withdraw(proposal: Proposal) -> Proposal:
-    if proposal.status in (Status.PENDING, Status.DEFERRED, Status.ACCEPTED):
-        return replace(proposal, status=Status.WITHDRAWN, trend="gone")
-    return proposal
 
 
 def _append_note(note: str, more: str) -> str:

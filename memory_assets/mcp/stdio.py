@@ -85,7 +85,6 @@ class _Connection:
         self._calls: dict[str | int, Future[Message | None]] = {}
 
     def run(self, source: Iterable[bytes]) -> None:
-        """Answer every line of `source`."""
         with ThreadPoolExecutor(_THREADS, "memory-mcp") as threads, ThreadPoolExecutor(_THREADS, "memory-embedding") as waiting:
             for line in source:
                 if line.strip():

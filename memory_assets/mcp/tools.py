@@ -104,11 +104,9 @@ class Session:
         return visible(answer.text(local, **shown))
 
     def json(self, answer: Answer) -> str:
-        """Return an answer as its command prints it with `--json`."""
         return visible(answer.model_dump_json(indent=2))
 
     def scope(self, everywhere: bool) -> Project | None:
-        """Return the project to search, None for all."""
         return None if everywhere else self.here
 
 
@@ -126,7 +124,6 @@ class Tool:
 
     @property
     def name(self) -> str:
-        """Return the name under which the assistant calls it."""
         return self.function.__name__
 
     def definition(self) -> dict[str, Any]:
@@ -452,8 +449,8 @@ def _answer_within(seconds: float, running: Lock, work: Callable[[Callable[[], b
         try:
             answer = work(lambda: decided.acquire(blocking=False))
         finally:
-            answers.put(answer)
             running.release()
+            answers.put(answer)
 
     Thread(target=run, name="prompt-recall", daemon=True).start()
     try:

@@ -4,7 +4,7 @@ A module holds the operations on one subject. An answer has one JSON form (`mode
 of programs are annotated with bounds and meaning; HTTP derives its request bodies from them.
 
 A parameter that takes a memory's id also takes the id's first digits as text. An operation that raises has changed nothing, unless
-its docstring says otherwise. Errors:
+its docstring says otherwise; one that works through many memories keeps what it finished, and goes on when run again. Errors:
 
     NotFoundError, ConflictError        the id or name does not exist, is taken, comes from a file, or has just been changed
     InvalidInputError, SettingsError    an argument or a setting is invalid

@@ -127,7 +127,6 @@ class MemoryView(Answer):
     @computed_field
     @property
     def active(self) -> bool:
-        """Whether it takes part in recall."""
         return self.state is State.ACTIVE
 
     @property

@@ -43,9 +43,7 @@ def digits_of(reference: str) -> str:
 def find_memory(tenant: Tenant, reference: str | int, seen: datetime | None = None) -> Memory:
     """Return the memory of an id or, if `reference` is text, of an id's first digits, in a form that `digits_of` reads.
 
-    Raises:
-        NotFoundError, InvalidInputError: No memory has that id; `reference` is no id, or several begin with it.
-        ChangedMeanwhileError: `seen`, the `updated_at` that the caller knows, is no longer the memory's.
+    Raise ChangedMeanwhileError if its `updated_at` is no longer `seen`.
     """
     found = [tenant.memories.resolve(digits_of(reference))] if isinstance(reference, str) else tenant.memories.get([reference])
     if not found:

@@ -72,8 +72,7 @@ def guess_change(memory: Memory) -> str:
 def commit_changes(tenant: Tenant, changes: Sequence[tuple[Memory, Memory]]) -> list[Memory]:
     """Commit pairs of a memory as it was read and as it shall be; return the written memories.
 
-    Raises:
-        ChangedMeanwhileError: Another writer changed one of them since it was read; none was written.
+    Raise ChangedMeanwhileError, and write none, if another writer changed one of them since it was read.
     """
     now = datetime.now(UTC)
     after = [replace(each, updated_at=now) for _, each in changes]

@@ -19,9 +19,7 @@ from memory_assets.tana.freshness import store_activity
 from memory_assets.tenants import Tenant
 
 _SHOWN = 20
-"""Entries that the text form lists; the JSON form has all."""
 _BAR = 40
-"""Characters of the bar for all memories."""
 
 
 class _Cycle(Answer):
@@ -125,11 +123,7 @@ class Forgotten(_Cycle):
 
 
 def decay(tenant: Tenant, *, dry_run: bool = False) -> Decayed:
-    """Score every memory as of now, and return archived ones that became relevant again to recall.
-
-    Raises:
-        StoreError: A store cannot be read or written; finished commits stay.
-    """
+    """Score every memory as of now, and return archived ones that became relevant again to recall."""
     if not dry_run:
         _refresh_graph(tenant)
         store_activity(tenant)
@@ -154,9 +148,6 @@ def forget(tenant: Tenant, *, dry_run: bool = False, however_many: bool = False)
     """Archive memories of low relevance; delete them only if the settings say so.
 
     With `dry_run` nothing changes. `however_many` confirms that more than `forget_at_most` may leave.
-
-    Raises:
-        StoreError: A store cannot be read or written; finished commits stay.
     """
     if not dry_run:
         _refresh_graph(tenant)

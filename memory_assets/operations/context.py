@@ -29,7 +29,6 @@ Format = Literal["markdown", "json"]
 MOST_TOPICS = 10
 LONGEST_TOPIC = 2_000
 _PATIENCE = 1.0
-"""Seconds to wait for Tana's health check."""
 _MOST_EXPLAINED = 50
 """At most so many nodes are explained for each reason."""
 

@@ -111,11 +111,9 @@ def erase(
     """Erase memories for good, so that no file contains their texts; without `confirm`, show which would go.
 
     Erases the memories of `ids` and those that meet all other conditions, with their earlier versions and all with the same text. After
-    an interruption run it again: an erased memory is found by its id. Repeated later, it removes what stayed in object storage.
-    `trash_in_tana` moves the nodes that mirror the memories to the trash. `of_machine` also names other tenants that have the text.
-
-    Raises:
-        StoreError: A store cannot be read or written; run it again to finish.
+    an interruption or failure run it again: an erased memory is found by its id. Repeated later, it removes what stayed in object
+    storage. `trash_in_tana` moves the nodes that mirror the memories to the trash. `of_machine` also names other tenants that have the
+    text.
     """
     memories, earlier = _find_chosen(tenant, ids, matching, source, before)
     answer = _preview(tenant, memories, earlier, done=confirm)

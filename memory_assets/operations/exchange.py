@@ -53,11 +53,7 @@ def export(tenant: Tenant, file: Path) -> Exported:
 
 
 def export_lines(tenant: Tenant) -> Iterator[str]:
-    """Yield all memories as JSON Lines, a batch at a time, then the ids of erased ones with the digests of their texts.
-
-    Raises:
-        StoreError: The memories cannot be read; the lines before are whole.
-    """
+    """Yield all memories as JSON Lines, a batch at a time, then the ids of erased ones with the digests of their texts."""
     yield from _memory_lines(tenant)
     yield from _erased_lines(tenant)
 
@@ -197,13 +193,8 @@ def import_lines(
     - A memory that a source file here contains keeps its text; it can only be forgotten.
     - A memory that was erased there is erased here and stays out.
 
-    `skip_invalid` imports the valid lines of a file with invalid ones. `on_fault` gets a sentence for each invalid line before the
+    Nothing is imported if a line is invalid, unless `skip_invalid` is set. `on_fault` gets a sentence for each invalid line before the
     import begins, `on_progress` (done, total) while memories are stored.
-
-    Raises:
-        InvalidInputError: A line is invalid and `skip_invalid` is not set; nothing was imported.
-        ProcessingError: A step failed; finished commits stay.
-        StoreError: A commit failed; finished commits stay.
     """
     from memory_assets.ingest.direct import import_memories
     from memory_assets.ingest.memories import find_said

@@ -17,7 +17,6 @@ from memory_assets.stores.lance import quoted
 from memory_assets.tenants import Tenant
 
 _MENTIONS = "MENTIONS"
-"""Type of an edge from a memory to a name that it mentions."""
 _EDGES = f"""
     CREATE TEMP VIEW left_out AS SELECT id FROM graph_nodes WHERE kind = 'memory' AND id NOT IN (SELECT id FROM shown);
     CREATE TEMP VIEW edges AS

@@ -15,7 +15,6 @@ from memory_assets.stores.filters import Filters
 from memory_assets.tenants import Tenant
 
 _CATALOG_SECONDS = 0.1
-"""Maximum wait for the catalog's lock."""
 
 
 class Health(Answer):
@@ -90,7 +89,6 @@ def _check_release(catalog: Catalog) -> None:
 
 
 _MARKS = {"fault": "FAIL", "note": "note", "ok": "ok"}
-"""Mark of each level, in the order of the text form."""
 
 
 class FindingView(View):
@@ -133,10 +131,7 @@ class Diagnosis(Answer):
 
 
 def diagnose(tenant: Tenant, *, mend: bool = False, with_settings: bool = False) -> Diagnosis:
-    """Check a tenant's settings, sources, language pipeline and stores.
-
-    `mend` repairs everything that needs no decision of the user's, then checks again.
-    """
+    """Check a tenant's settings, sources, language pipeline and stores; `mend` first repairs what needs no decision of the user's."""
     from memory_assets.doctor import examine
 
     findings = examine(tenant)

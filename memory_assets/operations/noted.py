@@ -84,11 +84,7 @@ def noted(tenant: Tenant) -> NotedSentences:
 
 
 def store_noted(tenant: Tenant, ids: Sequence[str]) -> NotedSentences:
-    """Store the notes with these ids or first digits, or all if none is given. A repeated call stores nothing twice.
-
-    Raises:
-        ProcessingError: A note cannot be stored; earlier ones are stored.
-    """
+    """Store the notes with these ids or first digits, or all if none is given. A repeated call stores nothing twice."""
     from memory_assets.ingest.direct import store_once
     from memory_assets.learn.briefing import update_brief
     from memory_assets.stores.rows import derived_id

@@ -116,9 +116,7 @@ def pai_sync(
     """Mirror seed.json in Tana, unless pai-seed's configuration turns the integration off.
 
     `seed_path` and `workspace` (name or id) override the settings; `progress` gets (done, total) entries.
-
-    Raises:
-        TanaError: Tana refuses. If it does not answer, the changes are queued, and the answer says so.
+    If Tana does not answer, the changes are queued, and the answer says so.
     """
     tenant.must_own_sources()
     given: dict[str, object] = {"tana_workspace": workspace} if workspace else {}

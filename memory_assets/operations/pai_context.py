@@ -29,7 +29,6 @@ _log = logging.getLogger(__name__)
 
 _SHOWN = 20
 _AT_START = 8
-"""Number of learnings at a session's start."""
 _TYPES = frozenset({"person", "project"})
 """Words of a topic that only name a type."""
 _FOUND_SCORE = 0.5
@@ -167,10 +166,7 @@ def _render_lines(learnings: Sequence[LearningView], nodes: Sequence[ActiveView]
 
 
 def pai_freshness(tenant: Tenant, *, threshold: int | None = None, kind: str = "") -> FreshnessList:
-    """Return the freshness of each confirmed learning, as of the last reading of Tana.
-
-    `threshold` is the number of days without activity after which a learning is stale (default: the settings').
-    """
+    """Return the freshness of each confirmed learning, as of the last reading of Tana; `threshold` overrides the setting."""
     tenant.must_own_sources()
     views = [
         FreshnessView.of_freshness(

@@ -69,7 +69,6 @@ class Ran(Answer):
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is no memory after the run."""
         return self.assets.get("memories", {}).get("dagster/partition_row_count") == 0
 
     def text(self, local: LocalTime) -> str:
@@ -90,10 +89,6 @@ def run(
 
     `on_message` gets (step, message) while steps work, `on_report` each step's report as it ends. `gone` names sources that were removed
     for good: their memories leave recall.
-
-    Raises:
-        MemoryAssetsError: A step failed; earlier steps' results stay, and the next run continues from there.
-        KeyboardInterrupt: The user interrupted; the next run continues from there.
     """
     sweep_deleted(tenant.settings)
     if gone:
@@ -176,10 +171,7 @@ class Backfilled(Answer):
 def backfill(tenant: Tenant, analysing: Callable[[int, int], None], embedding: Callable[[int, int], None]) -> Backfilled:
     """Analyse and embed again the memories that another pipeline or embedder processed; search uses the old vectors meanwhile.
 
-    Both callbacks get (done, total).
-
-    Raises:
-        EmbedderError: The embedder failed; finished batches stay, and the old vectors stay live.
+    Both callbacks get (done, total). If the embedder fails, finished batches stay, and the old vectors stay live.
     """
     from memory_assets.ingest.backfill import reanalyse, reembed
 

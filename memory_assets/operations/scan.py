@@ -37,7 +37,6 @@ from memory_assets.stores.rows import COLUMNS, content_hash, from_arrow, to_arro
 from memory_assets.tenants import Tenant
 
 _BATCH = 4_096
-"""Memories read at a time."""
 _MARKER = "masking.tmp"
 """File during a mend, with the ids and files in which it found secrets; if an interruption leaves it, the next mend repeats everything."""
 _ITEMS = "SELECT path, title, description, body, tags, links, project, session, author, metadata FROM source_items"
@@ -108,11 +107,7 @@ def mend(tenant: Tenant) -> Scanned:
     """Mask all secrets that `scan` finds, whatever the settings say, so that no byte of them stays below the data folder.
 
     The tables are rewritten without their older versions. The catalog keeps only data that cannot be derived; the next run builds the
-    rest. Memories with a secret are embedded and analysed again.
-
-    Raises:
-        StoreError: A store cannot be read or written; run it again to finish.
-        EmbedderError: The embedder failed; the secrets are gone, and `memory backfill` makes the vectors.
+    rest. Memories with a secret are embedded and analysed again. If it fails, run it again to finish.
     """
     found = list(_find_secrets(tenant))
     leaks = _list_leaks(found)

@@ -12,7 +12,6 @@ _log = logging.getLogger(__name__)
 _SETTLING_MS = 400
 """A file that is still being written changes again within this time."""
 _LOOK_SECONDS = 1.0
-"""Interval at which a source that appeared or was replaced is looked for."""
 _FIRST_PAUSE_SECONDS = 5.0
 """Pause after a failure; it doubles with each further one."""
 _LONGEST_PAUSE_SECONDS = 300.0
@@ -35,12 +34,7 @@ class TakenIn(Answer):
 
 
 def take_in(tenant: Tenant) -> TakenIn:
-    """Update the memories from changed source files. Only one process at a time does so; a second one waits.
-
-    Raises:
-        StoreError: The store or the catalog cannot be read or written.
-        EmbedderError: The embedder is away, or refuses every text; earlier commits stay.
-    """
+    """Update the memories from changed source files. Only one process at a time does so; a second one waits."""
     from memory_assets.ingest.features import extract_features, refresh_entries
     from memory_assets.ingest.memories import sync_memories
     from memory_assets.ingest.scans import refresh_sources

@@ -51,11 +51,8 @@ def undo(tenant: Tenant, reference: str | int, *, seen: datetime | None = None, 
     """Take back the last change of a memory, once; with `dry_run`, only show what that would change.
 
     Undoing an edit or a supersession, by the id of either memory, restores the older one and forgets the text that an edit wrote.
-    Undoing a memory that was never changed forgets it. A change that was already taken back stays so: an interrupted undo can be
-    repeated.
-
-    Raises:
-        StoreError: A commit failed; run it again to continue.
+    Undoing a memory that was never changed forgets it. A change that was already taken back stays so: an interrupted or failed undo
+    can be repeated.
     """
     memory = find_memory(tenant, reference, seen)
     did, before = last_done(tenant, memory)

@@ -48,12 +48,9 @@ def find_for_prompt(
     likely = [(hit, hit.likelihood or 0.0) for hit in found if not is_known(hit)]
     best = max((likelihood for _, likelihood in likely), default=0.0)
     if any(part.name == "answer" for hit in found for part in hit.components):
-        odds = _NEED * load("prompts").scores(prompt)["needs"] + _LIKELIHOOD * _log_odds(best) + _CONSTANT
+        log_odds = math.log((best + 1e-6) / (1 - best + 1e-6))
+        odds = _NEED * load("prompts").scores(prompt)["needs"] + _LIKELIHOOD * log_odds + _CONSTANT
         is_needed, beside = odds >= (_SURE if only_sure else _NEEDED), _BESIDE
     else:
         is_needed, beside = best >= (_SURE_UNREAD if only_sure else _UNREAD), _UNREAD
     return [hit for hit, likelihood in likely if likelihood >= beside] if is_needed else []
-
-
-def _log_odds(likelihood: float) -> float:
-    return math.log((likelihood + 1e-6) / (1 - likelihood + 1e-6))

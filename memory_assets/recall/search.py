@@ -132,10 +132,12 @@ def search_with_bridges(
     if not question.text.strip():
         return Findings([Hit(memory, 1.0, ()) for memory in tenant.memories.recent(limit, filters)], [])
     ranked = rank(tenant, question, limit, filters, weights or Weights.of(tenant.settings), moment, most_read)
-    below_floor = len(ranked.found) > 0 and not _fits(ranked)
+    may_reject = len(ranked.found) > 0 and has_floor(ranked)
+    has_preference = not np.isnan(ranked.found.preference).all()
+    below_floor = may_reject and not has_preference and not finds_something(ranked.question, ranked.likely, ranked.logits)
     if floor and below_floor:
         return Findings([], [], below_floor=True, vector=ranked.found.vector)
-    if floor and has_floor(ranked):
+    if floor and may_reject:
         beside = ranked.judged.support.value >= _BESIDE
         nearest = scaled_cosine(ranked.found.cosine) >= _NEAREST
         lifted = np.any([~np.isnan(ranked.found.preference), *(lift.change > 0 for lift in ranked.lifts)], axis=0)
@@ -146,13 +148,6 @@ def search_with_bridges(
         scores = dict(zip(ranked.found.ids.tolist(), ranked.scores.tolist(), strict=True))
         paths = find_bridges(tenant.memories, ranked.view, scores, limit=bridges, depth=depth, states=filters.states)
     return Findings(_hits(tenant, ranked, limit, filters), paths, below_floor, ranked.found.vector)
-
-
-def _fits(ranked: "Ranked") -> bool:
-    """Return whether any candidate may answer: it is likely enough, or a preference that may apply, or there is no floor."""
-    if not has_floor(ranked) or not np.isnan(ranked.found.preference).all():
-        return True
-    return finds_something(ranked.question, ranked.likely, ranked.logits)
 
 
 def has_floor(ranked: "Ranked") -> bool:

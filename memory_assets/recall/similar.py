@@ -55,10 +55,7 @@ class Neighbour(NamedTuple):
 
 
 def find_neighbours(store: MemoryStore, new: Memory, meaning: Floats, embedder: str) -> list[Neighbour]:
-    """Return the active memories most similar to `new`, best first, with enough below `_SURE` even if many say the same.
-
-    `meaning` is the unit vector of `new`'s meaning, made by `embedder`; `new` itself is not returned.
-    """
+    """Return the active memories most similar to `new`, best first, with enough below `_SURE` even if many say the same."""
     scale = scale_of(embedder, store.columns.scale)
     found = store.alike(meaning, _COMPARED + 1, Filters(), scale.cosine(NEAR), scale.cosine(_SURE))
     if not found.num_rows:

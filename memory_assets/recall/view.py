@@ -41,7 +41,6 @@ from memory_assets.stores.schema import table
 from memory_assets.tenants import Tenant
 
 _LOCK_SECONDS = 0.25
-"""Maximum wait for the catalog's lock."""
 _READ = {
     "graph_edges": """
         SELECT source_id, target_id, type, origin, coalesce(confidence, 1)::FLOAT AS confidence, note
@@ -83,7 +82,6 @@ class Links:
         return len(self._targets)
 
     def outgoing(self, nodes: Ids) -> tuple[Rows, Rows]:
-        """Return the links from these nodes, as pairs (index in `nodes`, row)."""
         return ranges(self.columns["source"], nodes)
 
     def incoming(self, nodes: Ids) -> tuple[Rows, Rows]:
@@ -131,10 +129,7 @@ class GraphView:
 
 
 def read_graph(catalog: Catalog, known: GraphView | None) -> GraphView:
-    """Read the graph from the catalog; returns `known` if it is current or the catalog cannot be read.
-
-    NewerStoreError: a newer release wrote the catalog.
-    """
+    """Read the graph from the catalog; returns `known` if it is current or the catalog cannot be read."""
     stamp = catalog.stamp
     if known is not None and known.stamp == stamp:
         return known

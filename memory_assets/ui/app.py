@@ -49,7 +49,6 @@ _CACHE_CONTROL = "private, max-age=31536000, immutable"
 
 
 def mount_pages(app: FastAPI) -> None:
-    """Mount the pages of `app`'s tenants at /ui."""
     pages = Pages(app)
     handlers = {HTTPException: pages.show_error, MemoryAssetsError: pages.show_error, Exception: pages.show_error}
     routes = [
@@ -110,11 +109,9 @@ class Pages:
         self._sessions = Sessions(app.state.settings)
 
     async def ask_for_key(self, request: Request) -> Response:
-        """Show the login form."""
         return self._logged_out(request, _token_of(request) or new_token())
 
     async def log_in(self, request: Request) -> Response:
-        """Open a session with a tenant's key."""
         token = _token_of(request)
         form = await _read_form(request)
         if not self._sessions.may_change(token, form.get("csrf", "")):
@@ -129,7 +126,6 @@ class Pages:
         return self._logged_in(request, tenant, found.id)
 
     async def open_link(self, request: Request) -> Response:
-        """Open a session with a one-time link."""
         try:
             tenant = validate_tenant(request.path_params["tenant"])
         except InvalidInputError:
@@ -140,7 +136,6 @@ class Pages:
         return self._logged_in(request, tenant)
 
     async def log_out(self, request: Request) -> Response:
-        """Close the session."""
         token = _token_of(request)
         form = await _read_form(request)
         if not self._sessions.may_change(token, form.get("csrf", "")):
@@ -183,7 +178,6 @@ class Pages:
         return endpoint
 
     async def show_error(self, request: Request, error: Exception) -> Response:
-        """Show an error page."""
         is_http = isinstance(error, HTTPException)
         status = error.status_code if is_http else status_of(error)
         values = {

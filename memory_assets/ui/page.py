@@ -41,17 +41,14 @@ class Page:
 
     @property
     def query(self) -> Mapping[str, str]:
-        """Return the query parameters."""
         return self.request.query_params
 
     @property
     def path(self) -> Mapping[str, Any]:
-        """Return the path parameters, such as `id`."""
         return self.request.path_params
 
     @property
     def csrf_field(self) -> Markup:
-        """Return the hidden field that every form needs."""
         return Markup('<input type="hidden" name="csrf" value="{}">').format(self.csrf)
 
     @property
@@ -66,7 +63,6 @@ class Page:
 
     @cached_property
     def local(self) -> LocalTime:
-        """Return the reader's local time."""
         return LocalTime.of(self.tenant.settings)
 
     def text(self, name: str) -> str:

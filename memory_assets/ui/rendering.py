@@ -78,7 +78,6 @@ def _escape_controls(value: object) -> object:
 
 
 def render(template: str, values: Mapping[str, Any]) -> str:
-    """Return a template as HTML."""
     return _environment().get_template(template).render(values)
 
 

@@ -110,7 +110,6 @@ class Sessions:
         return bool(token) and isinstance(csrf, str) and hmac.compare_digest(self.csrf_of(token).encode(), csrf.encode())
 
     def begin(self, tenant: str, key: str = "") -> str:
-        """Open a session and return the visitor's new token."""
         token, now = new_token(), time.monotonic()
         before = _record_visit(open_states(self._settings).open(tenant))
         record = _Record(tenant, key, before, now, now)
@@ -135,7 +134,6 @@ class Sessions:
         return Session(self._open, number, _Record(*json.loads(value))) if value else None
 
     def end(self, token: str) -> None:
-        """End a visitor's session."""
         self._open.change(self._digest("session", token), lambda _: b"")
 
     def _digest(self, use: str, token: str) -> str:
@@ -143,7 +141,6 @@ class Sessions:
 
 
 def new_token() -> str:
-    """Return a random token for a visitor."""
     return secrets.token_urlsafe(32)
 
 

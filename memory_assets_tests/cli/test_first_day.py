@@ -1,6 +1,5 @@
 """A new user's first day: forgiving input, and messages that say what happened and what to do."""
 
-import json
 import os
 import re
 import shlex
@@ -11,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from memory_assets.install.claude_code import insert
 from memory_assets_tests.cli.test_commands import MEMORY, invoke, invoke_json, memory
 
 
@@ -179,13 +177,3 @@ def test_ctrl_c_while_the_program_loads_ends_in_no_traceback(loading: str, tmp_p
     ignoring = ["sh", "-c", 'trap "" INT; exec "$@"', "sh", *MEMORY, "names"]
     ignored = subprocess.run(ignoring, env=environment, capture_output=True, text=True, check=False)
     assert (ignored.returncode, ignored.stderr) == (0, "")
-
-
-def test_what_a_kill_left_beside_the_users_settings_goes_with_the_next_change(tmp_path: Path) -> None:
-    settings, left = tmp_path / "settings.json", tmp_path / ".settings.json.a1b2c3d4.tmp"
-    settings.write_text("{}")
-    for text in ('"a": 1', '"b": 2, '):
-        left.write_text("{")
-        insert(settings, text)
-        assert not left.exists()
-    assert json.loads(settings.read_text()) == {"a": 1, "b": 2}

@@ -50,11 +50,6 @@ def test_unusable_vectors_are_refused_with_the_embedders_name(vectors, complaint
     assert "ollama:odd" in str(caught.value)
 
 
-def test_one_string_is_not_taken_for_a_sequence_of_letters():
-    with pytest.raises(TypeError, match="not one string"):
-        checked_texts("hello", "e")
-
-
 @pytest.mark.parametrize("blank", ["", " ", "\n\t"])
 def test_a_blank_text_is_refused_with_its_position(blank):
     with pytest.raises(EmbedderError, match="text 2 of 3 is blank"):

@@ -1,4 +1,5 @@
 import unicodedata
+from collections.abc import Iterable
 
 import pytest
 from hypothesis import given
@@ -10,8 +11,8 @@ from memory_assets.models import MAX_CONTENT_LENGTH
 
 
 @pytest.mark.parametrize("text", ["x", "a\nb\tc\r\n", "🚀", "Füße", "记忆", "x" * MAX_CONTENT_LENGTH, "👩‍💻"])
-def test_valid_content_comes_back_unchanged(text: str):
-    assert validate_content(text) == text
+def test_valid_content_is_accepted(text: str):
+    validate_content(text)
 
 
 @pytest.mark.parametrize(
@@ -27,12 +28,9 @@ def test_valid_content_comes_back_unchanged(text: str):
         ("ab\ud800", "lone surrogate (U+D800) at position 2"),
         ("\ufdd0", "noncharacter (U+FDD0) at position 0"),
         ("a\U0010ffff", "noncharacter (U+10FFFF) at position 1"),
-        (None, "content must be text, not NoneType"),
-        (b"bytes", "content must be text, not bytes"),
-        (7, "content must be text, not int"),
     ],
 )
-def test_invalid_content_is_refused_with_field_position_and_mend(text: object, said: str):
+def test_invalid_content_is_refused_with_field_position_and_mend(text: str, said: str):
     with pytest.raises(InvalidInputError) as caught:
         validate_content(text)
     assert said in str(caught.value)
@@ -43,17 +41,17 @@ def test_invalid_content_is_refused_with_field_position_and_mend(text: object, s
 @given(st.text(alphabet=st.characters(exclude_categories=()), max_size=60))
 def test_what_is_accepted_can_be_stored_as_utf8_and_has_something_to_see(text: str):
     try:
-        accepted = validate_content(text)
+        validate_content(text)
     except InvalidInputError:
         return
-    assert accepted.encode("utf-8").decode("utf-8") == text
+    assert text.encode("utf-8").decode("utf-8") == text
     assert text.strip()
     assert not any(unicodedata.category(char) in {"Cc", "Cs"} and char not in "\n\t\r" for char in text)
 
 
 @given(st.text(alphabet=st.characters(categories=("L", "N", "P", "S", "M")), min_size=1, max_size=200))
 def test_ordinary_text_of_any_language_is_accepted(text: str):
-    assert validate_content(text) == text
+    validate_content(text)
 
 
 def test_tags_are_trimmed_and_kept_once_in_order():
@@ -64,9 +62,6 @@ def test_tags_are_trimmed_and_kept_once_in_order():
 @pytest.mark.parametrize(
     ("tags", "said"),
     [
-        ("python", "tags must be a list of strings, not str"),
-        (None, "tags must be a list of strings, not NoneType"),
-        (["ok", 3], "tags[1] must be text, not int"),
         (["ok", " "], "tags[1] is empty or blank"),
         (["x" * 201], "tags[0] has 201 characters"),
         (["a\ud800"], "tags[0] has a lone surrogate"),
@@ -74,7 +69,7 @@ def test_tags_are_trimmed_and_kept_once_in_order():
         (map(str, range(1_001)), "tags has 1,001 tags, and at most 1,000 are stored"),
     ],
 )
-def test_a_bad_tag_is_refused_by_its_place(tags: object, said: str):
+def test_a_bad_tag_is_refused_by_its_place(tags: Iterable[str], said: str):
     with pytest.raises(InvalidInputError) as caught:
         validate_tags(tags)
     assert said in str(caught.value)

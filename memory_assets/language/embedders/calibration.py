@@ -46,7 +46,6 @@ class Scale:
         return self.cosines != PLACES
 
     def similarity(self, cosine: npt.NDArray[np.floating]) -> Values:
-        """Return a cosine's similarity on the common scale."""
         return np.interp(cosine, (-1, *self.cosines, 1), (-1, *PLACES, 1))
 
     def cosine(self, similarity: float) -> float:

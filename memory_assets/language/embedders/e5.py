@@ -56,7 +56,6 @@ class E5Embedder(LocalEmbedder):
         self._alone = Lock()
 
     def embed(self, texts: Sequence[str], role: Role = "document") -> Floats:
-        """See `Embedder.embed`."""
         with self._alone:
             return super().embed(texts, role)
 

@@ -57,8 +57,6 @@ class Embedder(Protocol):
 
 def checked_texts(texts: Sequence[str], embedder: str) -> list[str]:
     """Return the texts as a list; raises on blank texts and lone surrogates, which no embedder can embed."""
-    if isinstance(texts, str):
-        raise TypeError("embed() takes a sequence of texts, not one string")
     for position, text in enumerate(texts, start=1):
         if not text.strip():
             raise EmbedderError(f"Embedder {embedder!r}: text {position} of {len(texts)} is blank; remove it or give it content.")
@@ -105,7 +103,6 @@ class LocalEmbedder(ABC):
     install_command: str
 
     def embed(self, texts: Sequence[str], role: Role = "document") -> Floats:
-        """See `Embedder.embed`."""
         checked = checked_texts(texts, self.name)
         if not checked:
             return np.empty((0, self.dimension), np.float32)

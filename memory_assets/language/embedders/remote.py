@@ -66,6 +66,10 @@ class RemoteEmbedder(ABC):
 
     kind: str
     batch_size: int
+    away: str
+    """Message for a refused or broken connection, with places for `name` and `url`."""
+    unknown: str
+    """What to do if the service does not know the path or the model."""
     repeat: Repeat = "never"
     repeated = OVERLOADED
 
@@ -84,10 +88,6 @@ class RemoteEmbedder(ABC):
             raise EmbedderError(f"Embedder {self._shown_name!r}: {error}; correct the setting.") from None
         self._shown_url = self._service.shown_url
 
-    def __repr__(self) -> str:
-        """Show name and address, never a credential."""
-        return f"{type(self).__name__}(name={self.name!r}, url={self._shown_url!r})"
-
     @property
     def dimension(self) -> int:
         """Length of every vector, learned from the first answer."""
@@ -97,7 +97,6 @@ class RemoteEmbedder(ABC):
         return self._dimension
 
     def embed(self, texts: Sequence[str], role: Role = "document") -> Floats:
-        """Embed texts; see `Embedder.embed`."""
         checked = checked_texts(texts, self._shown_name)
         if not checked:
             return np.empty((0, self.dimension), dtype=np.float32)
@@ -114,10 +113,6 @@ class RemoteEmbedder(ABC):
     def _request_vectors(self, batch: list[str]) -> list[list[float]]:
         """Return the vectors of a batch."""
 
-    @abstractmethod
-    def _away(self) -> str:
-        """Return the error message for a refused or broken connection."""
-
     def _ask(self, path: str, batch: list[str], shape: type[Shape]) -> Shape:
         """Call the service and validate its answer. Raises at once while the service is backing off, so that requests do not queue up."""
         if monotonic() < self._backoff_until:
@@ -132,7 +127,8 @@ class RemoteEmbedder(ABC):
                     f"did not answer within {self._timeout:g} s; try again once the model is loaded, or raise EMBEDDING_TIMEOUT."
                 ) from None
             is_gone = isinstance(error, UnreachableError | NoAnswerError)
-            raise EmbedderAwayError(self._away() if is_gone else f"Embedder {self._shown_name!r}: {error}") from None
+            away = self.away.format(name=self._shown_name, url=self._shown_url)
+            raise EmbedderAwayError(away if is_gone else f"Embedder {self._shown_name!r}: {error}") from None
         if answer.status != 200:
             raise self._refused(answer)
         try:
@@ -156,7 +152,7 @@ class RemoteEmbedder(ABC):
             400: "check that the model makes embeddings and that no text exceeds its context",
             401: "check the API key",
             403: "check the API key and what it may use",
-            404: "check the model's name, and that the URL is the part before /embeddings",
+            404: self.unknown.format(model=self._model),
             429: "too many requests: try again later",
         }.get(answer.status, "try again later, and look at the service's own log")
         fault = f"answered with status {answer.status}; {hint}."
@@ -174,28 +170,14 @@ class OllamaEmbedder(RemoteEmbedder):
 
     kind = "ollama"
     batch_size = 32
+    away = (
+        "Ollama does not answer at {url}; run `ollama serve`, set OLLAMA_URL to where it runs, or choose an embedder that works offline"
+        " with MEMORY_EMBEDDER=auto."
+    )
+    unknown = "run `ollama pull {model}`, or update Ollama to 0.3 or later"
 
     def _request_vectors(self, batch: list[str]) -> list[list[float]]:
         return self._ask("/api/embed", batch, _OllamaReply).embeddings
-
-    def _refused(self, answer: HttpAnswer) -> EmbedderError:
-        """Describe an error; on 404, JSON means a missing model, plain text an Ollama before 0.3 that lacks the path."""
-        if answer.status != 404:
-            return super()._refused(answer)
-        if answer.headers.get("Content-Type", "").startswith("application/json"):
-            return EmbedderError(
-                f"Ollama at {self._shown_url} does not have the model {self._model!r}; run `ollama pull {self._model}`."
-            )
-        return EmbedderError(
-            f"The service at {self._shown_url} does not know /api/embed; update Ollama to 0.3 or later, or set OLLAMA_URL to"
-            " where it runs."
-        )
-
-    def _away(self) -> str:
-        return (
-            f"Ollama does not answer at {self._shown_url}; run `ollama serve`, set OLLAMA_URL to where it runs, or"
-            " choose an embedder that works offline with MEMORY_EMBEDDER=auto."
-        )
 
 
 class OpenAIEmbedder(RemoteEmbedder):
@@ -207,6 +189,8 @@ class OpenAIEmbedder(RemoteEmbedder):
 
     kind = "openai"
     batch_size = 64
+    away = "Embedder {name!r}: {url} does not accept connections or breaks them off; check the URL and that the service runs."
+    unknown = "check the model's name, and that the URL is the part before /embeddings"
     repeat = "always"
     repeated = OVERLOADED | {500}
 
@@ -231,9 +215,3 @@ class OpenAIEmbedder(RemoteEmbedder):
                 f" {len(batch)} texts; check that the URL is that of an OpenAI-compatible service."
             )
         return [vectors[position] for position in range(len(batch))]
-
-    def _away(self) -> str:
-        return (
-            f"Embedder {self._shown_name!r}: {self._shown_url} does not accept connections or breaks them off; check the URL and that the"
-            " service runs."
-        )

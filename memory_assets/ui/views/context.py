@@ -14,7 +14,6 @@ _DEPTHS = (1, 2, 3, 4, 5)
 
 @view("/context", work="search")
 def context(page: Page) -> Response:
-    """Show the document about a topic, and all candidates for it."""
     topic, lens = page.query.get("topic", "").strip(), page.query.get("lens", "general")
     budget, depth = page.choice("budget", _BUDGETS, 4_000), page.choice("depth", _DEPTHS, 2)
     lenses = operations.context.list_lenses()
@@ -31,7 +30,6 @@ def context(page: Page) -> Response:
 
 @view("/session")
 def session(page: Page) -> Response:
-    """Show the text that a session in a project reads at its start."""
     project = page.query.get("project", "")
     projects = list(operations.names.count_memories(page.tenant, "project")["project"])
     return page.render("session.html", found=operations.session.preview(page.tenant, project), projects=projects, project=project)
@@ -39,7 +37,6 @@ def session(page: Page) -> Response:
 
 @change("/session/{id:int}")
 def tell(page: Page) -> Response:
-    """Switch a line of the start text off or on."""
     done = operations.session.tell_at_start(page.tenant, page.path["id"], told=page.text("told") == "on")
     project = page.text("project")
     return page.redirect(f"/session?{urlencode({'project': project})}" if project else "/session", done.text(page.local))

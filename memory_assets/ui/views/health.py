@@ -31,7 +31,6 @@ def health(page: Page) -> Response:
 
 @view("/health/secrets", work="write")
 def secrets(page: Page) -> Response:
-    """Show keys and passwords in stored texts."""
     return page.render("secrets.html", found=operations.scan.scan(page.tenant))
 
 
@@ -45,7 +44,6 @@ def mask(page: Page) -> Response:
 
 @change("/health/mend")
 def mend(page: Page) -> Response:
-    """Repair the faults that need no decision of the user."""
     _require_machine_session(page)
     broken = sum(each.level == "fault" for each in operations.health.diagnose(page.tenant, mend=True).findings)
     left = counted(broken, "fault is", "faults are") if broken else "no fault is"
@@ -54,7 +52,6 @@ def mend(page: Page) -> Response:
 
 @change("/health/keys")
 def create_key(page: Page) -> Response:
-    """Create a key and show it once."""
     _require_machine_session(page)
     made = operations.tenants.create_key(page.tenant, page.text("description"))
     return page.redirect("/health", f"The new key, which is shown only now: {made.key}")

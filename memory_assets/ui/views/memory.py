@@ -19,7 +19,6 @@ _FACES = {"cli": "a command or a hook", "http": "a program over HTTP", "mcp": "a
 
 @view("/memories/{id:int}")
 def show(page: Page) -> Response:
-    """Show everything about one memory, in any state."""
     number = page.path["id"]
     found = operations.show.show(page.tenant, number)
     versions = operations.show.history(page.tenant, number)
@@ -41,7 +40,6 @@ def show(page: Page) -> Response:
 
 @view("/memories/{id:int}/joined")
 def joined(page: Page) -> Response:
-    """Show a memory's neighbours in the graph, with their labels."""
     number = page.path["id"]
     found = operations.graph.neighbourhood(page.tenant, [number], most=_NEIGHBOURS)
     nodes = {each.id: each for each in found.nodes}
@@ -55,7 +53,6 @@ def joined(page: Page) -> Response:
 
 @view("/memories/{id:int}/found")
 def choose(page: Page) -> Response:
-    """Show the memories that match the text typed into the field for another memory."""
     number, query = page.path["id"], page.query.get("other_query", "")
     found = operations.search.search(page.tenant, query, limit=6, recalls=False).memories if query.strip() else ()
     return page.render("choose.html", found=[each for each in found if each.id != number])
@@ -63,7 +60,6 @@ def choose(page: Page) -> Response:
 
 @change("/memories/{id:int}/edit")
 def edit(page: Page) -> Response:
-    """Change a memory's text."""
     number, content = page.path["id"], page.text("content")
     try:
         done = operations.changes.edit(page.tenant, number, content, source=Source.HTTP, seen=read_seen(page))
@@ -77,7 +73,6 @@ def edit(page: Page) -> Response:
 
 @change("/memories/{id:int}/tags")
 def tag(page: Page) -> Response:
-    """Replace a memory's tags with the typed ones."""
     wanted = [each.strip() for each in page.text("tags").split(",") if each.strip()]
     had = page.texts("tag")
     add, remove = [each for each in wanted if each not in had], [each for each in had if each not in wanted]
@@ -86,19 +81,16 @@ def tag(page: Page) -> Response:
 
 @change("/memories/{id:int}/forget")
 def forget(page: Page) -> Response:
-    """Take a memory out of recall."""
     return _apply_change(page, "Forgotten: it takes no part in recall.", operations.changes.forget)
 
 
 @change("/memories/{id:int}/restore")
 def restore(page: Page) -> Response:
-    """Bring a memory back into recall."""
     return _apply_change(page, "It is in recall again.", operations.changes.restore)
 
 
 @change("/memories/{id:int}/supersede")
 def supersede(page: Page) -> Response:
-    """Replace this memory with another one."""
     return _apply_change(
         page, "Another memory replaces it; this one is history.", operations.changes.supersede, _read_other(page)
     )
@@ -106,7 +98,6 @@ def supersede(page: Page) -> Response:
 
 @change("/memories/{id:int}/relate")
 def relate(page: Page) -> Response:
-    """State how a memory relates to another one."""
     try:
         relation = RelationType(page.text("type"))
     except ValueError as error:
@@ -117,7 +108,6 @@ def relate(page: Page) -> Response:
 
 @change("/memories/{id:int}/undo")
 def undo(page: Page) -> Response:
-    """Undo the last change of a memory."""
     number = page.path["id"]
     try:
         done = operations.undo.undo(page.tenant, number, seen=read_seen(page))

@@ -17,7 +17,6 @@ _MEMORIES = 10
 
 @view("/names")
 def names(page: Page) -> Response:
-    """List the names of a type, projects or tags."""
     kind, like = page.query.get("type", "PERSON"), page.query.get("q", "").strip()
     values = {
         "kind": kind,
@@ -58,7 +57,6 @@ def show(page: Page) -> Response:
 
 @change("/names/{name:int}/merge")
 def merge(page: Page) -> Response:
-    """Decide that the name means the same as another one."""
     other = page.text("other")
     number = operations.names.find_name(page.tenant, other) if other else page.number("into")
     if number is None:
@@ -68,13 +66,11 @@ def merge(page: Page) -> Response:
 
 @change("/names/{name:int}/split")
 def split(page: Page) -> Response:
-    """Decide that a spelling means something else."""
     return _redirect_to_name(page, operations.names.split_name(page.tenant, page.path["name"], page.form.get("spelling", "")))
 
 
 @change("/decisions/{decision}/undo")
 def undo(page: Page) -> Response:
-    """Undo a decision."""
     return _redirect_to_name(page, operations.names.undo_decision(page.tenant, page.path["decision"]))
 
 

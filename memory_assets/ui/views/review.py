@@ -19,7 +19,6 @@ _MAX_SHOWN = 50
 
 @view("/review")
 def review(page: Page) -> Response:
-    """Show open proposals beside their silo texts, and memories that contradict each other."""
     found = operations.learn.review(page.tenant, look=False).proposals if page.tenant.is_sources_tenant else []
     proposals = _first_that_fit(found, page.tenant.settings.max_body_bytes // 2)
     return page.render(
@@ -35,7 +34,6 @@ def review(page: Page) -> Response:
 
 @change("/review/check")
 def check(page: Page) -> Response:
-    """Search silos, reflections and ratings for new proposals."""
     found = operations.learn.check(page.tenant)
     return page.redirect("/review", f"{len(found.proposals)} proposals are open.")
 
@@ -49,7 +47,6 @@ def check_deeper(page: Page) -> Response:
 
 @change("/review/decide")
 def decide(page: Page) -> Response:
-    """Save the edited texts, then accept, reject or defer the ticked proposals."""
     decision, chosen, written = page.text("decision"), page.texts("id"), _edited_texts(page)
     if decision not in (*_DECISIONS, "edit"):
         raise InvalidInputError("Choose one of accept, reject, defer and edit.")
@@ -79,20 +76,17 @@ def preview(page: Page) -> Response:
 
 @change("/review/apply")
 def apply(page: Page) -> Response:
-    """Apply the accepted proposals."""
     return page.redirect("/review/applied", operations.learn.apply(page.tenant, confirm=True).text(page.local))
 
 
 @view("/review/applied")
 def applied(page: Page) -> Response:
-    """Show earlier applies, newest first, and offer to undo the last one."""
     changes = operations.show.recent_changes(page.tenant, limit=100).changes
     return page.render("applied.html", applies=[each for each in changes if each.did.startswith("learn apply")])
 
 
 @change("/review/undo")
 def undo(page: Page) -> Response:
-    """Undo the last apply."""
     return page.redirect("/review/applied", operations.learn.undo(page.tenant).text(page.local))
 
 

@@ -40,7 +40,6 @@ def sleep(page: Page) -> Response:
 
 @change("/sleep/{cycle}")
 def run_cycle(page: Page) -> Response:
-    """Run a cycle."""
     name = page.path["cycle"]
     done = _find_cycle(name)(page.tenant)
     return page.redirect(f"/sleep?cycle={name}", done.text(page.local))

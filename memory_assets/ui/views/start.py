@@ -17,7 +17,6 @@ _MAX_LISTED = 8
 
 @view("/")
 def start(page: Page) -> Response:
-    """Show growth, kinds, sources, projects, people, new memories, pending decisions and archived memories."""
     tenant, since = page.tenant, page.session.last_visit
     counts = operations.names.count_memories(tenant, "state", "kind", "source")
     people = operations.names.list_names(tenant, kind="PERSON", limit=_MAX_LISTED).names
