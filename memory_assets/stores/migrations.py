@@ -1,6 +1,6 @@
-"""Migrations of the catalog from earlier releases to this schema, in small named steps that each run once.
+"""Migrations of the catalog from earlier releases to this schema, in named steps that each run once.
 
-Each step is one transaction, which also increments the number in `schema_version`.
+Each step is one transaction, which also sets the number in `schema_version`.
 """
 
 from contextlib import contextmanager
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 class CatalogMigration:
     """A migration step of the catalog."""
 
+    version: int
+    """Schema version after it."""
     name: str
     adds: tuple[str, ...]
     """Tables, and columns as `table.column`, to add as the registry defines them; an existing table is replaced."""
@@ -39,39 +41,29 @@ class CatalogMigration:
 
 
 CATALOG_MIGRATIONS = (
-    CatalogMigration("digests-of-files", ("source_files.digest", "source_projects"), "UPDATE source_files SET size = -1"),
     CatalogMigration(
-        "relations-as-a-whole",
-        (),
-        "ALTER TABLE graph_position DROP COLUMN IF EXISTS stated_count; ALTER TABLE graph_position DROP COLUMN IF EXISTS stated_last",
-    ),
-    CatalogMigration("statements", ("graph_statements", "graph_changes")),
-    CatalogMigration("keys-of-entries", ()),
-    CatalogMigration(
-        "texts-of-entries", ("entry_keys",), "INSERT INTO entry_keys BY NAME SELECT key, content_hash FROM memory_entries"
-    ),
-    CatalogMigration("machines-of-files", ("source_files.machine",)),
-    CatalogMigration(
-        "texts-without-index-lines",
-        ("memory_entries.text_hash", "entry_keys.text_hash"),
+        18,
+        "from-0.1.0",
+        (
+            *("source_files.digest", "source_files.machine", "source_projects", "memory_entries.text_hash", "entry_keys"),
+            *("graph_statements", "graph_changes"),
+        ),
         """
+        ALTER TABLE graph_position DROP COLUMN IF EXISTS stated_count;
+        ALTER TABLE graph_position DROP COLUMN IF EXISTS stated_last;
+        UPDATE source_files SET size = -1;
         UPDATE memory_entries e SET text_hash = i.text_hash FROM (
             SELECT key, trim(concat_ws(E'\n\n', nullif(description, ''), nullif(nullif(body, ''), description))) AS text,
                    md5(nullif(text, '')) AS text_hash FROM source_items
         ) i WHERE i.key = e.key;
-        UPDATE entry_keys k SET text_hash = e.text_hash FROM memory_entries e WHERE e.key = k.key AND e.content_hash = k.content_hash
+        INSERT INTO entry_keys BY NAME SELECT key, content_hash, text_hash FROM memory_entries
         """,
     ),
-    CatalogMigration(
-        "files-of-any-type",
-        (),
-        "UPDATE source_files SET size = -1 WHERE path IN (SELECT path FROM source_refusals WHERE location = 'frontmatter.type')",
-    ),
 )
-"""Steps in order. New ones are appended; no step is changed or removed while a store may still need it."""
+"""Steps in order. New ones are appended; no step of a release is changed or removed while a store may still need it."""
 _OLDEST = 10
 """Schema version of the first release; earlier ones were never released."""
-_VERSION = _OLDEST + len(CATALOG_MIGRATIONS)
+_VERSION = CATALOG_MIGRATIONS[-1].version
 
 
 def waiting_migrations(connection: "DuckDBPyConnection", catalog: object) -> "Sequence[CatalogMigration] | None":
@@ -86,7 +78,7 @@ def waiting_migrations(connection: "DuckDBPyConnection", catalog: object) -> "Se
         raise NewerStoreError(f"{catalog} has schema version {version} and this program knows {_VERSION}; upgrade memory_assets.")
     if version < _OLDEST:
         raise StoreError(f"{catalog} is older than the first release; move it away and run `memory run`, which rebuilds it.")
-    return CATALOG_MIGRATIONS[version - _OLDEST :]
+    return tuple(step for step in CATALOG_MIGRATIONS if step.version > version)
 
 
 def migrate_catalog(connection: "DuckDBPyConnection", catalog: object) -> None:
@@ -94,8 +86,8 @@ def migrate_catalog(connection: "DuckDBPyConnection", catalog: object) -> None:
     waiting = waiting_migrations(connection, catalog)
     if waiting is None:
         create_catalog(connection)
-    for version, step in enumerate(waiting or (), 1 + _VERSION - len(waiting or ())):
-        with _transaction(connection, version):
+    for step in waiting or ():
+        with _transaction(connection, step.version):
             step.run(connection)
 
 
