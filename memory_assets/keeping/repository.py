@@ -87,8 +87,8 @@ class TableCopy(BaseModel):
     arrow_schema: str
     """Arrow's serialised schema with its facts, in base64."""
     packs: list[Pack]
-    rewritten: str | None = None
-    """The table's fact of that name, or empty: no pack holds what was removed until then. None in backups of older releases."""
+    rewritten: str
+    """The table's fact of that name, or empty: no pack holds what was removed until then."""
 
     @property
     def table_schema(self) -> pa.Schema:
@@ -103,7 +103,7 @@ class Snapshot(BaseModel):
     tenant: str
     taken_at: datetime
     number: int = 0
-    """Number that grows with each backup of the tenant, whatever the clock says; 0 in backups of older releases."""
+    """Number that grows with each backup of the tenant, whatever the clock says."""
     store: str = ""
     """Id of the copied store; it differs after a tenant is deleted and recreated."""
     program: str
