@@ -228,11 +228,11 @@ def _read_files(tenant: Tenant, notes: list[str]) -> Iterator[tuple[str, bytes]]
     """Yield the kept files and tables; append to `notes` what a damaged catalog lost. StoreError if the catalog is away or busy."""
     try:
         with tenant.catalog.read() as connection:
-            rows, accesses = read_kept(connection), _read_access_logs(tenant)
+            rows, accesses = read_kept(connection), _read_entries(tenant, are_accesses=True)
     except DamagedError as error:
         notes.append(f"{_LACKS_RECALLS}: {error}")
-        rows, accesses = {}, _read_access_logs(tenant)
-    yield from accesses
+        rows, accesses = {}, _read_entries(tenant, are_accesses=True)
+    yield from accesses.items()
     for name, table in rows.items():
         if table.num_rows:
             yield f"{CATALOG}{name}", to_bytes(table)
@@ -245,25 +245,20 @@ def _read_files(tenant: Tenant, notes: list[str]) -> Iterator[tuple[str, bytes]]
             yield SETTINGS, held
 
 
-def _read_access_logs(tenant: Tenant) -> list[tuple[str, bytes]]:
-    state, folder = tenant.state, tenant.folder
-    logs = (path for path in kept_entries(state, folder) if path.startswith("access/"))
-    return [(path, read_entry(state, folder, path) or b"") for path in logs]
-
-
 def _read_consistent(tenant: Tenant) -> dict[str, bytes]:
     """Return the kept files and values, read until two reads agree, so that a journal matches the files it describes."""
-    state, folder = tenant.state, tenant.folder
-    read, before = _read_kept_files(state, folder), None
+    read, before = _read_entries(tenant), None
     for _ in range(_ATTEMPTS):
         if read == before:
             break
-        read, before = _read_kept_files(state, folder), read
+        read, before = _read_entries(tenant), read
     return read
 
 
-def _read_kept_files(state: TenantState, folder: Path) -> dict[str, bytes]:
-    paths = (path for path in kept_entries(state, folder) if not path.startswith("access/"))
+def _read_entries(tenant: Tenant, *, are_accesses: bool = False) -> dict[str, bytes]:
+    """Return the kept files and values: the access logs, or all others."""
+    state, folder = tenant.state, tenant.folder
+    paths = (path for path in kept_entries(state, folder) if path.startswith("access/") == are_accesses)
     return {path: content for path in paths if (content := read_entry(state, folder, path)) is not None}
 
 
