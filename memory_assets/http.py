@@ -71,12 +71,10 @@ class HttpAnswer:
 
     @property
     def ok(self) -> bool:
-        """Whether the status is 2xx."""
         return 200 <= self.status < 300
 
     @property
     def failed(self) -> bool:
-        """Whether the status is 5xx."""
         return self.status >= 500
 
     @property

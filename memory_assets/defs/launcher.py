@@ -38,12 +38,10 @@ class ResumingLauncher(RunLauncher):
 
     @property
     def supports_resume_run(self) -> bool:
-        """Return True."""
         return True
 
     @property
     def supports_check_run_worker_health(self) -> bool:
-        """Return True."""
         return True
 
     def terminate(self, run_id: str) -> bool:
@@ -73,7 +71,6 @@ class ProcessLauncher(ResumingLauncher, DefaultRunLauncher):
             worker.kill()
 
     def launch_run(self, context: LaunchRunContext) -> None:
-        """Start a run."""
         if assign_tenant(self._instance, context.dagster_run):
             self._start(context, "execute_run", ExecuteRunArgs)
 
@@ -98,7 +95,6 @@ class ProcessLauncher(ResumingLauncher, DefaultRunLauncher):
         self._workers = [each for each in [*self._workers, started] if each.poll() is None]
 
     def check_run_worker_health(self, run: dg.DagsterRun) -> CheckRunHealthResult:
-        """Return whether a started run has a process."""
         if is_alive(self._instance, run.run_id) is False:
             return CheckRunHealthResult(WorkerStatus.FAILED, _ENDED)
         return CheckRunHealthResult(WorkerStatus.RUNNING)

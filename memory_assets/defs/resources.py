@@ -37,7 +37,6 @@ class MemoryResource(dg.ConfigurableResource):
             self._opened.clear()
 
     def settings(self) -> Settings:
-        """Return the current settings."""
         return load_settings(data_dir=self.data_dir, tenant=self.tenant)
 
     def open_for(self, context: dg.AssetExecutionContext | dg.AssetCheckExecutionContext) -> Tenant:

@@ -43,7 +43,6 @@ class Storage(DagsterSqliteStorage):
 
     @classmethod
     def from_config_value(cls, inst_data: ConfigurableClassData | None, config_value: Mapping[str, Any]) -> Self:
-        """Return the storage in the configured folder."""
         return cls.from_local(config_value["base_dir"], inst_data)
 
 

@@ -66,21 +66,17 @@ class WorkerLauncher(ResumingLauncher, ConfigurableClass):
 
     @property
     def celery(self) -> "Celery":
-        """Return the Celery application of the workers."""
         return self._tasks.celery
 
     @property
     def redis(self) -> "Redis":
-        """Return the client of Redis."""
         return self.celery.backend.client
 
     def register_instance(self, instance: dg.DagsterInstance) -> None:
-        """Register the instance here and with Celery's launcher."""
         super().register_instance(instance)
         self._tasks.register_instance(instance)
 
     def launch_run(self, context: LaunchRunContext) -> None:
-        """Submit a run to the workers."""
         from dagster_celery.tasks import create_execute_job_task
 
         if assign_tenant(self._instance, context.dagster_run):
@@ -166,17 +162,14 @@ class WorkerLauncher(ResumingLauncher, ConfigurableClass):
 
     @property
     def inst_data(self) -> ConfigurableClassData | None:
-        """Return the configuration in `dagster.yaml`."""
         return self._inst_data
 
     @classmethod
     def config_type(cls) -> Mapping[str, Any]:
-        """Return the schema: the broker's URL, or the name of an environment variable."""
         return {"broker": dg.StringSource}
 
     @classmethod
     def from_config_value(cls, inst_data: ConfigurableClassData, config_value: Mapping[str, Any]) -> Self:
-        """Return the launcher that `dagster.yaml` configures."""
         return cls(inst_data=inst_data, **config_value)
 
 

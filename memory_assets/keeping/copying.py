@@ -71,7 +71,6 @@ class Writer:
             return None
 
     def reuse(self, name: str) -> None:
-        """Add an existing object to this backup."""
         self.objects[name] = self._last[name]
 
     def put(self, content: bytes, *, secret: bool = True) -> str:

@@ -21,7 +21,6 @@ class Cipher:
 
     @classmethod
     def of(cls, settings: Settings) -> "Cipher":
-        """Return the cipher that the settings name."""
         return cls(settings.backup_recipient or "", settings.backup_identity)
 
     @property
@@ -61,7 +60,6 @@ class Cipher:
             ) from error
 
     def decrypt(self, data: bytes) -> bytes:
-        """Return the decrypted data."""
         age = _age()
         try:
             return age.decrypt(data, self._identities)

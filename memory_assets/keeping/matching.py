@@ -41,7 +41,6 @@ class Finder:
                         yield text.decode("utf-8", "surrogatepass")
 
     def is_any_in(self, data: bytes | mmap) -> bool:
-        """Whether `data` contains any of the texts."""
         return next(self.find_in(data), None) is not None
 
 

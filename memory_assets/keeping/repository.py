@@ -74,7 +74,6 @@ class Pack(BaseModel):
         return ~np.unpackbits(bits, count=self.count).astype(bool)
 
     def keeping(self, live: "np.ndarray[Any, np.dtype[np.bool_]]") -> "Pack":
-        """Return this pack with another mask."""
         dead = "" if live.all() else base64.b64encode(np.packbits(~live).tobytes()).decode()
         return self.model_copy(update={"dead": dead})
 
@@ -92,7 +91,6 @@ class TableCopy(BaseModel):
 
     @property
     def table_schema(self) -> pa.Schema:
-        """The Arrow schema."""
         return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(self.arrow_schema)))
 
 
@@ -117,7 +115,6 @@ class Snapshot(BaseModel):
 
     @property
     def name(self) -> str:
-        """The backup's name within the repository."""
         return _name_of(self.tenant, self.taken_at)
 
     @property
@@ -127,7 +124,6 @@ class Snapshot(BaseModel):
 
     @property
     def stored_bytes(self) -> int:
-        """Total size of its objects in bytes."""
         return sum(each.stored for each in self.objects.values())
 
 
@@ -181,7 +177,6 @@ class Repository:
         return Stored(size=len(content), stored=len(data), digest=_digest(data))
 
     def name_of(self, content: bytes, *, secret: bool = True) -> str:
-        """Return the name of an object with this content."""
         return f"{_digest(content)}.zst{self.cipher.suffix if secret else ''}"
 
     def get(self, name: str, stored: Stored, *, decrypting: bool = True) -> bytes:
@@ -236,7 +231,6 @@ class Repository:
         return max((each for each in whole if as_of is None or each.taken_at <= as_of), key=_sort_key, default=None)
 
     def tenants(self) -> list[str]:
-        """Return the tenants with backups."""
         return sorted({path.split("/")[1] for path in self._list_manifests(None)})
 
     def require(self, tenant: str, as_of: datetime | None = None, *, skip_damaged: bool = False) -> Snapshot:

@@ -72,7 +72,6 @@ class _Seed:
     decoding: dict[str, Any] = field(default_factory=dict)
 
     def parse(self, data: bytes) -> Parsed:
-        """Return the items and refusals of the file's content."""
         text, note = decode(data, allow_controls=True)
         if note:
             self.decoding = {"decoding": note}

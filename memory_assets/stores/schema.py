@@ -45,7 +45,6 @@ class Type(Enum):
     ENTITIES = 'STRUCT("text" VARCHAR, "type" VARCHAR)[]'
 
     def arrow(self) -> "pa.DataType":
-        """Return the type in Arrow, which LanceDB uses."""
         import pyarrow as pa
 
         entity = pa.struct([("text", pa.string()), ("type", pa.string())])

@@ -201,7 +201,6 @@ class StoredTable:
             yield
 
     def raise_if_deleted(self) -> None:
-        """Raise DeletedError if the tenant of a table in object storage was deleted."""
         if self._commits and not self._commits.state.is_current:
             raise self._commits.state.deleted()
 
@@ -422,7 +421,6 @@ class TableStore:
         self.stored = StoredTable(place, definition, freshness, data_dir)
 
     def prepare(self) -> None:
-        """Create the store now, or bring it up to date, instead of on the first write."""
         _ = self.stored.writing
 
     @property

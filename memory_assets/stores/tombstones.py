@@ -77,7 +77,6 @@ class Tombstones:
 
     @property
     def all(self) -> list[Tombstone]:
-        """The tombstones in force, oldest first."""
         return [each for _, each in self.keyed]
 
     @property

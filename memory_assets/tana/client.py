@@ -174,7 +174,6 @@ class TanaClient:
 
     @property
     def url(self) -> str:
-        """Return Tana's address for messages."""
         return self.service.shown_url
 
     def health(self, timeout: float | None = None) -> bool:
@@ -182,7 +181,6 @@ class TanaClient:
         return self._ask(_Health, "GET", "/health", repeat="never", timeout=timeout).node_space_ready
 
     def workspaces(self) -> list[Workspace]:
-        """Return the workspaces that the token may access."""
         return self._ask(list[Workspace], "GET", "/workspaces")
 
     def search(self, query: Query, workspace: str, *, limit: int = MAX_FOUND, trashed: bool = False) -> list[Node]:
@@ -285,7 +283,6 @@ class TanaClient:
         return listed + [Tag(id=node.id, name=node.name) for node in schema if node.doc_type == "tagDef" and node.id not in known]
 
     def tag_schema(self, tag: str) -> str:
-        """Return a supertag and its fields as Markdown."""
         return self._ask(_Markdown, "GET", f"/tags/{_quoted(tag)}/schema").markdown
 
     def create_tag(self, workspace: str, name: str, description: str = "") -> str:

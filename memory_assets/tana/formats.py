@@ -43,7 +43,6 @@ class Outline:
 
     @property
     def tag_names(self) -> list[str]:
-        """Return the names of its tags."""
         return [found[1] or found[2] for found in _TAG.finditer(self.tags)]
 
     def values(self, name: str) -> list[FieldValue]:
@@ -51,7 +50,6 @@ class Outline:
         return [value for each, values in self.fields.items() if plain(each) == plain(name) for value in values]
 
     def texts(self, name: str) -> list[str]:
-        """Return a field's values as texts."""
         return [value.text for value in self.values(name)]
 
     def refs(self, name: str) -> list[str]:

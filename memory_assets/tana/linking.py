@@ -76,7 +76,6 @@ class Linker:
         return {name: [node.id for node, kind in found if kind == PERSON] for (name, _), found in owners.items()}
 
     def links(self, texts: Sequence[str]) -> list[Linked]:
-        """Resolve the names in each text."""
         if not texts:
             return []
         outcomes = self._tenant.analyzer.outcomes(texts)

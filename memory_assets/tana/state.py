@@ -71,7 +71,6 @@ class _TenantFile:
         return stamp_files(folder / cls.FILE)
 
     def save(self, folder: Path) -> None:
-        """Replace the file."""
         replace_file(folder / self.FILE, _adapter(type(self)).dump_json(self) + b"\n")
 
 
@@ -108,7 +107,6 @@ class SyncRecord(_TenantFile):
         )
 
     def save(self, folder: Path) -> None:
-        """Replace the file."""
         _TenantFile.save(self, folder)
         for former in (folder / "tana").glob(f"{_OLD_FILE}*"):  # it may hold texts that are erased later
             former.unlink()
@@ -170,7 +168,6 @@ class Mapping:
         return cls(path, str(root.get("workspace") or ""), utc_time(str(root.get("lastSync") or "")), nodes)
 
     def save(self) -> None:
-        """Replace the file."""
         stamp = self.last_sync and utc_seconds(self.last_sync)
         root = {"version": VERSION, "workspace": self.workspace, "lastSync": stamp, "mappings": self.nodes}
         replace_file(self.path, json.dumps(root, ensure_ascii=False, indent=2) + "\n")
@@ -196,7 +193,6 @@ class SyncState:
 
     @property
     def nodes(self) -> dict[str, str]:
-        """Return the mapping, seed id -> node."""
         return self.mapping.nodes
 
     def sent(self, seed_id: str) -> SentEntry:
@@ -204,7 +200,6 @@ class SyncState:
         return self.record.sent.get(seed_id, SentEntry())
 
     def save(self) -> None:
-        """Save the record."""
         self.record.save(self._folder)
         self._saved_at = time.monotonic()
 

@@ -238,7 +238,6 @@ class Segment:
 
     @property
     def nbytes_of_rows(self) -> int:
-        """The bytes that grow with the number of rows, without the vocabulary."""
         vectors = self.vectors.nbytes + self.meanings.nbytes
         return self.rows.get_total_buffer_size() + vectors + self.words.nbytes + len(self) * _DERIVED_BYTES
 
