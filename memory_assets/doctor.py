@@ -46,7 +46,6 @@ _SERVICE_PATIENCE_S = 10.0
 _OVERDUE = {"daily": timedelta(days=2), "weekly": timedelta(days=8)}
 """MEMORY_BACKUP_EVERY -> age from which the newest backup is overdue."""
 _MOST_NAMED = 5
-"""At most so many rows are named in one finding."""
 _SAMPLED, _SAMPLED_CHARACTERS, _LEAST_SAMPLED = 200, 400, 20
 """Memories of which the language is looked at, characters of each, and memories from which most count."""
 

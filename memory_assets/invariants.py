@@ -51,7 +51,6 @@ class Invariant:
     find: Find
     """Returns the names of the rows, files or columns that break it."""
     mend: str = _DOCTOR
-    """What the user can do."""
     repair: Repair | None = None
     """Carries out the mend for `memory doctor --mend`; None if only a person can."""
     is_blocking: bool = False

@@ -82,7 +82,6 @@ class Part:
     pause: float = _FIRST_PAUSE_SECONDS
     restarts: int = 0
     ended: str = ""
-    """How it ended last."""
 
     def state(self) -> dict[str, str | int | float | None]:
         """Return the state that `memory status` shows."""

@@ -30,7 +30,6 @@ The cursors also keep reached states.
 LABEL = "__repository__@memory_assets"
 """Label of this code location, unless a workspace gives the location another name. Dagster tags the runs that it launches with it."""
 MEMORY_RUN = {"user": "memory run"}
-"""Tags of a run of `memory run`."""
 PARTITION_TAG = "dagster/partition"
 _TICK_SLACK = timedelta(minutes=5)
 """Most that a tick may lie ahead of the clock: sensors and schedules wait that long without harm."""

@@ -66,7 +66,6 @@ class Removal:
     is_in: Callable[[str], bool]
     """Returns whether a text contains something to remove."""
     spared: Collection[str] = ()
-    """Kept files that stay as they are."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,6 @@ from memory_assets.tenants import Tenant, open_states
 
 _BATCH = 4_096
 _MAX_NAMED = 5
-"""Most memories that a message names."""
 _STAGING = ".restoring-"
 
 
@@ -46,12 +45,10 @@ class Restoration:
     """Result of a restore."""
 
     rows: dict[str, int] = field(default_factory=dict)
-    """Table -> number of rows."""
     files: int = 0
     erased: int = 0
     """Number of memories left out because they were erased after the backup."""
     damaged: list[str] = field(default_factory=list)
-    """Sentences about objects that could not be read."""
     outside: list[Path] = field(default_factory=list)
     """Files written outside the tenant's folder."""
 

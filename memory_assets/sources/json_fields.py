@@ -109,7 +109,6 @@ OptionalTime = Annotated[datetime | None, BeforeValidator(_parse_time)]
 Time = Annotated[datetime, BeforeValidator(_parse_time)]
 """ISO 8601 text, converted to aware UTC."""
 Texts = Annotated[list[OptionalText], AfterValidator(lambda words: list(dict.fromkeys(filter(None, words))))]
-"""A list of texts without blanks and duplicates."""
 
 
 class Fields(BaseModel):

@@ -63,11 +63,9 @@ def guess_kind(place: str, text: str) -> Kind:
 
 
 MEMORY_TYPES = {kind.value: kind for kind in (Kind.USER, Kind.FEEDBACK, Kind.PROJECT, Kind.REFERENCE)}
-"""The four types of Claude Code's auto memory directive, by name."""
 GUESSED_DATE = "date_guessed"
 """Field of a curated file whose date is only the modification time of the file that it came from."""
 PROVENANCE = ("source_cwd", "ingested_at", "original_path")
-"""Fields of a curated file that say where it came from."""
 
 _SUBFOLDER = ("unrecognised: memories in subfolders are not read", "move its files up")
 _NOT_MARKDOWN = ("unrecognised: it is not a .md file", "rename it or move it out of this folder")

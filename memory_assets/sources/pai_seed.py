@@ -68,7 +68,6 @@ class _Seed:
     items: list[SourceItem] = field(default_factory=list)
     refusals: list[Refusal] = field(default_factory=list)
     paths_by_id: dict[str, str] = field(default_factory=dict)
-    """JSON path of the item with each id."""
     decoding: dict[str, Any] = field(default_factory=dict)
 
     def parse(self, data: bytes) -> Parsed:

@@ -41,7 +41,6 @@ class _Attached:
     instance: "DuckDBPyConnection"
     read_only: bool
     threads: list[int] = field(default_factory=list)
-    """The threads that opened the connections."""
     name: str = ""
     attaching: Lock = field(default_factory=Lock)
 

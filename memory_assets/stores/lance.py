@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from memory_assets.stores.tables import StoredTable
 
 _RETRY_SECONDS = 60.0
-"""How long a commit is retried on conflicts."""
 _LONGEST_PAUSE_SECONDS = 0.25
 _MAX_ROWS_READ_WHOLE = 2_000
 """Most rows that `change` reads and replaces whole; for more it is cheaper to read the whole table."""

@@ -26,7 +26,6 @@ class CatalogMigration:
     adds: tuple[str, ...]
     """Tables, and columns as `table.column`, to add as the registry defines them; an existing table is replaced."""
     then: str = ""
-    """SQL that runs afterwards."""
 
     def run(self, connection: "DuckDBPyConnection") -> None:
         for added in self.adds:

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from psycopg_pool import ConnectionPool
 
 _MOST_CONNECTIONS = 16
-"""Connections of one process."""
 _CONNECT_SECONDS = 10
 _RECONNECT_SECONDS = 1.0
 """Interval of attempts to connect while PostgreSQL is away; the pool's own pauses would double."""

@@ -35,7 +35,6 @@ _CONVERTERS: dict[str, Callable[[Any], Any]] = {
     "created_at": lambda moment: _aware(moment),
     "updated_at": lambda moment: _aware(moment),
 }
-"""Field -> function that converts the row's value."""
 
 _MIN_ID = 1 << 52
 

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 VERSION_FACT = "memory_assets:schema_version"
-"""Fact of a LanceDB table that holds its schema version."""
 VERSION = "1"
 PRIMARY_KEY = "lance-schema:unenforced-primary-key"
 """Metadata of a LanceDB key: of two concurrent inserts of one key, LanceDB retries the later one as an update."""
@@ -25,9 +24,7 @@ class Store(Enum):
     """The database that holds a table."""
 
     MEMORIES = "LanceDB"
-    """Memories and stated relations."""
     CATALOG = "DuckDB"
-    """Derived data."""
 
 
 class Type(Enum):

@@ -34,7 +34,6 @@ class DiskSearch:
     def __init__(self, stored: StoredTable) -> None:
         self._stored = stored
         self._counts: dict[str | None, int] = {}
-        """Condition -> about how many rows satisfy it."""
         self._counted_at = -math.inf
 
     def nearest(self, vector: Floats, column: str, limit: int, filters: Filters, columns: Sequence[str]) -> pa.Table:

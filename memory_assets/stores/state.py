@@ -35,7 +35,6 @@ class Entry(NamedTuple):
 
     name: str
     size: int
-    """Bytes."""
 
 
 class TenantState(ABC):
@@ -286,7 +285,6 @@ class DeletedTenant(NamedTuple):
     tenant: str
     store_id: str | None
     where: str
-    """The place, for messages."""
     is_swept: bool = False
     """Whether it was swept already; a record may be kept for late writers."""
 

@@ -248,7 +248,6 @@ class Report:
     """Entries of seed.json to mirror."""
     outcomes: list[Outcome] = field(default_factory=list)
     made: list[str] = field(default_factory=list)
-    """Missing supertags and fields."""
     queued: dict[str, str] = field(default_factory=dict)
     """Seed id -> change that waits for Tana."""
     away: str = ""
@@ -261,9 +260,7 @@ class Report:
     moved: str = ""
     """The mapping's workspace, if the current one is another."""
     names: dict[str, str] = field(default_factory=dict)
-    """Seed id -> name of the node."""
     unlinked: list[str] = field(default_factory=list)
-    """Entries with failed link lookups."""
     relinked: list[str] = field(default_factory=list)
     """Entries whose link lookup failed in an earlier sync and succeeded in this one."""
     outdated: list[str] = field(default_factory=list)
@@ -271,7 +268,6 @@ class Report:
     edited: dict[str, list[str]] = field(default_factory=dict)
     """Seed id -> mirrored fields that were edited in Tana."""
     restores: bool = True
-    """Whether such fields are restored."""
     refused: list[str] = field(default_factory=list)
     """Messages about unreadable parts of seed.json."""
     last_sync: datetime | None = None

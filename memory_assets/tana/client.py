@@ -37,10 +37,8 @@ from memory_assets.tana.formats import Outline, read_node
 MAX_FOUND = 100
 """Nodes that one search lists at most; there is no paging."""
 MAX_SEARCH_CHARACTERS = 200
-"""Characters of a text that a search asks for."""
 PAGE_SIZE = 200
 _MAX_CONDITIONS = 20
-"""Conditions per `and` or `or` at most."""
 
 _MAX_CONCURRENT = 4
 """Concurrent requests: Tana answers in the process that draws its window."""

@@ -28,7 +28,6 @@ class Integration(BaseModel):
     workspace: str = ""
     auto_sync: bool = False
     place: str = ""
-    """The file that holds the block."""
 
 
 def integration(settings: Settings) -> Integration:

@@ -135,7 +135,6 @@ class TemplateField:
     type: str
     """First word of its label: `options`, `date`, `instance`, `number`."""
     options: dict[str, str] = field(default_factory=dict)
-    """Name -> id."""
 
 
 def read_schema(markdown: str) -> dict[str, TemplateField]:

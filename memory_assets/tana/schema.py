@@ -122,9 +122,7 @@ class Entry:
 
     seed_id: str
     tag: str
-    """Name of its supertag."""
     name: str
-    """Name of its node."""
     fields: dict[str, str]
     """Field name -> value; options by name, dates as YYYY-MM-DD."""
     text: str
@@ -140,7 +138,6 @@ class SeedFile:
 
     entries: dict[str, Entry] = field(default_factory=dict)
     there: bool = True
-    """Whether the file exists."""
     kept: frozenset[str] = frozenset()
     """Ids of entries that exist but cannot be read."""
     unnamed: int = 0

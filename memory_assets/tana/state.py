@@ -81,7 +81,6 @@ class SyncRecord(_TenantFile):
     FILE = "tana/sync.json"
 
     sent: dict[str, SentEntry] = field(default_factory=dict)
-    """By seed id."""
     queue: dict[str, str] = field(default_factory=dict)
     """Seed id -> create, update, trash or archive."""
     parents: dict[str, str] = field(default_factory=dict)
@@ -145,7 +144,6 @@ class Mapping:
     """Name or id, as configured when the file was first written."""
     last_sync: datetime | None = None
     nodes: dict[str, str] = field(default_factory=dict)
-    """Seed entry id -> Tana node id."""
 
     @classmethod
     def load(cls, path: Path) -> "Mapping":

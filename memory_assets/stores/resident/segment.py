@@ -125,7 +125,6 @@ class Segment:
     rows: pa.RecordBatch
     """All columns except vectors."""
     column: str
-    """Name of the vector column that is searched."""
     vectors: Vectors
     meanings: Vectors
     """Vectors of the texts alone; of zero components if the table has none."""
@@ -133,7 +132,6 @@ class Segment:
     current: Mask
     ids: Ids
     by_id: Rows
-    """Rows in ascending order of their ids."""
     created: Times
     updated: Times
     active: Mask

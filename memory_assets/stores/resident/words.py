@@ -49,7 +49,6 @@ class Words:
     weights: Floats
     """BM25 of each posting without the inverse document frequency."""
     length: int
-    """Total number of terms of all texts."""
 
     @classmethod
     def of(cls, texts: pa.StringArray, stem: Stem, mean_length: float | None = None) -> "Words":
