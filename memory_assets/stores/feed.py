@@ -123,9 +123,8 @@ class CatalogRows:
             FROM wanted w LEFT JOIN (SELECT id, updated_at FROM {self.table} SEMI JOIN wanted USING (id)) t USING (id)
             ORDER BY place
         """
-        return self._column(query, wanted)
+        self.connection.register("wanted", wanted)
+        return self._column(query)
 
-    def _column(self, query: str, wanted: pa.Table | None = None) -> Ids:
-        if wanted is not None:
-            self.connection.register("wanted", wanted)
+    def _column(self, query: str) -> Ids:
         return self.connection.execute(query).to_arrow_table().column(0).to_numpy().astype(np.int64)

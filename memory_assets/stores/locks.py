@@ -66,20 +66,18 @@ class Commits:
 
     def announce(self) -> None:
         """Count a commit that is about to begin. StoreError if PostgreSQL is away, DeletedError if the tenant was deleted."""
-        self._include(self.state.note_commit())
+        newest = self.state.note_commit()
+        if newest is not None and self._seen == newest - 1:
+            self._seen = newest
 
     def note(self) -> None:
         """Count a commit to the table; a failure is only logged, because the commit succeeded. DeletedError if the tenant was deleted."""
         try:
-            self._include(self.state.note_commit())
+            self.announce()
         except DeletedError:
             raise
         except StoreError as error:
             _log.warning("a commit was not counted: %s", error)
-
-    def _include(self, newest: int | None) -> None:
-        if newest is not None and self._seen == newest - 1:
-            self._seen = newest
 
 
 @contextmanager

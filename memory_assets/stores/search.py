@@ -46,18 +46,14 @@ class DiskSearch:
         query: Any = self._stored.reading.search(vector, vector_column_name=column)
         query = query.distance_type("cosine")
         if where is not None and passing <= min(_MAX_MEASURED, rows // _MEASURED_SHARE) and rows >= SMALLEST:
-            query, where = query.bypass_vector_index(), lance.ids_in(self._nearest_of(where, vector, column, limit))
+            few = self._scan(where, ["id"])  # so that only their vectors are read
+            best = np.argsort(-self.cosines(few, column, vector), kind="stable")[:limit]
+            query, where = query.bypass_vector_index(), lance.ids_in(few["id"].to_numpy()[best].tolist())
         else:
             query = query.nprobes(probes(rows, passing, limit)).refine_factor(1)  # otherwise LanceDB returns twice the distance
         found = _run_query(query, ["id", *columns, "_distance"], limit, where)
         similarity = pa.array(1.0 - found["_distance"].to_numpy())
         return found.drop_columns("_distance").append_column("similarity", similarity)
-
-    def _nearest_of(self, where: str, vector: Floats, column: str, limit: int) -> list[int]:
-        """Return the ids of the nearest rows that satisfy a condition. Reads only their vectors."""
-        passing = self._scan(where, ["id"])
-        measured = self.cosines(passing, column, vector)
-        return passing["id"].to_numpy()[np.argsort(-measured, kind="stable")[:limit]].tolist()
 
     def _count_rows(self, where: str | None) -> int:
         """Return about how many rows satisfy a condition: counted again after the table's freshness has passed."""

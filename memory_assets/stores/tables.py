@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from lancedb.db import DBConnection
     from lancedb.table import Table
 
-_CREATION_SECONDS = 2.0
 _INDEX_CACHE_BYTES = 16 << 20
 """At 100,000 memories, four times as much is no faster: the system caches the files."""
 _METADATA_CACHE_BYTES = 8 << 20
@@ -131,7 +130,13 @@ class StoredTable:
         elif self._commits and monotonic() - self._looked_at >= self.freshness:
             with self.explaining_errors():
                 self.look()
-        return self._open_empty_table() if self._table is None else self._table
+        if self._table is not None:
+            return self._table
+        with self._lock:
+            if self._empty_table is None:
+                empty = import_lancedb().connect(_IN_MEMORY)
+                self._empty_table = cast("Table", empty.create_table(self.name, schema=self.definition.schema))
+            return self._empty_table
 
     @property
     def newest_version(self) -> int:
@@ -292,13 +297,6 @@ class StoredTable:
     def _folder(self) -> Path:
         return self.location.path / f"{self.definition.name}.lance"
 
-    def _open_empty_table(self) -> "Table":
-        with self._lock:
-            if self._empty_table is None:
-                empty = import_lancedb().connect(_IN_MEMORY)
-                self._empty_table = empty.create_table(self.definition.name, schema=self.definition.schema)
-            return cast("Table", self._empty_table)
-
     def _connect(self, using: "Session | None" = None) -> "DBConnection":
         """Connect. Tables check for newer commits themselves, unless the tenant's state counts commits."""
         freshness = None if self._commits else timedelta(seconds=self.freshness)
@@ -307,13 +305,13 @@ class StoredTable:
     def _open(self) -> "Table | None":
         if not self.location.is_folder:
             return self._open_in_object_storage() if self.location.exists else None
-        deadline, has_retried = monotonic() + _CREATION_SECONDS, False
+        has_retried = False
         while self.exists:
             try:
                 self.raise_if_lost()
                 return self._check_schema(self._connect().open_table(self.definition.name))
             except (RuntimeError, ValueError):
-                if has_retried or monotonic() > deadline:
+                if has_retried:
                     raise
                 has_retried = True
             sleep(0.05)
