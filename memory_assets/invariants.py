@@ -157,10 +157,6 @@ def _find_by_query(query: str, tenant: Tenant) -> list[str]:
         return [name for (name,) in connection.execute(query).fetchall()]
 
 
-def _find_without_provenance(tenant: Tenant) -> list[str]:
-    return [str(entry.path) for entry in read_homes(tenant).entries if entry.missing_provenance]
-
-
 def _find_duplicate_names(tenant: Tenant) -> list[str]:
     by_name: dict[tuple[str, str], list[str]] = {}
     for entry in read_homes(tenant).entries:
@@ -283,7 +279,9 @@ _FINDERS: dict[str, Find] = {
     "catalog_is_as_registered": _find_catalog_differences,
     "tables_are_as_registered": _find_table_differences,
     "every_memory_has_a_unit_embedding": _find_without_unit_embedding,
-    "every_canonical_entry_has_provenance": _find_without_provenance,
+    "every_canonical_entry_has_provenance": lambda tenant: [
+        str(entry.path) for entry in read_homes(tenant).entries if entry.missing_provenance
+    ],
     "no_name_twice_in_a_home": _find_duplicate_names,
 }
 _MENDS = {

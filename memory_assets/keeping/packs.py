@@ -1,7 +1,7 @@
 """Packs: rows of a table in immutable groups. Unchanged rows stay in packs of the last backup."""
 
 import base64
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
@@ -104,7 +104,10 @@ def copy_table(stored: StoredTable, writer: "Writer", last: TableCopy | None) ->
         for pack in packs:
             writer.reuse(pack.rows)
             writer.reuse(pack.index)
-        packs += [_write_pack(writer, rows) for rows in _read_batches(table, todo, ids)]
+        for rows in _read_batches(table, todo, ids):
+            ordered = rows.sort_by("id")
+            index = writer.put(to_bytes(index_of(ordered)), secret=False)
+            packs.append(Pack(rows=writer.put(to_bytes(ordered)), index=index, count=rows.num_rows))
     arrow_schema = base64.b64encode(schema.serialize().to_pybytes()).decode()
     return TableCopy(version=version, rows=count, arrow_schema=arrow_schema, packs=packs, rewritten=rewritten)
 
@@ -154,14 +157,3 @@ def _read_batches(table: Any, todo: Ids, ids: Ids) -> Iterator[pa.Table]:
             waiting = [together.slice(PACK_ROWS)]
     if rest := [rows for rows in waiting if rows.num_rows]:
         yield pa.concat_tables(rest)
-
-
-def _write_pack(writer: "Writer", rows: pa.Table) -> Pack:
-    rows = rows.sort_by("id")
-    return Pack(rows=writer.put(to_bytes(rows)), index=writer.put(to_bytes(index_of(rows)), secret=False), count=rows.num_rows)
-
-
-def rows_of(packs: Iterable[tuple[Pack, bytes]], schema: pa.Schema) -> Iterator[pa.Table]:
-    """Yield the live rows of packs in a table's schema."""
-    for pack, content in packs:
-        yield lance.aligned(from_bytes(content).filter(pa.array(pack.live)), schema)

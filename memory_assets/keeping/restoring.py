@@ -15,7 +15,7 @@ import pyarrow as pa
 from memory_assets.display import counted
 from memory_assets.errors import ConflictError, DamagedError, MemoryAssetsError, StoreError, first_line
 from memory_assets.keeping.copying import CATALOG, MAPPING, SETTINGS, record_place
-from memory_assets.keeping.packs import INDEX, from_bytes, index_of, rows_of
+from memory_assets.keeping.packs import INDEX, from_bytes, index_of
 from memory_assets.keeping.repository import Repository, Snapshot, TableCopy
 from memory_assets.settings import config_file
 from memory_assets.stores.catalog import Catalog, put_kept
@@ -266,12 +266,14 @@ class _Restore:
 
         LanceDB does not pass an error on, so it is appended to `faults`.
         """
-        packs = ((pack, content) for pack in copy.packs if (content := self._read(pack.rows)) is not None)
         columns = _columns(copy, schema)
         try:
-            for pack in rows_of(packs, copy.table_schema):
-                whole = self._erased.without(pack) if "content" in pack.column_names else pack
-                self._done.erased += pack.num_rows - whole.num_rows
+            for pack in copy.packs:
+                if (content := self._read(pack.rows)) is None:
+                    continue
+                rows = aligned(from_bytes(content).filter(pa.array(pack.live)), copy.table_schema)
+                whole = self._erased.without(rows) if "content" in rows.column_names else rows
+                self._done.erased += rows.num_rows - whole.num_rows
                 whole = whole.select(columns)
                 indices.append(index_of(whole))
                 yield from aligned(whole, schema).to_batches()

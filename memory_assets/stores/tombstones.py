@@ -117,11 +117,11 @@ class Tombstones:
     def _own_key(self) -> str:
         return next(iter(self._by_key), None) or secrets.token_hex(32)
 
-    def add(self, texts: Mapping[int, Iterable[str]], *, finished: bool = False) -> None:
+    def add(self, texts: Mapping[int, Iterable[str]]) -> None:
         """Add tombstones: id -> the texts that must not come back."""
         key, now = self._own_key, datetime.now(UTC).isoformat(timespec="seconds")
         digests = {number: {_digest(key, text) for text in each if folded(text)} for number, each in texts.items()}
-        self.adopt((key, Tombstone(number, now, tuple(sorted(each)), finished)) for number, each in digests.items())
+        self.adopt((key, Tombstone(number, now, tuple(sorted(each)))) for number, each in digests.items())
 
     def adopt(self, stones: Iterable[tuple[str, Tombstone]]) -> None:
         """Add tombstones, each with the key of its digests; the key is empty if there are none."""

@@ -81,7 +81,8 @@ def test_an_erasure_elsewhere_keeps_out_a_file_that_is_read_only_later(tenant: T
 
 def test_a_restored_backup_is_without_what_another_machine_erased_until_it_is_allowed(tenant: Tenant):
     stones, later = Tombstones(tenant.state), Tombstones(tenant.state)
-    stones.add({5: ()}, finished=True)
+    stones.add({5: ()})
+    stones.finish()
     rows = pa.table({"id": [5, 6], "content": ["Frank sails.", "Grace sails."]})
     assert stones.without(rows)["id"].to_pylist() == [6]
     later.joined(stones).lift([5])
