@@ -18,7 +18,7 @@ from urllib.parse import unquote
 from memory_assets.language.secrets import mask, secrets_in
 from memory_assets.models import FileStamp, Hook, Refusal, Scan, Source, SourceItem
 from memory_assets.sources.dating import Dating
-from memory_assets.sources.files import MAX_BYTES, decode, head_objects, shown_path, text_fault
+from memory_assets.sources.files import MAX_BYTES, decode, head_objects, text_fault
 from memory_assets.sources.frontmatter import parse
 from memory_assets.sources.markdown import guess_kind, link_targets, memory_item, scan_folder
 from memory_assets.sources.projects import slug_of
@@ -167,12 +167,8 @@ def scan(root: Path, known: Mapping[str, FileStamp] | None, *, max_bytes: int = 
     `known` maps absolute paths to the stamps of the last scan. A file above `max_bytes` is refused unread.
     """
     builder = ScanBuilder(Source.CLAUDE_SILO, root, known)
-    absent = (
-        f"{shown_path(str(builder.root))} does not exist, so no Claude Code memories are read; "
-        "set MEMORY_CLAUDE_PROJECTS_DIR where the projects are elsewhere."
-    )
     dating = Dating(builder.root)
-    for entry in builder.top_folders(absent):
+    for entry in builder.top_folders("Claude Code memories", "MEMORY_CLAUDE_PROJECTS_DIR"):
         if builder.is_inside(entry.path) and entry.is_dir():
             _scan_silo(builder, Path(entry.path), dating, max_bytes)
     return builder.scan()

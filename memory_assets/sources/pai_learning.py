@@ -11,7 +11,7 @@ from pydantic import ConfigDict, Field
 
 from memory_assets.models import FileStamp, Hook, Kind, Refusal, Scan, Source, SourceItem
 from memory_assets.sources.dating import Dating
-from memory_assets.sources.files import MAX_BYTES, RefusedFileError, decode, shown_path, wide_encoding
+from memory_assets.sources.files import MAX_BYTES, RefusedFileError, decode, wide_encoding
 from memory_assets.sources.json_fields import Fields, OptionalText, OptionalTime, loads
 from memory_assets.sources.markdown import memory_item, scan_folder
 from memory_assets.sources.scanning import Parsed, ScanBuilder
@@ -33,12 +33,8 @@ def scan(root: Path, known: Mapping[str, FileStamp] | None, *, max_bytes: int = 
     its size limit is refused unread.
     """
     builder = ScanBuilder(Source.PAI_LEARNING, root, known)
-    absent = (
-        f"{shown_path(str(builder.root))} does not exist, so no PAI learnings are read; "
-        "set MEMORY_PAI_LEARNING_DIR where they are elsewhere."
-    )
     dating = Dating(builder.root)
-    entries = builder.top_folders(absent)
+    entries = builder.top_folders("PAI learnings", "MEMORY_PAI_LEARNING_DIR")
     for entry in entries:
         if kind := HOMES.get(entry.name):
             scan_folder(

@@ -49,11 +49,7 @@ def scan(path: Path, known: Mapping[str, FileStamp] | None, *, max_bytes: int = 
     try:
         os.lstat(path)
     except (FileNotFoundError, NotADirectoryError):
-        builder.absent(
-            f"{shown_path(str(path))} does not exist, so no pai-seed learnings are read; "
-            "set MEMORY_PAI_SEED where the file is elsewhere.",
-            str(path),
-        )
+        builder.absent(path, "pai-seed learnings", "MEMORY_PAI_SEED")
         return builder.scan()
     except OSError:
         pass

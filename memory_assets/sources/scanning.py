@@ -66,17 +66,16 @@ class ScanBuilder:
             self.cannot_list(folder, error)
         return []
 
-    def top_folders(self, absent: str) -> list[os.DirEntry[str]]:
+    def top_folders(self, what: str, variable: str) -> list[os.DirEntry[str]]:
         """List the folders and links directly below the root, sorted by name.
 
-        A known folder that is missing is refused and its memories are kept. So is the whole root if it is missing, or if it is empty
-        although files below it are known, as when its file system is not mounted. If the root is missing and nothing is known of it,
-        add the note `absent`.
+        A known folder that is missing is refused and its memories are kept. So is the whole root if it is `absent`, or if it is empty
+        although files below it are known, as when its file system is not mounted.
         """
         try:
             entries = self.entries(str(self.root))
         except FileNotFoundError:
-            self.absent(absent)
+            self.absent(self.root, what, variable)
             return []
         if shown_path(str(self.root)) in self.unreadable:
             return []
@@ -95,13 +94,14 @@ class ScanBuilder:
                 self._refuse_missing(folder)
         return folders
 
-    def absent(self, note: str, path: str | None = None) -> None:
-        """Record that the source is missing: add `note` if nothing is known of it, else refuse it and keep what is known."""
+    def absent(self, path: Path, what: str, variable: str) -> None:
+        """Record that the source is missing: add a note if nothing is known of it, else refuse it and keep what is known."""
+        shown = shown_path(str(path))
         if self.known:
             self.unreadable.update(str(Path(known).parent) for known in self.known)
-            self._refuse_missing(shown_path(path or str(self.root)))
+            self._refuse_missing(shown)
         else:
-            self.notes.append(note)
+            self.notes.append(f"{shown} does not exist, so no {what} are read; if it is elsewhere, set {variable}.")
 
     def _refuse_missing(self, shown: str) -> None:
         self.unreadable.add(shown)
