@@ -134,7 +134,7 @@ def tables() -> Iterator[str]:
     for table in TABLES:
         key = ", ".join(f"`{column}`" for column in table.key)
         kind = "derived" if table.is_derived else "not derived: backups hold it"
-        yield f"\n## `{table.name}`\n\n{table.store.value}; {kind}. {_prose(table.meaning)}{f' Key: {key}.' if key else ''}\n\n"
+        yield f"\n## `{table.name}`\n\n{table.store}; {kind}. {_prose(table.meaning)}{f' Key: {key}.' if key else ''}\n\n"
         yield _table(
             ("column", "type", "meaning"),
             [(f"`{each.name}`", each.type.name.lower(), _prose(each.meaning)) for each in table.columns],

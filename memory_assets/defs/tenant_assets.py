@@ -20,7 +20,7 @@ from memory_assets.defs.failures import translate_errors
 from memory_assets.defs.partitions import TENANTS, accepted_previews
 from memory_assets.defs.resources import MemoryResource
 from memory_assets.defs.upkeep import read_values, write_value
-from memory_assets.stores.schema import Store, table
+from memory_assets.stores.schema import table
 from memory_assets.tenants import Tenant
 
 OWNERS = ["team:memory"]
@@ -69,7 +69,7 @@ def tenant_asset(
             if page:
                 found = {**_last_change(context, tenant, found, page), **found}
             if writes:
-                settings, in_lance = tenant.settings, table(writes).store is Store.MEMORIES
+                settings, in_lance = tenant.settings, table(writes).store == "LanceDB"
                 lance = f"{settings.tenant_vectors_uri(tenant.name)}/{writes}.lance"
                 found["dagster/uri"] = lance if in_lance else settings.tenant_catalog_uri(tenant.name)
             return result._replace(metadata={**found, "seconds": round(perf_counter() - started, 3)})
@@ -131,7 +131,7 @@ def table_metadata(name: str) -> dict[str, Any]:
     return {
         "dagster/table_name": name,
         "dagster/column_schema": dg.TableSchema(columns=columns),
-        "store": registered.store.value,
+        "store": registered.store,
         "meaning": registered.meaning,
     }
 

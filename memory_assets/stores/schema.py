@@ -6,7 +6,7 @@ release to this schema.
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,13 +18,6 @@ VERSION_FACT = "memory_assets:schema_version"
 VERSION = "1"
 PRIMARY_KEY = "lance-schema:unenforced-primary-key"
 """Metadata of a LanceDB key: of two concurrent inserts of one key, LanceDB retries the later one as an update."""
-
-
-class Store(Enum):
-    """The database that holds a table."""
-
-    MEMORIES = "LanceDB"
-    CATALOG = "DuckDB"
 
 
 class Type(Enum):
@@ -79,7 +72,7 @@ class Table:
     """A table."""
 
     name: str
-    store: Store
+    store: Literal["LanceDB", "DuckDB"]
     meaning: str
     columns: tuple[Column, ...]
     key: tuple[str, ...] = ()
@@ -96,7 +89,7 @@ class Table:
         return pa.schema(
             [
                 pa.field(column.name, column.type.arrow(), nullable=False, metadata={PRIMARY_KEY: "true", **(facts or {})})
-                if self.store is Store.MEMORIES and column.name in self.key
+                if self.store == "LanceDB" and column.name in self.key
                 else pa.field(column.name, column.type.arrow())
                 for column in self.columns
                 if not names or column.name in names
@@ -475,7 +468,7 @@ def _table(paragraph: str) -> Table:
         typed, _, default = kind.partition("=")
         columns.append(Column(column.rstrip("*"), Type[typed.upper()], about, default))
         key += [column.rstrip("*")] if column.endswith("*") else []
-    return Table(name, Store.MEMORIES if mark == "(LanceDB)" else Store.CATALOG, meaning, tuple(columns), tuple(key), not mark)
+    return Table(name, "LanceDB" if mark == "(LanceDB)" else "DuckDB", meaning, tuple(columns), tuple(key), not mark)
 
 
 _BY_NAME: dict[str, Table] = {}

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from memory_assets.stores.schema import CATALOG_TABLES, Store, Table, is_lake
+from memory_assets.stores.schema import CATALOG_TABLES, Table, is_lake
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,7 +29,7 @@ def differences(expected: Table, columns: "Mapping[str, str]") -> list[str]:
     if not columns:
         return [f"The table {expected.name} is missing."]
     named = {
-        column.name: str(column.type.arrow()) if expected.store is Store.MEMORIES else column.type.value.replace('"type"', "type")
+        column.name: str(column.type.arrow()) if expected.store == "LanceDB" else column.type.value.replace('"type"', "type")
         for column in expected.columns
     }
     missing = [f"{expected.name}.{name} is missing." for name in named if name not in columns]
@@ -38,7 +38,7 @@ def differences(expected: Table, columns: "Mapping[str, str]") -> list[str]:
         for name, kind in named.items()
         if name in columns and columns[name].replace('"', "") != kind.replace('"', "")
     ]
-    known = ("embedding_", "meaning_") if expected.store is Store.MEMORIES else ()
+    known = ("embedding_", "meaning_") if expected.store == "LanceDB" else ()
     unknown = [
         f"{expected.name}.{name} is not registered." for name in columns if name not in named and not name.startswith(known)
     ]
