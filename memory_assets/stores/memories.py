@@ -22,7 +22,7 @@ from memory_assets.stores.feed import Changes, Known, Position, read_changes
 from memory_assets.stores.filters import Filters
 from memory_assets.stores.rows import COLUMNS, SCHEMA, from_arrow, rows_of, to_arrow
 from memory_assets.stores.search import DiskSearch
-from memory_assets.stores.tables import TableDefinition, TableStore, reading
+from memory_assets.stores.tables import StoredTable, TableDefinition, TableStore, reading
 from memory_assets.stores.upkeep import Upkeep
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class MemoryStore(TableStore):
     """
 
     def __init__(self, place: "str | Location", freshness: float = 0.0, data_dir: "Path | None" = None) -> None:
-        super().__init__(place, DEFINITION, freshness, data_dir)
+        super().__init__(StoredTable(place, DEFINITION, freshness, data_dir))
         self.columns = columns = EmbeddingColumns(self.stored)
         self.upkeep = Upkeep(self.stored, lambda: columns.live)
         self._disk = DiskSearch(self.stored)

@@ -277,9 +277,8 @@ class PostgresStates(TenantStates):
 
     def sweep(self, left: DeletedTenant) -> None:
         """Remove the remains of a deleted tenant; the record stays for an hour, so that the next sweep also removes late commits."""
-        self._database.execute("UPDATE memory_deleted SET swept = true WHERE store = %(store)s", store=left.store_id)
         late = f"DELETE FROM memory_deleted WHERE store = %(store)s AND at < now() - interval '{_LATE_COMMITS}'"
-        self._database.execute(late, store=left.store_id)
+        self._database.execute("UPDATE memory_deleted SET swept = true WHERE store = %(store)s", late, store=left.store_id)
 
     def stamps(self) -> dict[str, str] | None:
         found = self._database.execute("SELECT name, store, commits FROM memory_tenants")

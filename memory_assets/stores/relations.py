@@ -13,7 +13,7 @@ from memory_assets.stores import lance
 from memory_assets.stores.location import Location
 from memory_assets.stores.rows import derived_id
 from memory_assets.stores.schema import RELATIONS, VERSION, VERSION_FACT
-from memory_assets.stores.tables import TableDefinition, TableStore, reading
+from memory_assets.stores.tables import StoredTable, TableDefinition, TableStore, reading
 from memory_assets.stores.upkeep import Upkeep
 
 SCHEMA = RELATIONS.arrow(facts={VERSION_FACT: VERSION})
@@ -48,7 +48,7 @@ class RelationStore(TableStore):
     """One tenant's stated relations. Every write is one commit; after StoreError, nothing was written."""
 
     def __init__(self, place: str | Location, freshness: float = 0.0, data_dir: Path | None = None) -> None:
-        super().__init__(place, DEFINITION, freshness, data_dir)
+        super().__init__(StoredTable(place, DEFINITION, freshness, data_dir))
         self.upkeep = Upkeep(self.stored, lambda: None)
 
     def state(self, relation: StatedRelation) -> None:

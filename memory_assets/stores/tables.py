@@ -412,11 +412,8 @@ def reading(read: "Callable[Concatenate[Any, Given], Result]") -> "Callable[Conc
 class TableStore:
     """A store of one table. A missing store reads as empty; the first write creates it."""
 
-    def __init__(
-        self, place: str | Location, definition: TableDefinition, freshness: float = 0.0, data_dir: Path | None = None
-    ) -> None:
-        """Refer to the table as `StoredTable` does; opens nothing."""
-        self.stored = StoredTable(place, definition, freshness, data_dir)
+    def __init__(self, stored: StoredTable) -> None:
+        self.stored = stored
 
     def prepare(self) -> None:
         _ = self.stored.writing

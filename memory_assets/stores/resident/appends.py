@@ -67,7 +67,7 @@ class Appends:
         if len(versions) > _KEPT_COMMITS:
             return None
         try:
-            return [_read(self._folder / _name_file(version)) for version in versions]
+            return [_read(self._folder / f"{version}.arrow") for version in versions]
         except (OSError, pa.ArrowInvalid):
             return None
 
@@ -97,7 +97,7 @@ class Appends:
                 version = append(rows)
         if version:
             with suppress(OSError):  # the commit is done
-                _write(folder, _name_file(version), rows).close()
+                _write(folder, f"{version}.arrow", rows).close()
         old = {
             each
             for each in names
@@ -143,10 +143,6 @@ def _is_abandoned(folder: int, name: str) -> bool:
     finally:
         os.close(file)
     return True
-
-
-def _name_file(version: int) -> str:
-    return f"{version}.arrow"
 
 
 def _read(path: Path) -> pa.Table:
