@@ -163,17 +163,18 @@ class Service:
     async def _retry(self, deadline: float, repeat: Repeat, method: str, path: str, **given: Any) -> HttpAnswer:
         """Send at most `_TRIES` times, until an answer is final or the next wait would pass the deadline."""
         repeated = {"always": self._repeated, "if not begun": _NOT_BEGUN, "never": frozenset()}[repeat]
+        clock = asyncio.get_running_loop().time
         for number in range(1, _TRIES):
             wait = random.uniform(0, _FIRST_WAIT_S * 2 ** (number - 1))  # noqa: S311 - jitter
             try:
                 answer = await self._send_once(method, path, **given)
             except NoAnswerError:
-                if repeat != "always" or wait > _seconds_until(deadline):
+                if repeat != "always" or wait > deadline - clock():
                     raise
             else:
                 if answer.status not in repeated:
                     return answer
-                asked, left = _retry_after_seconds(answer), _seconds_until(deadline)
+                asked, left = _retry_after_seconds(answer), deadline - clock()
                 if asked is not None and asked > min(left, _LONGEST_WAIT_S):
                     raise BusyError(f"{self.shown_url} asks to wait {asked:.0f} s; try again after that.", asked)
                 wait = wait if asked is None else asked
@@ -238,10 +239,6 @@ os.register_at_fork(after_in_child=_event_loop.cache_clear)
 def _close(client: "httpx.AsyncClient", loop: asyncio.AbstractEventLoop) -> None:
     if loop is _event_loop():
         asyncio.run_coroutine_threadsafe(client.aclose(), loop)
-
-
-def _seconds_until(deadline: float) -> float:
-    return deadline - asyncio.get_running_loop().time()
 
 
 def _retry_after_seconds(answer: HttpAnswer) -> float | None:

@@ -32,9 +32,9 @@ def translate_errors(step: Callable[Parameters, Result]) -> Callable[Parameters,
     def translated(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
         try:
             return step(*args, **kwargs)
+        except (StoreBusyError, EmbedderAwayError) as error:
+            raise dg.RetryRequested(_RETRIES, _PAUSE_SECONDS) from error
         except MemoryAssetsError as error:
-            if _is_transient(error):
-                raise dg.RetryRequested(_RETRIES, _PAUSE_SECONDS) from error
             raise dg.Failure(str(error), allow_retries=False) from None
         except Exception as error:  # noqa: BLE001 - its message must not be recorded
             if isinstance(error.__cause__, dg.DagsterExecutionInterruptedError | KeyboardInterrupt):  # DuckDB wraps it
@@ -49,7 +49,3 @@ def translate_errors(step: Callable[Parameters, Result]) -> Callable[Parameters,
             ) from None
 
     return translated
-
-
-def _is_transient(error: MemoryAssetsError) -> bool:
-    return isinstance(error, StoreBusyError | EmbedderAwayError)

@@ -19,10 +19,7 @@ REPEATED = {
     "forget_quarterly": "forget",
     "backup_regularly": "back_up",
 }
-"""Schedule -> job, of those whose failed runs are repeated before the next period.
-
-Tana is read every hour anyway, and a damaged backup stays damaged.
-"""
+"""Schedule -> job, of those whose failed runs are repeated before the next period. Tana is read hourly; a damaged backup stays so."""
 _BACKUP_HOURS = {"daily": "40 3 * * *", "weekly": "40 3 * * 1"}
 
 

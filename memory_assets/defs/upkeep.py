@@ -23,10 +23,7 @@ from memory_assets.defs.partitions import FORMER_SET, PARTITION_SET
 from memory_assets.defs.workers import WorkerLauncher
 
 KEPT_RUNS = 200
-"""Finished runs whose records are kept, of the daemon and of `memory run` each: 55 MB if all are of `remember`.
-
-The cursors also keep reached states.
-"""
+"""Finished runs whose records are kept, of the daemon and of `memory run` each: 55 MB if all are of `remember`."""
 LABEL = "__repository__@memory_assets"
 """Label of this code location, unless a workspace gives the location another name. Dagster tags the runs that it launches with it."""
 MEMORY_RUN = {"user": "memory run"}

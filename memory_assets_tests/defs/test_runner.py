@@ -205,14 +205,14 @@ def test_a_locked_catalog_delays_a_run_and_does_not_fail_it(
     with subprocess.Popen([sys.executable, "-c", holding], stdout=subprocess.PIPE) as holder:
         assert holder.stdout
         holder.stdout.readline()
-        is_transient = failures._is_transient
+        retry = dg.RetryRequested
 
-        def let_go(error: MemoryAssetsError) -> bool:
+        def let_go(most: int, seconds: float) -> dg.RetryRequested:
             holder.kill()
             holder.wait()
-            return is_transient(error)
+            return retry(most, seconds)
 
-        monkeypatch.setattr(failures, "_is_transient", let_go)
+        monkeypatch.setattr(failures.dg, "RetryRequested", let_go)
         result = run(instance, asset_selection=[dg.AssetKey("silo_files")])
     assert result.success
     assert any(event.is_step_up_for_retry for event in result.all_events)
