@@ -1,10 +1,18 @@
 """Incremental copy of a Tana workspace in the catalog: nodes, fields and links.
 
 Tana lists at most a hundred nodes per search, and cannot list a workspace. The first reading therefore walks the tree from the home
-node and the Library. Every reading reads nodes that were edited since the last one, then nodes that it found but has not read, then those
-that were read longest ago, because Tana reports neither edited fields nor trashed nodes. It can be stopped and resumed. A node that Tana
-rejects, fails on or answers too late is reported and skipped until its next turn. Nodes in the trash leave the catalog: the answer for a
-single node does not say that it is there; a search for its name does.
+node and the Library, and every reading
+
+1. searches for nodes edited since the last one, and reads those again,
+2. reads nodes that it found but has not read,
+3. reads the nodes again that were read longest ago, because Tana reports neither edited fields nor trashed nodes.
+
+A reading requests a bounded number of nodes, four at once, and saves after every few, so that it can be stopped and resumed. A node
+that Tana rejects, fails on or answers too late is reported and skipped until its next turn. Nodes in the trash are not read and leave
+the catalog.
+
+For a context, `read_about` reads only the nodes of its topics, so that the context shows Tana's current content. The answer for a single
+node does not say whether it is in the trash; a search for its name does.
 """
 
 import re
