@@ -137,8 +137,8 @@ class Cluster:
     def replicas(self) -> list[Host]:
         return [host for name, host in self.hosts.items() if name.startswith("service")]
 
-    def wait_for(self, what: str, look: Callable[[], object], seconds: float = _START_SECONDS) -> None:
-        """Wait until `look` is true.
+    def wait_for(self, what: str, look: Callable[[], object], seconds: float = _START_SECONDS, pause: float = 0.3) -> None:
+        """Wait until `look` is true; it is called every `pause` seconds. A look at Dagster's records makes PostgreSQL start processes.
 
         Raises:
             TimeoutError: `look` is not true within `seconds`; the message has the ends of all logs.
@@ -148,7 +148,7 @@ class Cluster:
             if time.monotonic() > until:
                 logs = "\n".join(f"--- {host.name}\n{host.log_text()[-1500:]}" for host in self.hosts.values())
                 raise TimeoutError(f"Not within {seconds:.0f} s: {what}\n{logs}")
-            time.sleep(0.3)
+            time.sleep(pause)
 
     def create_tenants(self, names: Sequence[str]) -> dict[str, str]:
         """Create tenants in the environment of one host; return their keys by name."""

@@ -4,7 +4,7 @@ import json
 import random
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from threading import Event, Lock, Thread
@@ -30,7 +30,7 @@ ENDED = (dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE, dg.DagsterRun
 class Traffic:
     """Requests of the clients and the answers they got."""
 
-    keys: Mapping[str, str]
+    keys: dict[str, str]
     urls: Sequence[str]
     acknowledged: dict[str, set[str]] = field(default_factory=dict)
     """Texts that a replica acknowledged, by tenant."""
@@ -142,16 +142,17 @@ def settle(cluster: Cluster, tenants: Sequence[str], *, quiet: bool = True) -> N
     with cluster.instance() as instance:
 
         def is_settled() -> bool:
-            if any(not run.is_finished for run in instance.get_runs()):
+            runs = instance.get_runs()
+            if any(not run.is_finished for run in runs):
                 return False
             newest: dict[str, dg.DagsterRun] = {}
-            for run in instance.get_runs():
+            for run in runs:
                 newest.setdefault(run.tags.get(PARTITION_NAME_TAG, ""), run)
             return all(name in newest and newest[name].is_success for name in tenants) and (
                 not quiet or _has_nothing_to_do(instance)
             )
 
-        cluster.wait_for("every tenant's newest run is a success", _steadily(is_settled), _SETTLE_SECONDS)
+        cluster.wait_for("every tenant's newest run is a success", _steadily(is_settled), _SETTLE_SECONDS, pause=2)
 
 
 def _has_nothing_to_do(instance: dg.DagsterInstance) -> bool:

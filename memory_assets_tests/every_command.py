@@ -2,8 +2,8 @@
 
     python -m memory_assets_tests.every_command FOLDER
 
-Settings come from the environment; output files of commands go to FOLDER. `run`, `serve` and `mcp` run as real processes; the
-others run in this one. A failure ends it with a traceback.
+Settings come from the environment; output files of commands go to FOLDER. The hooks, `serve` and `mcp` run as real processes; the
+others run in this one, `run` with its process that analyses texts. A failure ends it with a traceback.
 """
 
 import asyncio
@@ -17,6 +17,7 @@ from pathlib import Path
 
 import click
 import httpx
+from click.testing import CliRunner
 from mcp import Client, StdioServerParameters
 
 from memory_assets.cli.main import COMMANDS, cli
@@ -30,7 +31,9 @@ _MEMORY = [sys.executable, "-m", "memory_assets.cli"]
 
 def main(folder: Path) -> None:
     """Run them all; raise if a command has no example."""
-    subprocess.run([*_MEMORY, "run"], check=True)
+    before, environment = os.umask(0), os.environ.copy()  # commands set TMPDIR
+    keep_private()  # as `memory` does before it calls one of these
+    assert not cli(["run"], standalone_mode=False)
     lines = folder / "lines.jsonl"
     lines.write_text(
         '{"content": "Bob keeps the keys.", "id": 7}\n{"content": "Bob lost the keys.", "id": 8}\n', encoding="utf-8"
@@ -39,10 +42,8 @@ def main(folder: Path) -> None:
     transcript.write_text('{"type": "user", "message": {"role": "user", "content": "Always lint first."}}\n', encoding="utf-8")
     given = json.dumps({"session_id": "a", "source": "startup", "cwd": str(folder), "transcript_path": str(transcript)}).encode()
     for hook in ("session-start", "session-end"):
-        subprocess.run([*_MEMORY, hook], input=given, check=True)
+        subprocess.run([*_MEMORY, hook], input=given, check=True, umask=0, env=environment)
     called = {"run", "serve", "mcp", "session-start", "session-end"}
-    before = os.umask(0)
-    keep_private()  # as `memory` does before it calls one of these
     for line in (
         "store Alice-moved-the-billing-export-to-DuckDB. --json",
         f"import {lines}",
@@ -98,16 +99,16 @@ def main(folder: Path) -> None:
         called.add(arguments[0])
         click.echo(f"$ memory {line}")
         assert not cli(arguments, standalone_mode=False), line
+    key = CliRunner().invoke(cli, ["key", "create"], catch_exceptions=False).stdout.strip()
     os.umask(before)
     assert called == set(COMMANDS), f"give an example of {set(COMMANDS) - called}"
-    _serve()
+    _serve(key)
     asyncio.run(_mcp())
     tenant = Tenant(load_settings())
     assert not unlisted_files(tenant.folder), "list in stores/layout.py whether a backup keeps it"
 
 
-def _serve() -> None:
-    key = subprocess.run([*_MEMORY, "key", "create"], check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
+def _serve(key: str) -> None:
     service = subprocess.Popen([*_MEMORY, "serve", "--port", "0"], stderr=subprocess.PIPE, text=True)
     assert service.stderr
     try:

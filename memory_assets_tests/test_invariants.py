@@ -19,7 +19,7 @@ from memory_assets.models import NewMemory, RelationType, Source, State
 from memory_assets.operations.answers import LocalTime
 from memory_assets.operations.changes import edit
 from memory_assets.operations.health import diagnose
-from memory_assets.operations.run import run
+from memory_assets.operations.run import Ran, run
 from memory_assets.operations.take_in import take_in
 from memory_assets.settings import load_settings
 from memory_assets.stores.relations import StatedRelation
@@ -36,7 +36,14 @@ def broken(tenant: Tenant) -> dict[str, list[str]]:
 
 
 def remember(tenant: Tenant) -> None:
-    run(Tenant(tenant.settings), lambda *_: None, lambda _: None)
+    """Do what `memory run` does, without Dagster, which takes six times as long."""
+    take_in(tenant)
+    refresh_graph(tenant.catalog, tenant.memories, tenant.relations)
+    decay_cycle(tenant, datetime.now(UTC))
+
+
+def run_quietly(tenant: Tenant) -> Ran:
+    return run(tenant, lambda *_: None, lambda _: None)
 
 
 class Corruptions:
@@ -308,40 +315,36 @@ def world(write_silo: WriteSilo, tenant: Tenant) -> Tenant:
     store_memories(tenant, stored)
     first, second = tenant.memories.scan(("id",))["id"].to_pylist()
     tenant.relations.state(StatedRelation(first, second, RelationType.RELATES_TO))
-    take_in(tenant)
-    refresh_graph(tenant.catalog, tenant.memories, tenant.relations)
-    decay_cycle(tenant, datetime.now(UTC))
+    remember(tenant)
     assert not broken(tenant)
     return tenant
 
 
 def test_a_finding_of_the_doctor_does_not_read_as_its_contrary(tenant: Tenant, write_silo: WriteSilo) -> None:
     write_silo("owner", "Priya owns the billing export.").write_bytes(b"A NUL byte \0 is no text.")
-    remember(tenant)
+    take_in(tenant)
     (note,) = [each.what for each in diagnose(tenant).findings if "owner" in each.what]
     assert note.startswith("Files, or parts of them, were not taken in (")
     assert all(each.broken for each in INVARIANTS if each.is_warning)
 
 
-def test_what_is_forgotten_between_the_graph_and_the_scores_of_a_run_breaks_nothing(world: Tenant) -> None:
-    number = min(world.memories.scan(("id",))["id"].to_pylist())
-    world.memories.transition([number], [State.ACTIVE], State.FORGOTTEN)
-    decay_cycle(world, datetime.now(UTC))
-    assert not broken(world)
-
-
-def test_a_memory_of_the_future_is_named_until_it_is_edited(world: Tenant) -> None:
+def test_a_memory_of_the_future_is_named_until_it_is_edited_and_one_forgotten_before_the_scores_breaks_nothing(
+    world: Tenant,
+) -> None:
     corruptions = Corruptions(world)
     name = corruptions.memory_of_the_future()
     assert broken(world) == {"no_memory_of_the_future": [name]}
     edit(world, corruptions.third, "The boiler was replaced.", source=Source.CLI)
-    assert "no_memory_of_the_future" not in broken(world)
+    refresh_graph(world.catalog, world.memories, world.relations)
+    world.memories.transition([corruptions.number], [State.ACTIVE], State.FORGOTTEN)
+    decay_cycle(world, datetime.now(UTC))
+    assert not broken(world)
 
 
 @pytest.mark.long
 @pytest.mark.usefixtures("world")
 def test_each_corruption_is_found_by_its_row_and_its_printed_mend_mends_it() -> None:
-    for planted in PLANTED:
+    for mend_by_run, planted in zip((run_quietly, remember, remember, remember), PLANTED, strict=True):
         corruptions = Corruptions(Tenant(load_settings()))
         rows = {corrupt.__name__: corrupt(corruptions) for corrupt in planted}
         found = broken(Tenant(load_settings()))
@@ -359,7 +362,7 @@ def test_each_corruption_is_found_by_its_row_and_its_printed_mend_mends_it() -> 
         for mend_by_hand in corruptions.by_hand:
             mend_by_hand()
         if corruptions.by_hand or any("memory run" in mend for mend in mends):
-            remember(Tenant(load_settings()))
+            mend_by_run(Tenant(load_settings()))
         assert not broken(Tenant(load_settings())), list(rows)
 
 
@@ -369,7 +372,7 @@ def test_thirty_corruptions_are_planted() -> None:
 
 def test_a_blocking_check_stops_the_steps_after_it(world: Tenant) -> None:
     Corruptions(world).exact_twin()
-    ran = run(Tenant(load_settings()), lambda *_: None, lambda _: None)
+    ran = run_quietly(Tenant(load_settings()))
     assert "every_key_is_unique" in {each.name for each in ran.failed_checks}
     assert "graph_edges" not in ran.assets
 

@@ -1,5 +1,7 @@
 """`memory up` over a test's data folder: control of its processes, and GraphQL queries to the webserver as the UI sends them."""
 
+import os
+import signal
 import subprocess
 import sys
 import time
@@ -11,7 +13,7 @@ import httpx
 import pytest
 
 from memory_assets.settings import load_settings
-from memory_assets.supervisor import Running, find_running
+from memory_assets.supervisor import LOG, Running, find_running
 from memory_assets_tests.ports import free_ports
 
 _PATIENCE_SECONDS = 400.0
@@ -41,26 +43,27 @@ def is_alive(pid: int) -> bool:
 
 
 class Deployment:
-    """`memory up` over the test's data folder."""
+    """`memory up --detach` over the test's data folder."""
 
     def __init__(self, *options: str) -> None:
         self.ui, self.port = free_ports(2)
         self.settings = load_settings()
-        self.log = self.settings.data_dir.with_name("up.log")
-        up = [sys.executable, "-m", "memory_assets.cli", "up", "--ui-port", str(self.ui), "--port", str(self.port), *options]
-        with self.log.open("wb") as log:
-            self.process = subprocess.Popen(up, stdout=log, stderr=log)
+        self.log = self.settings.data_dir / LOG
+        up = [sys.executable, "-m", "memory_assets.cli", "up", "--detach", "--ui-port", str(self.ui), "--port", str(self.port)]
+        done = subprocess.run([*up, *options], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        self.told = done.stdout
 
     def kill(self) -> None:
-        """Kill all of its processes, like a power cut."""
-        self.process.kill()
-        self.process.wait()
+        """Kill the supervisor, if it runs."""
+        if found := find_running(self.settings):
+            os.kill(found.pid, signal.SIGKILL)
 
     def running(self) -> Running | None:
         """Return the running deployment once all of its processes run, else None."""
-        assert self.process.poll() is None, self.log.read_text()
         found = find_running(self.settings)
-        return found if found and found.parts and all(part["pid"] for part in found.parts) else None
+        assert found, self.log.read_text()
+        return found if found.has_begun else None
 
     def pid(self, name: str) -> int:
         found = self.running()

@@ -18,7 +18,6 @@ from memory_assets.tenants import Tenant
 from memory_assets_tests.conftest import WriteSilo
 from memory_assets_tests.defs.conftest import metadata, run
 from memory_assets_tests.defs.specs import SNAPSHOT, specs
-from memory_assets_tests.learn.conftest import tree
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -62,42 +61,6 @@ def test_schedules_run_in_the_zone_of_the_settings_or_the_machines(
         monkeypatch.setenv("POND_TIMEZONE", setting)
     schedules = build_defs(MemoryResource()).schedules or []
     assert {schedule.execution_timezone for schedule in schedules if isinstance(schedule, dg.ScheduleDefinition)} == {zone}
-
-
-def test_runs_of_the_sample_home_pass_every_check_say_what_was_refused_and_change_no_file_of_others(
-    sample_home: Path, tenant: Tenant, instance: dg.DagsterInstance
-) -> None:
-    files = tree(sample_home)
-    result = run(instance)
-    assert result.success
-    assert metadata(result, "silo_files")["refused"] == 3
-    evaluations = result.get_asset_check_evaluations()
-    assert {each.check_name for each in evaluations} >= {"every_key_is_unique", "no_edge_dangles", "scores_within_bounds"}
-    unmet = {each.check_name for each in evaluations if not each.passed}
-    assert unmet == {f"no_file_of_{name}_is_refused" for name in ("silo_files", "seed_entries", "learning_entries")}
-    assert {each.severity for each in evaluations if not each.passed} == {dg.AssetCheckSeverity.WARN}
-    again = run(instance)
-    added = f"{metadata(result, 'memories')['added']} added"
-    tags = instance.get_run_by_id(result.run_id)
-    assert tags and tags.tags["memories"].startswith(added)
-    assert metadata(result, "memories")["last_change"].startswith(f"{metadata(result, 'memories')['added']} added")
-    for asset in ("silo_files", "memory_entries", "memories", "graph_edges", "relevance_scores"):
-        first, second = metadata(result, asset), metadata(again, asset)
-        for name in ("last_change", "last_changed_at", "look"):
-            assert first.get(name) == second.get(name), (asset, name)
-        assert first["last_change"], asset
-    assert metadata(again, "memories")["added"] == metadata(again, "extracted_features")["analysed"] == 0
-    assert metadata(again, "memories")["lance_version"] == metadata(result, "memories")["lance_version"]
-    assert metadata(run(instance, "creative"), "creative_links")["dagster/partition_row_count"]
-    everything = build_defs(MemoryResource()).resolve_implicit_global_asset_job_def()
-    result = everything.execute_in_process(instance=instance, partition_key="main", raise_on_error=False)
-    assert result.success
-    before, after = metadata(again, "graph_edges"), metadata(result, "graph_edges")
-    assert after["dagster/partition_row_count"] == before["dagster/partition_row_count"]
-    assert after["edges_of_sleep_cycles"] > before["edges_of_sleep_cycles"] == 0
-    assert metadata(result, "proposals")["dagster/partition_row_count"] == 0
-    assert {each.severity for each in result.get_asset_check_evaluations() if not each.passed} == {dg.AssetCheckSeverity.WARN}
-    assert tree(sample_home) == files
 
 
 def test_a_tenant_that_the_settings_do_not_name_gets_no_files(

@@ -4,8 +4,6 @@ import os
 import shutil
 import signal
 import socket
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -20,11 +18,13 @@ from memory_assets.defs.instance import open_instance
 from memory_assets.operations.search import search
 from memory_assets.operations.status import status
 from memory_assets.probes import Probe
+from memory_assets.settings import load_settings
 from memory_assets.stores.records import instance_home
-from memory_assets.supervisor import LOG, STATE, Part, _lock_state, _run_parts, find_port, find_running, supervise
+from memory_assets.supervisor import STATE, Part, _lock_state, _run_parts, find_port, find_running, supervise
 from memory_assets.tenants import Tenant, create_tenant
 from memory_assets_tests.conftest import IS_LONG, WriteSilo
 from memory_assets_tests.defs.deployment import Deployment, is_alive, wait_for
+from memory_assets_tests.torture import zygote
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(1500)]
 _PARTS = ["code location", "daemon", "UI", "HTTP service"]
@@ -50,9 +50,10 @@ def deployment(tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> Iterator[Depl
         made.kill()
 
 
-def test_a_dropped_file_is_found_after_parts_hung_and_died_and_down_ends_all(
+def test_a_dropped_file_is_found_after_parts_hung_and_died_and_none_outlives_a_supervisor_that_is_killed(
     deployment: Deployment, write_silo: WriteSilo, tenant: Tenant
 ) -> None:
+    assert "daemon: process" in deployment.told
     first = wait_for("the start", deployment.running)
     assert [part["name"] for part in first.parts] == _PARTS
     answer = wait_for("an answer", lambda: deployment.ask(_LAUNCH, of=_WITHOUT_PARTITION)["launchPipelineExecution"])
@@ -77,23 +78,46 @@ def test_a_dropped_file_is_found_after_parts_hung_and_died_and_down_ends_all(
     health = httpx.get(f"http://127.0.0.1:{deployment.port}/api/v1/health", timeout=60, trust_env=False)
     assert health.status_code == 200
 
-    memory = [sys.executable, "-m", "memory_assets.cli"]
-    again = subprocess.run([*memory, "up"], capture_output=True, text=True, check=False)
-    assert (again.returncode, "run already; `memory down` ends them" in again.stderr) == (1, True)
-    assert deployment.running(), "the second one left the first one's state as it was"
-    pids = [int(view.pid or 0) for view in parts.values()]
-    done = subprocess.run([*memory, "down"], capture_output=True, text=True, check=True)
-    assert done.stdout == "Everything has ended.\n"
-    assert deployment.process.wait(120) == 0, deployment.log.read_text()
+    inode = deployment.log.stat().st_ino
+    for how in ((), ("--detach",)):
+        again = zygote.shared().memory("up", *how)
+        assert (again.returncode, "run already; `memory down` ends them" in again.stderr) == (1, True)
+    assert deployment.log.stat().st_ino == inode
+    assert deployment.running(), "the others left the first one's state as it was"
+    deployment.kill()
+    wait_for("the end of its parts", lambda: not any(is_alive(int(view.pid or 0)) for view in parts.values()))
+    assert find_running(tenant.settings) is None
+
+
+def _supervise_sleep() -> None:
+    """Supervise a process that starts another one; both do nothing."""
+    part = Part("code location", ["sh", "-c", "sleep 600 & wait"], lambda: Probe(lambda: True))
+    setattr(supervisor, "_make_parts", lambda *_: [part])  # noqa: B010 - this process does nothing else
+    setattr(supervisor, "_set_up_instance", _set_up_instance)  # noqa: B010
+    supervise(load_settings(), None, None, print)
+
+
+def _set_up_instance() -> Path:
+    with open_instance(load_settings()) as instance:
+        return Path(instance.root_directory)
+
+
+def test_down_ends_all(tenant: Tenant) -> None:
+    create_tenant(tenant)
+    supervising = zygote.shared().call(_supervise_sleep)
+    wait_for("the start", lambda: (running := find_running(tenant.settings)) and running.has_begun, 0.05)
+    pids = wait_for("both processes", lambda: found if len(found := zygote.descendants(supervising.pid)) == 2 else None, 0.05)
+    assert zygote.shared().memory("down").stdout == "Everything has ended.\n"
+    assert supervising.wait().code == 0
     assert not [pid for pid in pids if is_alive(pid)]
     assert find_running(tenant.settings) is None
     assert status(tenant).services == ()
+    assert zygote.shared().memory("down").stdout == "Nothing runs.\n"
 
 
 def test_a_port_that_is_taken_is_told_before_anything_starts_and_any_is_one_that_is_free(tenant: Tenant) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        up = [sys.executable, "-m", "memory_assets.cli", "up", "--no-service", "--ui-port", str(taken.getsockname()[1])]
-        told = subprocess.run(up, capture_output=True, text=True, check=False, timeout=60)
+        told = zygote.shared().memory("up", "--no-service", "--ui-port", str(taken.getsockname()[1]))
     assert (told.returncode, "name another with --ui-port" in told.stderr) == (1, True)
     assert find_running(tenant.settings) is None
     assert find_port("127.0.0.1", 0, "--port") > 0
@@ -125,10 +149,6 @@ def supervised(tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> Iterator[Supe
     before = [(number, signal.getsignal(number)) for number in (signal.SIGINT, signal.SIGTERM)]
     said: list[str] = []
 
-    def set_up() -> Path:
-        with open_instance(tenant.settings) as instance:
-            return Path(instance.root_directory)
-
     def supervise_and(happen: Callable[[Path], object]) -> list[str]:
         def watch() -> Probe:
             happen(instance_home(tenant.settings))
@@ -140,7 +160,7 @@ def supervised(tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> Iterator[Supe
         assert (part.process, part.restarts, find_running(tenant.settings)) == (None, 0, None)
         return said
 
-    monkeypatch.setattr(supervisor, "_set_up_instance", set_up)
+    monkeypatch.setattr(supervisor, "_set_up_instance", _set_up_instance)
     create_tenant(tenant)
     yield supervise_and
     for number, handler in before:
@@ -172,23 +192,3 @@ def test_all_ends_at_an_interrupt_even_if_a_shell_let_it_be_ignored(supervised: 
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     assert supervised(interrupt) == []
-
-
-def test_no_part_outlives_a_supervisor_in_the_background_that_is_killed(tenant: Tenant) -> None:
-    create_tenant(tenant)
-    memory = [sys.executable, "-m", "memory_assets.cli"]
-    detached = [*memory, "up", "--no-ui", "--no-service", "--detach"]
-    told = subprocess.run(detached, capture_output=True, text=True, check=False)
-    assert (told.returncode, "daemon: process" in told.stdout) == (0, True), told.stderr
-    found = find_running(tenant.settings)
-    assert found and found.has_begun
-    try:
-        log = tenant.settings.data_dir / LOG
-        inode = log.stat().st_ino
-        again = subprocess.run(detached, capture_output=True, text=True, check=False)
-        assert (again.returncode, "run already" in again.stderr, log.stat().st_ino) == (1, True, inode)
-    finally:
-        os.kill(found.pid, signal.SIGKILL)
-    wait_for("the end of its parts", lambda: not any(is_alive(int(part["pid"] or 0)) for part in found.parts))
-    assert find_running(tenant.settings) is None
-    assert subprocess.run([*memory, "down"], capture_output=True, text=True, check=True).stdout == "Nothing runs.\n"

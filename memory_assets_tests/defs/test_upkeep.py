@@ -1,8 +1,6 @@
 """Dagster's stored data is bounded, private, free of memory texts, and deleted with its tenant."""
 
-import os
 import sqlite3
-import sys
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -31,7 +29,7 @@ from dagster._core.storage.tags import PARTITION_NAME_TAG, REPOSITORY_LABEL_TAG
 from dagster._core.types.loadable_target_origin import LoadableTargetOrigin
 
 from memory_assets import supervisor
-from memory_assets.cli.main import cli, main
+from memory_assets.cli.main import cli
 from memory_assets.defs import runner
 from memory_assets.defs.build import build_defs
 from memory_assets.defs.instance import main as set_up_instance
@@ -350,22 +348,3 @@ def test_the_records_of_the_newest_runs_are_kept_and_no_file_of_the_others(home:
         kept = {run_id for (run_id,) in index.execute("SELECT run_id FROM asset_check_executions")}
     assert kept == set(ids[2:])
     assert sweep_runs(home, keep=2) == 0
-
-
-def test_nobody_else_reads_the_folder_whatever_the_umask(
-    write_silo: WriteSilo, settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write_silo("owner", "Priya owns the billing export.")
-    before = os.umask(0)
-    try:
-        home = settings.data_dir / "dagster"
-        (home / "schedules").mkdir(parents=True)
-        (home / "schedules" / "schedules.db").touch()
-        monkeypatch.setattr(sys, "argv", ["memory", "run"])
-        with pytest.raises(SystemExit) as leaving:
-            main()
-        assert not leaving.value.code
-    finally:
-        os.umask(before)
-    modes = {each: each.stat().st_mode & 0o777 for each in [home, *home.rglob("*")]}
-    assert {each: mode for each, mode in modes.items() if mode != (0o700 if each.is_dir() else 0o600)} == {}

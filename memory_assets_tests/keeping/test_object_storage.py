@@ -19,6 +19,7 @@ from memory_assets.keeping.repository import Repository
 from memory_assets.keeping.restoring import find_damage, restore_backup
 from memory_assets.operations.backup import backup
 from memory_assets.settings import load_settings
+from memory_assets.stores import location
 from memory_assets.tenants import Tenant
 from memory_assets_tests.keeping.test_backup import add, rows
 from memory_assets_tests.services import NoServerError, ObjectStorage
@@ -114,6 +115,7 @@ def test_a_service_that_does_not_answer_is_named_and_no_manifest_is_called_damag
     repository = repository_of(place)
     snapshot = take_backup(tenant, repository)
     monkeypatch.setenv("MEMORY_BACKUP_ENDPOINT", "http://127.0.0.1:1")
+    monkeypatch.setattr(location, "_ATTEMPTS", 1)
     away = repository_of(place)
     for read in (
         lambda: away.require("main"),

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -11,11 +12,13 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 
 import pytest
+from click.testing import CliRunner
 
 import memory_assets
+from memory_assets.cli.main import cli
 from memory_assets.errors import MemoryAssetsError
 from memory_assets.graph.relevance import explain, refresh_relevance
-from memory_assets.ingest import features, stamps
+from memory_assets.ingest import stamps
 from memory_assets.ingest.direct import store_memories
 from memory_assets.learn.briefing import renew_brief
 from memory_assets.models import NewMemory, Source, State
@@ -50,8 +53,8 @@ def read_note() -> dict[str, str] | None:
     return json.loads(note.read_bytes())["world"] if note.exists() else None
 
 
-def test_an_unchanged_world_is_told_without_importing_dagster_or_lancedb_and_a_note_that_cannot_be_read_is_no_note(
-    write_silo: WriteSilo, tenant: Tenant
+def test_an_unchanged_world_is_told_without_importing_dagster_or_lancedb_and_no_change_is_hidden(
+    write_silo: WriteSilo, tenant: Tenant, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     class StartedError(Exception):
         pass
@@ -59,8 +62,13 @@ def test_an_unchanged_world_is_told_without_importing_dagster_or_lancedb_and_a_n
     def stop(_step: str, _said: str) -> None:
         raise StartedError
 
-    write_silo("owner", "Priya owns the billing export.")
+    silo = write_silo("owner", "Priya owns the billing export.")
+    store_memories(tenant, [NOTE])
+    pipeline = tmp_path / "pipeline"
+    pipeline.mkdir()
+    (pipeline / "meta.json").write_text("{}")
     assert run_once().assets
+    (number, *_) = tenant.memories.scan(("id",))["id"].to_pylist()
     program = """
 import sys
 from click.testing import CliRunner
@@ -74,68 +82,11 @@ assert not heavy, heavy
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert run_once(stop).unchanged_since
+    assert read_note() == look()
     for note in ("", "[]", '{"world": {}}', '{"world": {"given": ""}, "ended_at": 5}'):
         (tenant.folder / stamps.FINGERPRINT_FILE).write_text(note)
         with pytest.raises(StartedError):
             run_once(stop)
-    run_once()
-    assert read_note() == look()
-
-
-def taken_in_and_recalled(write_silo: WriteSilo, tenant: Tenant) -> int:
-    """Take one file in and recall its memory; return the id."""
-    write_silo("owner", "Priya owns the billing export.")
-    run_once()
-    (number,) = tenant.memories.scan(("id",))["id"].to_pylist()
-    AccessLog(tenant.state).record([number], datetime.now(UTC))
-    return number
-
-
-def test_after_a_search_only_the_scores_are_computed_and_what_is_recalled_during_a_run_is_scored_by_the_next(
-    write_silo: WriteSilo, tenant: Tenant
-) -> None:
-    number = taken_in_and_recalled(write_silo, tenant)
-    recorded: list[int] = []
-
-    def recall_again(step: str, said: str) -> None:
-        if "relevance" in step and not recorded:
-            recorded.append(number)
-            AccessLog(tenant.state).record([number], datetime.now(UTC))
-
-    ran = run_once(recall_again)
-    assert recorded
-    assert ran.assets.keys() == {"relevance_scores"}
-    assert ran.assets["relevance_scores"]["written"] == 1
-    run_once()
-    assert (found := explain(tenant.catalog, number))
-    assert found.accesses == 2
-    assert run_once().unchanged_since
-
-
-def test_a_step_that_failed_is_run_again_and_a_failed_check_fails_again(
-    write_silo: WriteSilo, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write_silo("owner", "Priya owns the billing export.")
-    with monkeypatch.context() as broken, pytest.raises(MemoryAssetsError):
-        broken.setattr(features, "refresh_entries", lambda *_: 1 / 0)
-        run_once()
-    assert read_note() != look()
-    found = run_once().assets
-    assert (found["silo_files"]["files_read"], found["memories"]["added"]) == (0, 1)
-    assert read_note() == look()
-    spoil_vectors(tenant)
-    assert [check.faults for check in run_once().failed_checks] == [1]
-    assert [check.faults for check in run_once().failed_checks] == [1]
-
-
-def test_no_change_is_hidden(write_silo: WriteSilo, tenant: Tenant, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    silo = write_silo("owner", "Priya owns the billing export.")
-    store_memories(tenant, [NOTE])
-    pipeline = tmp_path / "pipeline"
-    pipeline.mkdir()
-    (pipeline / "meta.json").write_text("{}")
-    run_once()
-    (number, *_) = tenant.memories.scan(("id",))["id"].to_pylist()
 
     def edit_at_the_same_size() -> None:
         silo.write_text(silo.read_text().replace("Priya", "Leila"))
@@ -172,11 +123,62 @@ def test_no_change_is_hidden(write_silo: WriteSilo, tenant: Tenant, monkeypatch:
         "the catalog is damaged": lambda: cut(tenant.catalog.path),
         "the catalog is lost": tenant.catalog.path.unlink,
     }
-    assert read_note() == look()
     for what, change in changes.items():
         world = stamps.RunFingerprint.take(Tenant(load_settings()))
         change()
         assert stamps.RunFingerprint.take(Tenant(load_settings())) != world, what
+
+
+def test_after_a_search_only_the_scores_are_computed_and_what_happens_meanwhile_is_taken_in_by_the_next(
+    write_silo: WriteSilo, tenant: Tenant
+) -> None:
+    write_silo("owner", "Priya owns the billing export.")
+    run_once()
+    (number,) = tenant.memories.scan(("id",))["id"].to_pylist()
+    AccessLog(tenant.state).record([number], datetime.now(UTC))
+    recorded: list[int] = []
+
+    def recall_again(step: str, said: str) -> None:
+        if "relevance" in step and not recorded:
+            recorded.append(number)
+            AccessLog(tenant.state).record([number], datetime.now(UTC))
+
+    def store_note(step: str, said: str) -> None:
+        if (step, said) == ("relevance_scores", "started"):
+            store_memories(tenant, [NOTE])
+
+    ran = run_once(recall_again)
+    assert recorded
+    assert ran.assets.keys() == {"relevance_scores"}
+    assert ran.assets["relevance_scores"]["written"] == 1
+    assert run_once(store_note).assets.keys() == {"relevance_scores"}
+    assert (found := explain(tenant.catalog, number))
+    assert found.accesses == 2
+    told = status(tenant)
+    assert told.unconnected == 1
+    assert "1 memory not in it yet; `memory run` connects and scores them" in told.text(LocalTime(UTC))
+    assert run_once().assets["graph_edges"]["memories"] == 2
+    assert status(tenant).unconnected == 0
+    assert run_once().unchanged_since
+
+
+def test_a_step_that_failed_is_told_in_one_sentence_and_run_again_and_a_failed_check_fails_again(
+    write_silo: WriteSilo, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_silo("owner", "Priya owns the billing export.")
+    told = pytest.raises(MemoryAssetsError, match="step extracted_features failed: spaCy pipeline 'no_such_model'")
+    with monkeypatch.context() as broken, told:
+        broken.setenv("MEMORY_SPACY_MODEL", "no_such_model")
+        run_once()
+    assert read_note() != look()
+    found = run_once().assets
+    assert (found["silo_files"]["files_read"], found["memories"]["added"]) == (0, 1)
+    assert read_note() == look()
+    spoil_vectors(tenant)
+    assert [check.faults for check in run_once().failed_checks] == [1]
+    done = CliRunner().invoke(cli, ["run"])
+    assert (done.exit_code, "Run `memory doctor --mend`." in done.stderr) == (1, True)
+    assert re.search("silo_files .* 1 rows .* 1 files unchanged", done.stdout)
 
 
 def test_what_others_write_during_a_run_is_noticed_and_taken_in_by_the_next(write_silo: WriteSilo, tenant: Tenant) -> None:
@@ -199,21 +201,6 @@ def test_what_others_write_during_a_run_is_noticed_and_taken_in_by_the_next(writ
         "two versions of the file, and the note"
     )
     assert read_note() != look()
-    run_once()
-    assert read_note() == look()
-
-
-def test_what_is_stored_while_the_scores_are_computed_after_a_search_is_taken_in_by_the_next_run(
-    write_silo: WriteSilo, tenant: Tenant
-) -> None:
-    taken_in_and_recalled(write_silo, tenant)
-
-    def store_note(step: str, said: str) -> None:
-        if (step, said) == ("relevance_scores", "started"):
-            store_memories(tenant, [NOTE])
-
-    assert run_once(store_note).assets.keys() == {"relevance_scores"}
-    assert run_once().assets["graph_edges"]["memories"] == 2
 
 
 def test_a_file_that_appears_in_the_checkout_is_no_change(write_silo: WriteSilo) -> None:
@@ -223,15 +210,6 @@ def test_a_file_that_appears_in_the_checkout_is_no_change(write_silo: WriteSilo)
     before = look()
     with NamedTemporaryFile(dir=checkout, prefix=".appears"):
         assert look() == before
-
-
-def test_status_says_that_a_run_is_due_for_what_the_graph_does_not_hold(tenant: Tenant) -> None:
-    store_memories(tenant, [NOTE])
-    found = status(tenant)
-    assert found.unconnected == 1
-    assert "1 memory not in it yet; `memory run` connects and scores them" in found.text(LocalTime(UTC))
-    run_once()
-    assert status(tenant).unconnected == 0
 
 
 @pytest.mark.parametrize("name", ["pai_config", "pai_seed", "pai_learning_dir"])

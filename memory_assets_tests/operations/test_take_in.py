@@ -1,6 +1,7 @@
 """Changed files are searchable within seconds, without Dagster and without a request."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from memory_assets.operations.store import store
 from memory_assets.operations.take_in import SourceWatch, take_in
 from memory_assets.settings import Settings, load_settings
 from memory_assets.tenants import Tenant
+from memory_assets_tests.torture import zygote
 
 _PATIENCE_SECONDS = 60.0
 _TAKE_IN = "memory_assets.operations.take_in.take_in"
@@ -185,31 +187,24 @@ def test_a_transcript_and_foreign_files_wake_nobody(settings: Settings) -> None:
     assert watch._due.is_set()
 
 
-def test_a_session_finds_over_mcp_what_was_written_while_it_ran(silo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_session_finds_over_mcp_what_was_written_while_it_ran(
+    silo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("MEMORY_WATCH_SOURCES", "on")
-    server = subprocess.Popen(
-        [sys.executable, "-m", "memory_assets.cli", "mcp"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-    )
-    assert server.stdin
-    assert server.stdout
+    os.mkfifo(tmp_path / "requests")
+    server = zygote.shared().start(os.environ.copy(), "mcp", fifo=tmp_path / "requests")
+    with (tmp_path / "requests").open("w", buffering=1, encoding="utf-8") as requests:
 
-    def call(number: int, method: str, **params: object) -> str:
-        assert server.stdin
-        assert server.stdout
-        server.stdin.write(json.dumps({"jsonrpc": "2.0", "id": number, "method": method, "params": params}).encode() + b"\n")
-        server.stdin.flush()
-        return server.stdout.readline().decode()
+        def call(method: str, **params: object) -> str:
+            answered = len(server.written("out").splitlines())
+            requests.write(json.dumps({"jsonrpc": "2.0", "id": answered, "method": method, "params": params}) + "\n")
+            wait_until(lambda: server.written("out").count("\n") > answered)
+            return server.written("out").splitlines()[-1]
 
-    try:
-        call(1, "ping")
+        call("ping")
         write(silo, "kettle", "The office kettle is red and was bought in Ghent.")
-        wait_until(lambda: "Ghent" in call(2, "tools/call", name="search", arguments={"query": "kettle", "everywhere": True}))
-    finally:
-        server.communicate(timeout=_PATIENCE_SECONDS)
-    assert server.returncode == 0
+        wait_until(lambda: "Ghent" in call("tools/call", name="search", arguments={"query": "kettle", "everywhere": True}))
+    assert server.wait().code == 0
     assert search(Tenant(load_settings()), "kettle").count == 1
 
 

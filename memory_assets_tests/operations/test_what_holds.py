@@ -1,4 +1,4 @@
-"""Changed facts in the sample home: the current one ranks first, and only outdated ones are marked."""
+"""Changed facts: the current one ranks first, and only outdated ones are marked."""
 
 import json
 import re
@@ -6,10 +6,8 @@ from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
 import pytest
-from click.testing import CliRunner
 
 from memory_assets import operations
-from memory_assets.cli.main import cli
 from memory_assets.graph.edges import refresh_graph
 from memory_assets.graph.outdated import Outdated, StatementChange, find_outdated, list_doubted, list_replaced, strip_marks
 from memory_assets.learn.brief import read_brief
@@ -18,30 +16,13 @@ from memory_assets.mcp.protocol import Server
 from memory_assets.mcp.tools import Session
 from memory_assets.models import NewMemory, RelationType, Source
 from memory_assets.operations.answers import LocalTime
-from memory_assets.operations.conflicts import conflicts, decide_both_hold
+from memory_assets.operations.conflicts import decide_both_hold
 from memory_assets.operations.prompt import recall_for_prompt
 from memory_assets.operations.take_in import take_in
-from memory_assets.recall.search import search
 from memory_assets.stores.filters import Filters
 from memory_assets.tenants import Tenant
+from memory_assets_tests.conftest import filled_once
 
-_REPLACED = {
-    ("carrier-portal-deadline", "carrier-portal-deadline"),
-    ("user-role", "user-role"),
-    ("mongodb-for-atlas", "postgres-decision"),
-    ("mongodb-for-atlas", "Jonas, Tomasz and Leila decided on 8 April"),
-    ("The staging database of Atlas is reset eve", "The staging database of Atlas is no longer"),
-    ("The staging database of Atlas is reset eve", "weekly-report-2026-w38"),
-    ("format-on-save-off", "Format on save is on in all repositories s"),
-    ("Switches format on save off, because it ma", "Format on save is on in all repositories s"),
-    ("billing-export", "billing-export-handover"),
-    ("redis-settlement-cache", "redis-cache-removed"),
-}
-_WRONGLY = {
-    ("format-on-save-again", "Format on save is on in all repositories s"),
-    ("The 40 s aggregation came from a $lookup o", "settlement-aggregation-slow"),
-}
-"""Which say the same."""
 _OLD = (
     "The ledger closes its books after the last carrier.\n\nReports go to finance by mail. The nightly import of the ledger runs on "
     "host beech."
@@ -51,38 +32,6 @@ _NEW = (
     "on host alder instead of beech."
 )
 _QUESTION = "on which host does the nightly import of the ledger run"
-
-
-@pytest.mark.long
-def test_a_run_takes_the_sample_home_in_tells_of_the_refused_and_calls_outdated_what_is(tenant, sample_home):
-    def memory(*arguments):
-        return CliRunner().invoke(cli, arguments, catch_exceptions=False).stdout
-
-    assert re.search("relevance_scores .* 122 written", memory("run"))
-    assert memory("run").startswith("Nothing changed since the last run")
-    refused = memory("status", "--refused")
-    assert "weekly-report-2026-w38.md" in refused
-    assert "mend:" in refused
-    found = json.loads(memory("search", "why did we leave MongoDB", "--limit", "3", "--json"))["memories"]
-    assert "postgres-decision" in [hit["title"] for hit in found]
-    for question, answer in (
-        ("when is the carrier portal due", "16 October"),
-        ("is the staging database reset at night", "no longer reset"),
-        ("what does Atlas store its shipments in", "PostgreSQL"),
-        ("Which database does Atlas use", "PostgreSQL"),
-    ):
-        hits = search(tenant, question)
-        assert answer in hits[0].memory.content, question
-        outdated = [hit for hit in hits if hit.memory.title == "mongodb-for-atlas"]
-        assert all(hit.replaced_by and "PostgreSQL" in hit.replaced_by.content for hit in outdated)
-    assert conflicts(tenant).conflicts == []
-    with tenant.catalog.read() as connection:
-        found = connection.execute("""
-            SELECT old.label[:42], new.label[:42] FROM graph_edges e
-            JOIN graph_nodes old ON old.id = e.source_id JOIN graph_nodes new ON new.id = e.target_id
-            WHERE origin = 'claims' AND e.type <> 'RELATES_TO'
-        """).fetchall()
-    assert set(found) == _REPLACED | _WRONGLY
 
 
 def test_a_sentence_that_another_file_replaces_is_not_told_and_what_replaced_it_is(tenant, write_silo):
@@ -111,9 +60,13 @@ def _refreshed(tenant):
 
 @pytest.fixture
 def ledger(tenant, write_silo):
-    _two_files(write_silo)
-    take_in(tenant)
-    return _refreshed(tenant)
+    def fill():
+        _two_files(write_silo)
+        take_in(tenant)
+        _refreshed(tenant)
+
+    filled_once(tenant, "ledger", fill)
+    return Tenant(tenant.settings, tenant.name)
 
 
 def _named(tenant, title):
