@@ -93,4 +93,4 @@ def test_the_passage_of_a_long_text_costs_as_much_as_its_length(repeated: str) -
         return counted["call"] + counted["c_call"]
 
     passage(repeated * 100, "which table is checked?")
-    assert calls(4_000) < 2.5 * calls(2_000)
+    assert calls(1_000) < 2.5 * calls(500)
