@@ -66,8 +66,9 @@ def test_a_workspace_is_read_with_fields_links_and_without_its_trash(tana: Stand
     assert not tana.violations
 
 
-def test_a_second_reading_costs_what_changed(tana: StandIn, tenant: Tenant, read):
-    tana.populate(300)
+def test_a_second_reading_costs_what_changed(tana: StandIn, tenant: Tenant, read, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("memory_assets.tana.reading._MAX_REREAD", 60)
+    tana.populate(80)
     for node in tana.nodes.values():
         node.edited = 0.0
     first = read()
@@ -79,8 +80,8 @@ def test_a_second_reading_costs_what_changed(tana: StandIn, tenant: Tenant, read
     second = read()
     assert {"Project Heron", "Brand new"} <= names(tenant)
     assert new.id
-    assert second.read <= 305 < first.read
-    assert len(tana.requests) - requests < 400
+    assert second.read <= 65 < first.read
+    assert len(tana.requests) - requests < 100
     read()
     assert told_of(tana) <= names(tenant)
     assert gone.name not in names(tenant)
@@ -113,13 +114,13 @@ def test_what_is_stopped_goes_on_where_it_was(tana: StandIn, tenant: Tenant, rea
 
 
 def test_a_reading_ends_in_time_however_slow_tana_is(tana: StandIn, tenant: Tenant, client: TanaClient):
-    tana.populate(300)
+    tana.populate(100)
     tana.traps.latency = 0.1
     hurried = Tenant(tenant.settings.model_copy(update={"tana_read_seconds": 1.5}))
     begun = time.monotonic()
     done = read_workspace(hurried, client)
     assert time.monotonic() - begun < 20
-    assert 0 < done.read < 300
+    assert 0 < done.read < 100
     assert "MEMORY_TANA_READ_SECONDS (1.5)" in done.notes[0]
     tana.traps.latency = 0.0
     while read_workspace(tenant, client).waiting:
