@@ -108,10 +108,10 @@ def test_who_reads_a_catalog_while_it_is_recreated_finds_all_its_tables(elsewher
             except Exception as error:  # noqa: BLE001
                 found.add(type(error))
 
-    readers = [threading.Thread(target=read) for _ in range(3)]
+    readers = [threading.Thread(target=read) for _ in range(2)]
     for each in readers:
         each.start()
-    for _ in range(3):
+    for _ in range(2):
         tenant.catalog.recreate()
     done.set()
     for each in readers:
