@@ -27,6 +27,9 @@ def test_a_cycle_runs_and_tells_what_it_did(tenant: Tenant, visitor: Visitor) ->
     assert "1 memory scored, 1 scores changed" in done.text
     with tenant.catalog.read() as connection:
         assert connection.execute("SELECT count(*) FROM relevance_scores").fetchone() == (1,)
+    for cycle in ("creative", "cluster"):
+        done = visitor.post(f"/sleep/{cycle}")
+        assert (done.status_code, 'role="status"' in done.text) == (200, True)
 
 
 def test_forget_archives_what_has_faded(tenant: Tenant, visitor: Visitor) -> None:
