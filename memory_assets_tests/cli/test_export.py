@@ -31,8 +31,9 @@ def fill(tenant: Tenant, count: int) -> None:
     tenant.memories.put(memories, np.full((count, 4), 0.5, np.float32), "test")
 
 
-def test_an_export_holds_a_few_memories_at_a_time(tenant: Tenant, tmp_path: Path) -> None:
-    count = 2_000
+def test_an_export_holds_a_few_memories_at_a_time(tenant: Tenant, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("memory_assets.stores.memories._BATCH_ROWS", 100)
+    count = 1_000
     fill(tenant, count)
     file = tmp_path / "all.jsonl"
     CliRunner().invoke(command, [str(tmp_path / "once.jsonl")])
