@@ -4,9 +4,12 @@ import gc
 import os
 import shutil
 import ssl
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import cache, wraps
+from importlib.abc import MetaPathFinder
+from importlib.util import find_spec
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any, TypeVar
@@ -44,6 +47,14 @@ SHARED = frozenset({"service", "site", "server", "servers"})
 SAMPLE = Path(__file__).parent.parent / "data" / "sample"
 
 
+class _NoPandas(MetaPathFinder):
+    """DuckDB searches for pandas twice for each parameter of a query, and pytest makes a search in vain take a millisecond."""
+
+    def find_spec(self, fullname: str, *_: object) -> None:
+        if fullname == "pandas":
+            raise ModuleNotFoundError(f"No module named {fullname!r}", name=fullname)
+
+
 def pytest_configure() -> None:
     """Speed up the suite; put the thousands of test folders in memory if there is room, as every commit would wait for the disk.
 
@@ -56,6 +67,8 @@ def pytest_configure() -> None:
     ssl.create_default_context = cache(ssl.create_default_context)
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     read_migrations_once()
+    if not find_spec("pandas"):
+        sys.meta_path.insert(0, _NoPandas())
     for owner, name in COMPUTED:
         setattr(owner, name, with_known_rows(getattr(owner, name)))
     with suppress(OSError):

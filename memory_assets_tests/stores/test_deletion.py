@@ -24,7 +24,7 @@ from memory_assets.doctor import examine
 from memory_assets.errors import ConflictError, StoreError
 from memory_assets.models import Kind, Memory, Source, State
 from memory_assets.settings import Settings, load_settings
-from memory_assets.stores import files, lance, tables
+from memory_assets.stores import files, lance
 from memory_assets.stores.memories import MemoryStore
 from memory_assets.stores.rows import new_id
 from memory_assets.tenants import Tenant, create_tenant, delete_tenant, open_states, sweep_deleted, tenant_names
@@ -121,7 +121,6 @@ def test_a_disk_that_gets_full_while_a_table_is_made_is_no_other_process(
         raise RuntimeError("LanceError(IO): No space left on device (os error 28)")
 
     monkeypatch.setattr(LanceDBConnection, "create_table", half_made)
-    monkeypatch.setattr(tables, "_CREATION_SECONDS", 0.1)
     with pytest.raises(StoreError, match="the disk is full, so make room"):
         add(Tenant(settings, "ann").memories)
 
