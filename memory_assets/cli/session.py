@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from memory_assets.cli.command import chosen_tenant, say
-from memory_assets.errors import DamagedError, format_trace
+from memory_assets.errors import DamagedError, StoreBusyError, format_trace
 from memory_assets.hook_settings import read_hook_settings
 from memory_assets.learn import session_start as starts
 from memory_assets.learn.noted import find_sentences, note
@@ -76,7 +76,7 @@ def session_end(tenant: str | None) -> None:
             try:
                 found = find_sentences(transcript, folder, hook.session, secrets)
                 note(settings.folder, found, HOOK_PATIENCE_SECONDS, secrets, hook.session)
-            except (BlockingIOError, DamagedError):  # a later run makes the notes
+            except (StoreBusyError, DamagedError):  # a later run makes the notes
                 queue_session(settings.folder, Ended(hook.session, str(transcript), folder, is_summarised=False))
 
 

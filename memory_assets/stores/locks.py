@@ -109,14 +109,18 @@ def locked(folder: Path, kind: int = fcntl.LOCK_EX, patience_seconds: float | No
 
 
 @contextmanager
-def locked_in_time(folder: Path, kind: int = fcntl.LOCK_EX) -> Iterator[bool]:
-    """Hold a lock on a folder like `locked`; raise StoreBusyError if another process, perhaps a stopped one, keeps it for a minute."""
+def locked_in_time(folder: Path, kind: int = fcntl.LOCK_EX, patience_seconds: float | None = None) -> Iterator[bool]:
+    """Hold a lock on a folder like `locked`, but wait for a minute by default.
+
+    StoreBusyError: another process, perhaps a stopped one, held it for longer.
+    """
+    patience = _PATIENCE_SECONDS if patience_seconds is None else patience_seconds
     with ExitStack() as held:
         try:
-            is_there = held.enter_context(locked(folder, kind, _PATIENCE_SECONDS))
+            is_there = held.enter_context(locked(folder, kind, patience))
         except BlockingIOError as error:
             raise StoreBusyError(
-                f"{folder} has been locked for {_PATIENCE_SECONDS:g} s by {_find_holder(folder)}; wait for it to finish or stop it."
+                f"{folder} has been locked for {patience:g} s by {_find_holder(folder)}; wait for it to finish or stop it."
             ) from error
         yield is_there
 
