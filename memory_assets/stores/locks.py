@@ -127,9 +127,10 @@ def locked_in_time(folder: Path, kind: int = fcntl.LOCK_EX, patience_seconds: fl
 
 def _find_holder(folder: Path) -> str:
     with suppress(OSError):
-        inode = f":{folder.stat().st_ino}"
+        found = folder.stat()
+        locked_place = f"{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}:{found.st_ino}"
         for _, _, _, _, process, place, *_ in map(str.split, Path("/proc/locks").read_text(encoding="ascii").splitlines()):
-            if place.endswith(inode):
+            if place == locked_place:
                 return f"process {process}"
     return "another process"
 

@@ -1,5 +1,7 @@
 """A tenant's state in files and in PostgreSQL."""
 
+import fcntl
+import os
 import subprocess
 import sys
 import threading
@@ -127,3 +129,17 @@ def test_a_stopped_process_that_holds_the_folder_is_named_after_a_while(tmp_path
                 change()
         holder.communicate(b"\n")
     assert FileState(folder).put("brief.json", b"{}")
+
+
+def test_a_process_that_holds_the_same_number_on_another_disk_is_not_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder := tmp_path / "ada").mkdir()
+    other_disk = f"1: FLOCK  ADVISORY  WRITE 4711 fff:fff:{folder.stat().st_ino} 0 EOF\n"
+    monkeypatch.setattr(locks, "_PATIENCE_SECONDS", 0.0)
+    monkeypatch.setattr(Path, "read_text", lambda *_, **__: other_disk)
+    descriptor = os.open(folder, os.O_RDONLY)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    with pytest.raises(StoreBusyError, match="by another process;"):
+        FileState(folder).put("brief.json", b"{}")
+    os.close(descriptor)
