@@ -11,7 +11,7 @@ import click
 
 from memory_assets.cli.command import chosen_tenant, say
 from memory_assets.errors import DamagedError, StoreBusyError, format_trace
-from memory_assets.hook_settings import read_hook_settings
+from memory_assets.hook_settings import read_hook_settings, read_settings_file
 from memory_assets.learn import session_start as starts
 from memory_assets.learn.noted import find_sentences, note
 from memory_assets.sources.projects import current_project
@@ -33,6 +33,7 @@ def session_start(tenant: str | None, quiet: str | None) -> None:
     """
     settings = read_hook_settings(chosen_tenant(tenant))
     if quiet:
+        read_settings_file()  # for its error: hooks hide it
         project = current_project()
         if project is None:
             raise click.UsageError("This directory belongs to no project; go into one first.")

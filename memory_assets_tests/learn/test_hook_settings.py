@@ -170,6 +170,16 @@ def test_a_working_directory_that_is_gone_is_no_fault_of_the_settings_file(
         load_settings()
 
 
+@pytest.mark.parametrize("command", ["status --line", "session-start --off"])
+def test_a_person_is_told_that_the_settings_file_cannot_be_read(
+    command: str, atlas: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (file := tmp_path / "memory.toml").write_text("[", encoding="utf-8")
+    monkeypatch.setenv("MEMORY_CONFIG", str(file))
+    monkeypatch.chdir(atlas)
+    assert isinstance(CliRunner().invoke(cli, command.split()).exception, SettingsError)
+
+
 def test_a_byte_order_mark_in_the_settings_file_is_ignored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "memory.toml"
     file.write_text("tenant = 'ada'\n", encoding="utf-8-sig")
