@@ -126,5 +126,7 @@ def describe_lack(error: BaseException) -> str | None:
         return "There is not enough memory for this; close other programs or raise `ulimit -v`."
     if not isinstance(error, OSError) or error.errno not in MENDS:
         return None
-    what = f"{error.filename} cannot be used" if error.filename else "The disk does not take what is to be written"
+    lacks_files = error.errno in (errno.EMFILE, errno.ENFILE)
+    unnamed = "No more files can be opened" if lacks_files else "The disk does not take what is to be written"
+    what = f"{error.filename} cannot be used" if error.filename else unnamed
     return f"{what} ({error.strerror}); {MENDS[error.errno]}, and run the command again."

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from memory_assets.errors import SettingsError
+
 SESSION_START_TOKENS = 800
 """Default limit of the text at a session's start, in tokens."""
 _TENANT = re.compile(r"[a-z][a-z0-9_-]{0,62}")
@@ -67,7 +69,7 @@ class _RawSettings:
         self._is_readable = True
         try:
             content = read_settings_file()
-        except (OSError, ValueError):
+        except SettingsError:
             content, self._is_readable = {}, False
         self._file: dict[str, Any] = {name.upper(): value for name, value in content.items()}
 
@@ -108,9 +110,17 @@ def config_file() -> Path:
 
 
 def read_settings_file() -> dict[str, Any]:
-    """Return the parsed settings file, empty if there is none. A byte order mark, as Windows editors write it, is ignored."""
+    """Return the parsed settings file, empty if there is none. A byte order mark, as Windows editors write it, is ignored.
+
+    SettingsError: it is not TOML, or cannot be read.
+    """
     file = config_file()
-    return tomllib.loads(file.read_text(encoding="utf-8-sig")) if file.is_file() else {}
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8-sig")) if file.is_file() else {}
+    except (ValueError, RecursionError) as error:
+        raise SettingsError(f"{file} is not valid TOML ({error}); mend that line or remove the file.") from error
+    except OSError as error:
+        raise SettingsError(f"{file} cannot be read ({error.strerror}); give yourself read access to it.") from error
 
 
 def default_data_dir() -> Path:

@@ -7,7 +7,6 @@ configuration folder), the defaults here. Nothing is read at import; call `load_
 import logging
 import os
 import re
-import tomllib
 from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
@@ -342,7 +341,7 @@ def load_settings(**overrides: Any) -> Settings:
     An unknown name in the settings file is logged once in a process.
 
     Raises:
-        SettingsError: A value is invalid, or the settings file is not TOML.
+        SettingsError: A value is invalid, or the settings file is not TOML or cannot be read.
     """
     given = {name: value for name, value in overrides.items() if value is not None}
     in_file: dict[str, InFile] = {}
@@ -356,10 +355,8 @@ def load_settings(**overrides: Any) -> Settings:
         for sentence in unknown_names(content):
             _warn_once(sentence)
         return settings
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise SettingsError(f"{config_file()} is not valid TOML ({error}); mend that line or remove the file.") from error
-    except OSError as error:
-        raise SettingsError(f"{config_file()} cannot be read ({error.strerror}); give yourself read access to it.") from error
+    except FileNotFoundError as error:
+        raise SettingsError("The working directory is gone, and a setting names a path in it; go to another folder.") from error
     except ValidationError as error:
         first = error.errors()[0]
         located = str(first["loc"][0])

@@ -69,6 +69,7 @@ def test_a_log_line_holds_no_foreign_message(formatter: logging.Formatter) -> No
     ("error", "sentence"),
     [
         (OSError(24, "Too many open files", "/data/x"), "/data/x cannot be used (Too many open files); close other programs, or"),
+        (OSError(24, "Too many open files"), "No more files can be opened (Too many open files); close other programs, or raise"),
         (OSError(13, "Permission denied", "/data/x"), "/data/x cannot be used (Permission denied); give yourself read and write"),
         (OSError(28, "No space left on device"), "The disk does not take what is to be written (No space left on device); make"),
         (ImportError("x.so: failed to map segment from shared object"), "There is not enough memory for this; close other"),

@@ -239,9 +239,10 @@ _LINE = "memory_assets.line"
 def _open_or_print_line(context: click.Context, parameter: click.Parameter, name: str | None) -> "Tenant":
     """Open the tenant. With `--line` print the line instead, without heavy imports, and exit."""
     if context.meta[_LINE]:
-        from memory_assets.hook_settings import read_hook_settings
+        from memory_assets.hook_settings import read_hook_settings, read_settings_file
         from memory_assets.learn.brief import status_line
 
+        read_settings_file()  # for its error: hooks hide it
         say(status_line(read_hook_settings(chosen_tenant(name))))
         context.exit()
     return existing_tenant(context, parameter, name)

@@ -10,8 +10,8 @@ from pathlib import Path
 import click
 
 from memory_assets.cli.command import chosen_tenant, say
-from memory_assets.errors import DamagedError, format_trace
-from memory_assets.hook_settings import read_hook_settings
+from memory_assets.errors import DamagedError, StoreBusyError, format_trace
+from memory_assets.hook_settings import read_hook_settings, read_settings_file
 from memory_assets.learn import session_start as starts
 from memory_assets.learn.noted import find_sentences, note
 from memory_assets.sources.projects import current_project
@@ -33,6 +33,7 @@ def session_start(tenant: str | None, quiet: str | None) -> None:
     """
     settings = read_hook_settings(chosen_tenant(tenant))
     if quiet:
+        read_settings_file()  # for its error: hooks hide it
         project = current_project()
         if project is None:
             raise click.UsageError("This directory belongs to no project; go into one first.")
@@ -76,7 +77,7 @@ def session_end(tenant: str | None) -> None:
             try:
                 found = find_sentences(transcript, folder, hook.session, secrets)
                 note(settings.folder, found, HOOK_PATIENCE_SECONDS, secrets, hook.session)
-            except (BlockingIOError, DamagedError):  # a later run makes the notes
+            except (StoreBusyError, DamagedError):  # a later run makes the notes
                 queue_session(settings.folder, Ended(hook.session, str(transcript), folder, is_summarised=False))
 
 

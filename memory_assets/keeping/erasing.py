@@ -6,6 +6,7 @@ places. A kill leaves unfinished tombstones; the next erasure continues with the
 """
 
 import json
+import logging
 import mmap
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -44,6 +45,10 @@ from memory_assets.tana.formats import node_name
 from memory_assets.tana.state import Mapping, forget_entries
 from memory_assets.tenants import Tenant, tenant_names
 
+_log = logging.getLogger(__name__)
+
+_BATCH = 4_096
+"""Memories that are searched at a time."""
 _TEXTLESS = ("keys/*", "access/*", "erased.json", "backups.json")
 """Kept files without texts of memories."""
 _DECIDED = frozenset({"quiet.json", "projects.json", "names.json", "learn/moves.json"})
@@ -399,15 +404,16 @@ def find_remains(tenant: Tenant, texts: Collection[str], *, of_machine: bool) ->
 def _ids_saying(tenant: Tenant, texts: Collection[str]) -> list[int]:
     try:
         rows = tenant.memories.scan(("id", "content", "title"))
-    except StoreError:
+    except StoreError as error:
+        _log.warning("the tenant %s may still have the text: %s", tenant.name, error)
         return []
-    said = pc.binary_join_element_wise(rows["content"], rows["title"], "\n").to_pylist()
-    wanted = Finder(texts)
-    return [
-        number
-        for number, text in zip(rows["id"].to_pylist(), said, strict=True)
-        if wanted.is_any_in(text.encode("utf-8", "surrogatepass"))
-    ]
+    wanted, saying = Finder(texts), list[int]()
+    for batch in rows.to_batches(_BATCH):
+        said = pc.binary_join_element_wise(batch["content"], batch["title"], "\n").to_pylist()
+        present = set(wanted.find_in("\n".join(said).encode("utf-8", "surrogatepass")))
+        numbers = batch["id"].to_pylist()
+        saying += [number for number, text in zip(numbers, said, strict=True) if any(each in text for each in present)]
+    return saying
 
 
 def kept_values(tenant: Tenant) -> Iterator[tuple[str, list[Any]]]:

@@ -103,7 +103,10 @@ def note(
     """Add sentences that are not noted, settled or erased yet; keep only the newest hundred notes.
 
     Notes of this `session` with one of its `known` secrets are removed: they may have been made before it showed that it is one.
-    Raise BlockingIOError if another process holds the folder's lock for longer than `patience_seconds`.
+
+    Raises:
+        StoreBusyError: another process held the folder's lock for longer than `patience_seconds`; nothing was noted.
+        DamagedError: the file of the notes cannot be read, and stays as it is.
     """
     if not found and not (known and (folder / NAME).exists()):
         return
@@ -162,10 +165,10 @@ def _read(folder: Path) -> _Notes:
 
 def _update(folder: Path, change: Callable[[_Notes], _Notes], patience_seconds: float | None = None) -> None:
     from memory_assets.stores.files import replace_file
-    from memory_assets.stores.locks import locked
+    from memory_assets.stores.locks import locked_in_time
 
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with locked(folder, patience_seconds=patience_seconds):
+    with locked_in_time(folder, patience_seconds=patience_seconds):
         notes = _read(folder)
         if (changed := change(notes)) != notes:
             replace_file(folder / NAME, json.dumps(asdict(changed), ensure_ascii=False))

@@ -146,10 +146,10 @@ def is_quiet(folder: Path, project: Project | None) -> bool:
 def set_quiet(folder: Path, project: Project, *, quiet: bool) -> None:
     """Switch the text off for sessions in a project, in all checkouts of its remote, or on again."""
     from memory_assets.stores.files import replace_file
-    from memory_assets.stores.locks import locked
+    from memory_assets.stores.locks import locked_in_time
 
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with locked(folder):
+    with locked_in_time(folder):
         name = next(iter(remotes_of(folder, project)), project.folder)
         others = _read_quiet(folder) - _quiet_names(folder, project)
         replace_file(folder / _QUIET_NAME, json.dumps(sorted(others | {name} if quiet else others)))

@@ -77,17 +77,20 @@ class ScanBuilder:
         except FileNotFoundError:
             self.absent(self.root, what, variable)
             return []
-        if shown_path(str(self.root)) in self.unreadable:
+        root = shown_path(str(self.root))
+        if self.changed or self.unchanged:  # `entries` refused the root
+            self.unreadable.add(root)
+        if root in self.unreadable:
             return []
         folders = [entry for entry in entries if entry.is_dir() or entry.is_symlink()]
-        below = f"{shown_path(str(self.root))}/"
+        below = f"{root}/"
         known = {
             path[: path.index("/", len(below))]
             for path in self.known or ()
             if path.startswith(below) and "/" in path[len(below) :]
         }
         if known and not entries:
-            self._refuse_missing(shown_path(str(self.root)))
+            self._refuse_missing(root)
         else:
             names = [shown_path(entry.name) for entry in folders]
             for folder in known.difference(below + shown for name in names for shown in (name, masked_path(name))):

@@ -107,23 +107,28 @@ def locked(folder: Path, kind: int = fcntl.LOCK_EX, patience_seconds: float | No
 
 
 @contextmanager
-def locked_in_time(folder: Path, kind: int = fcntl.LOCK_EX) -> Iterator[bool]:
-    """Hold a lock on a folder like `locked`; raise StoreBusyError if another process, perhaps a stopped one, keeps it for a minute."""
+def locked_in_time(folder: Path, kind: int = fcntl.LOCK_EX, patience_seconds: float | None = None) -> Iterator[bool]:
+    """Hold a lock on a folder like `locked`, but wait for a minute by default.
+
+    StoreBusyError: another process, perhaps a stopped one, held it for longer.
+    """
+    patience = _PATIENCE_SECONDS if patience_seconds is None else patience_seconds
     with ExitStack() as held:
         try:
-            is_there = held.enter_context(locked(folder, kind, _PATIENCE_SECONDS))
+            is_there = held.enter_context(locked(folder, kind, patience))
         except BlockingIOError as error:
             raise StoreBusyError(
-                f"{folder} has been locked for {_PATIENCE_SECONDS:g} s by {_find_holder(folder)}; wait for it to finish or stop it."
+                f"{folder} has been locked for {patience:g} s by {_find_holder(folder)}; wait for it to finish or stop it."
             ) from error
         yield is_there
 
 
 def _find_holder(folder: Path) -> str:
     with suppress(OSError):
-        inode = f":{folder.stat().st_ino}"
+        found = folder.stat()
+        locked_place = f"{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}:{found.st_ino}"
         for _, _, _, _, process, place, *_ in map(str.split, Path("/proc/locks").read_text(encoding="ascii").splitlines()):
-            if place.endswith(inode):
+            if place == locked_place:
                 return f"process {process}"
     return "another process"
 

@@ -184,7 +184,7 @@ def test_what_another_tenant_says_is_erased_there_and_no_file_of_a_store_is_name
     ]
 
 
-def test_another_tenant_is_named_although_its_table_compresses_its_texts(tenant: Tenant):
+def test_another_tenant_is_named_although_its_table_compresses_its_texts(tenant: Tenant, caplog: pytest.LogCaptureFixture):
     other, now = Tenant(tenant.settings, "copy"), datetime.now(UTC)
     texts = [
         f"Valve {number} of the crane was replaced in the winter, says the log book of the harbour." for number in range(1_000)
@@ -194,6 +194,10 @@ def test_another_tenant_is_named_although_its_table_compresses_its_texts(tenant:
     assert files_holding(other.folder, texts[:1]) == []
     remains = erasing.find_remains(tenant, texts[:1], of_machine=True)
     assert [(each.name, each.ids, each.files) for each in remains.others] == [("copy", [1], [])]
+    for manifest in (other.folder / "vectors").rglob("*.manifest"):
+        manifest.write_bytes(b"")
+    assert erasing.find_remains(tenant, texts[:1], of_machine=True).others == []
+    assert "the tenant copy may still have the text: The table" in caplog.text
 
 
 def test_who_may_not_look_at_other_tenants_is_told_nothing_of_them(tenant: Tenant):

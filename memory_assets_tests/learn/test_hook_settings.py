@@ -138,12 +138,13 @@ def test_a_session_begins_though_another_process_holds_the_folder(settings: Sett
     assert read_remotes(settings.tenant_dir()) == {str(atlas): ("github.com/acme/atlas",)}
 
 
-@pytest.mark.parametrize("fault", ["unreadable", "no TOML"])
+@pytest.mark.parametrize("fault", ["unreadable", "no TOML", "nested too deeply"])
 def test_a_hook_finds_nothing_if_the_settings_file_cannot_be_read(
     fault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "memory.toml"
-    file.write_text("session_start = 'off'\n" + "[" * (fault == "no TOML"), encoding="utf-8")
+    rest = {"no TOML": "[", "nested too deeply": f"a = {'[' * 10_000}"}.get(fault, "")
+    file.write_text(f"session_start = 'off'\n{rest}", encoding="utf-8")
     monkeypatch.setenv("MEMORY_CONFIG", str(file))
     real_read = Path.read_text
 
@@ -156,6 +157,27 @@ def test_a_hook_finds_nothing_if_the_settings_file_cannot_be_read(
     assert read_hook_settings().data_dir == Path(os.devnull)
     with pytest.raises(SettingsError, match=r"memory\.toml (cannot be read .* read access|is not valid TOML)"):
         load_settings()
+
+
+def test_a_working_directory_that_is_gone_is_no_fault_of_the_settings_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (gone := tmp_path / "gone").mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    monkeypatch.setenv("MEMORY_DATA_DIR", "data")
+    with pytest.raises(SettingsError, match=r"^The working directory is gone"):
+        load_settings()
+
+
+@pytest.mark.parametrize("command", ["status --line", "session-start --off"])
+def test_a_person_is_told_that_the_settings_file_cannot_be_read(
+    command: str, atlas: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (file := tmp_path / "memory.toml").write_text("[", encoding="utf-8")
+    monkeypatch.setenv("MEMORY_CONFIG", str(file))
+    monkeypatch.chdir(atlas)
+    assert isinstance(CliRunner().invoke(cli, command.split()).exception, SettingsError)
 
 
 def test_a_byte_order_mark_in_the_settings_file_is_ignored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -267,6 +267,20 @@ def test_a_root_that_cannot_be_listed_is_refused_once(write: Write, tmp_path: Pa
     assert result.unreadable == (str(tmp_path / "root"),)
 
 
+def test_a_file_in_the_place_of_the_root_is_refused_once_and_what_was_below_is_kept(write: Write, tmp_path: Path) -> None:
+    file = write("-a/memory/a.md", PLAIN.format(name="a"))
+    known = stamps_of(scan(root := tmp_path / "root", {}))
+    file.unlink()
+    for folder in (*file.parents,)[:3]:
+        folder.rmdir()
+    root.write_text("notes", encoding="utf-8")
+    result = scan(root, known)
+    assert [(each.path, each.reason) for each in refusals_of(result)] == [(str(root), "it is a file, not a folder")]
+    assert vanished_paths(result, known) == []
+    again = scan(root, known | stamps_of(result))
+    assert (again.changed, vanished_paths(again, known)) == ((), [])
+
+
 def test_scanning_changes_nothing(write: Write, tmp_path: Path) -> None:
     write(f"{SLUG}/memory/a.md", PLAIN.format(name="a"))
     write(f"{SLUG}/memory/bad.md", "bad")

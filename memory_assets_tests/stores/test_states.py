@@ -1,5 +1,7 @@
 """A tenant's state in files and in PostgreSQL."""
 
+import fcntl
+import os
 import subprocess
 import sys
 import threading
@@ -9,7 +11,10 @@ from pathlib import Path
 import pytest
 
 from memory_assets.errors import StoreBusyError, StoreError
+from memory_assets.learn.noted import Noted, note
+from memory_assets.learn.session_start import set_quiet
 from memory_assets.settings import Settings
+from memory_assets.sources.projects import Project
 from memory_assets.stores import locks
 from memory_assets.stores.keys import create_link, use_link
 from memory_assets.stores.postgres import Database, PostgresStates
@@ -113,7 +118,28 @@ def test_a_stopped_process_that_holds_the_folder_is_named_after_a_while(tmp_path
     monkeypatch.setattr(locks, "_PATIENCE_SECONDS", 0.05)
     with subprocess.Popen([sys.executable, "-c", code, str(folder)], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
         assert holder.stdout and holder.stdout.readline()
-        with pytest.raises(StoreBusyError, match=rf"{folder} has been locked for .* by (process {holder.pid}|another process);"):
-            FileState(folder).put("brief.json", b"{}")
+        for change in (
+            lambda: FileState(folder).put("brief.json", b"{}"),
+            lambda: note(folder, [Noted("Always lint.", "/alpha", "", "s1")]),
+            lambda: set_quiet(folder, Project("/alpha", ()), quiet=True),
+        ):
+            with pytest.raises(
+                StoreBusyError, match=rf"{folder} has been locked for .* by (process {holder.pid}|another process);"
+            ):
+                change()
         holder.communicate(b"\n")
     assert FileState(folder).put("brief.json", b"{}")
+
+
+def test_a_process_that_holds_the_same_number_on_another_disk_is_not_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder := tmp_path / "ada").mkdir()
+    other_disk = f"1: FLOCK  ADVISORY  WRITE 4711 fff:fff:{folder.stat().st_ino} 0 EOF\n"
+    monkeypatch.setattr(locks, "_PATIENCE_SECONDS", 0.0)
+    monkeypatch.setattr(Path, "read_text", lambda *_, **__: other_disk)
+    descriptor = os.open(folder, os.O_RDONLY)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    with pytest.raises(StoreBusyError, match="by another process;"):
+        FileState(folder).put("brief.json", b"{}")
+    os.close(descriptor)
