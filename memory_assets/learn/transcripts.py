@@ -251,10 +251,10 @@ class _RecordReader:
         return record
 
 
-def read_tail(transcript: Path, marker: bytes, most: int = _TAIL_BYTES) -> Iterator[dict[str, Any]]:
-    """Yield the entries in a transcript's last eight megabytes, or `most` bytes, whose lines contain `marker`."""
+def read_tail(transcript: Path, *markers: bytes, most: int = _TAIL_BYTES) -> Iterator[dict[str, Any]]:
+    """Yield the entries in a transcript's last eight megabytes, or `most` bytes, whose lines contain one of the `markers`."""
     skip = max(0, transcript.stat().st_size - most)
-    return json_objects(read_head(transcript, None, most, skip=skip), marker)
+    return json_objects(read_head(transcript, None, most, skip=skip), *markers)
 
 
 def find_taken_back(transcript: Path) -> list[tuple[datetime, datetime]]:
@@ -267,7 +267,7 @@ def find_taken_back(transcript: Path) -> list[tuple[datetime, datetime]]:
     conversation = Conversation()
     is_followed = True
     with suppress(OSError, ValueError, RefusedFileError):
-        for entry in read_tail(transcript, b'"type"', _RECENT_BYTES):
+        for entry in read_tail(transcript, b'"type"', most=_RECENT_BYTES):
             moment = read_moment(entry.get("timestamp"))
             if entry.get("type") == "user" and moment and user_words(entry).strip():
                 place = conversation.find_place(entry, len(prompts))
@@ -280,9 +280,8 @@ def find_taken_back(transcript: Path) -> list[tuple[datetime, datetime]]:
 
 
 def user_entries(transcript: Path) -> Iterator[dict[str, Any]]:
-    """Yield the entries that may hold words of the user, queued prompts last."""
-    for marker in (b'"user"', b'"queued_command"'):
-        yield from read_tail(transcript, marker)
+    """Yield the entries that may hold words of the user."""
+    return read_tail(transcript, b'"user"', b'"queued_command"')
 
 
 def user_words(entry: dict[str, Any]) -> str:

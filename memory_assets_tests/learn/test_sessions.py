@@ -487,6 +487,7 @@ def test_what_the_user_took_back_is_neither_summarised_nor_noted(tenant: Tenant,
         *ran("Write", file_path=str(project / "wrong.py")),
         *ran("Bash", command="git commit -m 'Drop the tests'"),
         answered(words("Done: all tests are dropped.")),
+        {"type": "attachment", "attachment": {"type": "queued_command", "prompt": "From now on never run the linter."}},
         after(asked("We decided to drop the linter, because it is slow."), "a2", "p3"),
         answered(words("Done: the linter is dropped.")),
     ]
