@@ -138,8 +138,8 @@ class _RecordReader:
     def __init__(self) -> None:
         self.record = Record()
         self._conversation = Conversation()
-        self._before: list[tuple[Counter[str], list[str], dict[str, tuple[str, bool]]]] = []
-        """Files, commits and to-do items before each turn."""
+        self._before: list[tuple[Counter[str], frozenset[str], list[str], dict[str, tuple[str, bool]]]] = []
+        """Files, committed files, commits and to-do items before each turn."""
         self.tasks: dict[str, tuple[str, bool]] = {}
         """Name of each to-do item, and whether it is done, by id."""
         self._calls: dict[str, dict[str, Any]] = {}
@@ -168,10 +168,10 @@ class _RecordReader:
         """Begin a turn, in place of those from `place` on, which the user took back."""
         record = self.record
         if place < len(record.turns):
-            record.files, record.commits, self.tasks = self._before[place]
+            record.files, self._committed, record.commits, self.tasks = self._before[place]
             del record.turns[place:], self._before[place:]
         record.turns.append(turn)
-        self._before.append((record.files.copy(), record.commits.copy(), self.tasks.copy()))
+        self._before.append((record.files.copy(), self._committed, record.commits.copy(), self.tasks.copy()))
 
     def _add_answer(self, block: dict[str, Any]) -> None:
         turn = self.record.turns[-1]

@@ -14,6 +14,7 @@ from memory_assets.learn.brief import read_brief
 from memory_assets.learn.noted import find_sentences, read_noted
 from memory_assets.learn.session_queue import Ended, has_queued, queue_session
 from memory_assets.learn.session_start import Hook, session_start
+from memory_assets.learn.transcripts import read_record
 from memory_assets.models import Kind
 from memory_assets.operations.changes import forget
 from memory_assets.operations.erase import erase
@@ -505,6 +506,21 @@ def test_what_the_user_took_back_is_neither_summarised_nor_noted(tenant: Tenant,
         "Files: export.py, test_export.py",
     ]
     assert [each.text for each in read_noted(tenant.folder)] == ["From now on always write a test, because it finds faults."]
+
+
+def test_a_commit_that_was_taken_back_keeps_no_file_that_was_restored_later(tmp_path: Path) -> None:
+    written = ran("Write", file_path="/atlas/crane.py")
+    lines = [
+        after(asked("Move the crane."), "start", "p1"),
+        *written,
+        *ran("Bash", command="git commit -m 'Move the crane'"),
+        after(asked("Try to move the crane."), "start", "p2"),
+        *written,
+        *ran("Bash", command="git checkout crane.py"),
+    ]
+    transcript = tmp_path / "s1.jsonl"
+    transcript.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
+    assert not read_record(transcript).files
 
 
 def test_what_was_pasted_is_nothing_that_the_user_said(tenant: Tenant, project: Path) -> None:
