@@ -180,7 +180,7 @@ def find_sentences(transcript: Path, project: str, session: str, known: dict[str
     `known` maps secrets that the session is known to contain to their kinds; those of the user's words are added.
     """
     from memory_assets.language.secrets import KnownSecrets, marks, mask, mask_known, secrets_in
-    from memory_assets.language.words import sentences
+    from memory_assets.language.words import on_one_line, sentences
 
     entries = [(entry, words) for entry in user_entries(transcript) if (words := user_words(entry))]
     known = {} if known is None else known
@@ -194,7 +194,7 @@ def find_sentences(transcript: Path, project: str, session: str, known: dict[str
     found: dict[str, Noted] = {}
     for words, moment in said:
         for sentence in sentences(without_pasted(mask_known(words, masked))):
-            text = " ".join(visible(sentence).split())
+            text = on_one_line(visible(sentence))
             if text not in found and (kind := kind_of(text)) != NONE and not marks(mask(text)):
                 said_at = moment if isinstance(moment, str) else ""
                 found[text] = Noted(text, project, said_at, session, kind)

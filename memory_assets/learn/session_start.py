@@ -295,11 +295,14 @@ def still_told(folder: Path, session: str, taken_back: Sequence[tuple[datetime, 
     """
     known: defaultdict[int, set[str]] = defaultdict(set)
     begun: datetime | None = None
+    spans = [
+        (start.replace(microsecond=0), end.replace(microsecond=0)) for start, end in taken_back
+    ]  # a record has whole seconds
     for each in _parse_record(_record_file(folder, session)):
         if each.reason != PROMPT and each.at != begun:
             known.clear()
             begun = each.at
-        if each.reason == PROMPT and any(start.replace(microsecond=0) <= each.at < end for start, end in taken_back):
+        if each.reason == PROMPT and any(start <= each.at < end for start, end in spans):
             continue
         known[each.memory].update(each.digests)
     known.pop(_NOTHING, None)

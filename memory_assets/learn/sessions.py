@@ -8,6 +8,7 @@ further sentences of the user that are worth keeping; they become notes like tho
 import json
 import logging
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import tzinfo
 from pathlib import Path, PurePath
@@ -178,9 +179,9 @@ def summary(record: Record, reading: Reading, project: str, zone: tzinfo) -> str
     parts = {"Answered" if record.only_asked and not reading.done else "Done": done, "Decided": decided, "Left open": left_open}
     lines += [f"{label}: {_shorten(text, _MAX_OUTCOME_LENGTH)}" for label, text in parts.items() if text]
     if record.files:
-        shown = [_relative_path(path, project) for path, _ in record.files.most_common(_MAX_FILES)]
-        more = f" and {len(record.files) - _MAX_FILES} more" if len(record.files) > _MAX_FILES else ""
-        lines.append(f"{FILES}{', '.join(shown)}{more}")
+        files = Counter(_relative_path(path, project) for path in record.files.elements())
+        more = f" and {len(files) - _MAX_FILES} more" if len(files) > _MAX_FILES else ""
+        lines.append(f"{FILES}{', '.join(path for path, _ in files.most_common(_MAX_FILES))}{more}")
     return "\n".join(each for each in lines if not each.endswith(": "))
 
 

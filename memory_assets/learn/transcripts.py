@@ -138,8 +138,8 @@ class _RecordReader:
     def __init__(self) -> None:
         self.record = Record()
         self._conversation = Conversation()
-        self._before: list[tuple[Counter[str], list[str], dict[str, tuple[str, bool]]]] = []
-        """Files, commits and to-do items before each turn."""
+        self._before: list[tuple[Counter[str], frozenset[str], list[str], dict[str, tuple[str, bool]]]] = []
+        """Files, committed files, commits and to-do items before each turn."""
         self.tasks: dict[str, tuple[str, bool]] = {}
         """Name of each to-do item, and whether it is done, by id."""
         self._calls: dict[str, dict[str, Any]] = {}
@@ -168,10 +168,10 @@ class _RecordReader:
         """Begin a turn, in place of those from `place` on, which the user took back."""
         record = self.record
         if place < len(record.turns):
-            record.files, record.commits, self.tasks = self._before[place]
+            record.files, self._committed, record.commits, self.tasks = self._before[place]
             del record.turns[place:], self._before[place:]
         record.turns.append(turn)
-        self._before.append((record.files.copy(), record.commits.copy(), self.tasks.copy()))
+        self._before.append((record.files.copy(), self._committed, record.commits.copy(), self.tasks.copy()))
 
     def _add_answer(self, block: dict[str, Any]) -> None:
         turn = self.record.turns[-1]
@@ -251,10 +251,10 @@ class _RecordReader:
         return record
 
 
-def read_tail(transcript: Path, marker: bytes, most: int = _TAIL_BYTES) -> Iterator[dict[str, Any]]:
-    """Yield the entries in a transcript's last eight megabytes, or `most` bytes, whose lines contain `marker`."""
+def read_tail(transcript: Path, *markers: bytes, most: int = _TAIL_BYTES) -> Iterator[dict[str, Any]]:
+    """Yield the entries in a transcript's last eight megabytes, or `most` bytes, whose lines contain one of the `markers`."""
     skip = max(0, transcript.stat().st_size - most)
-    return json_objects(read_head(transcript, None, most, skip=skip), marker)
+    return json_objects(read_head(transcript, None, most, skip=skip), *markers)
 
 
 def find_taken_back(transcript: Path) -> list[tuple[datetime, datetime]]:
@@ -267,7 +267,7 @@ def find_taken_back(transcript: Path) -> list[tuple[datetime, datetime]]:
     conversation = Conversation()
     is_followed = True
     with suppress(OSError, ValueError, RefusedFileError):
-        for entry in read_tail(transcript, b'"type"', _RECENT_BYTES):
+        for entry in read_tail(transcript, b'"type"', most=_RECENT_BYTES):
             moment = read_moment(entry.get("timestamp"))
             if entry.get("type") == "user" and moment and user_words(entry).strip():
                 place = conversation.find_place(entry, len(prompts))
@@ -280,9 +280,8 @@ def find_taken_back(transcript: Path) -> list[tuple[datetime, datetime]]:
 
 
 def user_entries(transcript: Path) -> Iterator[dict[str, Any]]:
-    """Yield the entries that may hold words of the user, queued prompts last."""
-    for marker in (b'"user"', b'"queued_command"'):
-        yield from read_tail(transcript, marker)
+    """Yield the entries that may hold words of the user."""
+    return read_tail(transcript, b'"user"', b'"queued_command"')
 
 
 def user_words(entry: dict[str, Any]) -> str:

@@ -89,10 +89,10 @@ def read_head(path: Path, root: Path | None, max_bytes: int, *, skip: int = 0) -
         return _read_at_most(descriptor, max_bytes)
 
 
-def json_objects(data: bytes, marker: bytes) -> Iterator[dict[str, Any]]:
-    """Yield the JSON objects on the lines that contain `marker`. Lines that are not JSON, such as cut ones, are skipped."""
+def json_objects(data: bytes, *markers: bytes) -> Iterator[dict[str, Any]]:
+    """Yield the JSON objects on the lines that contain one of the `markers`. Lines that are not JSON, such as cut ones, are skipped."""
     for line in data.split(b"\n"):
-        if marker in line:
+        if any(marker in line for marker in markers):
             with suppress(ValueError, RecursionError):
                 if isinstance(entry := json.loads(line), dict):
                     yield entry

@@ -420,3 +420,10 @@ def test_a_damaged_file_is_named_and_not_replaced_and_the_session_waits(
 def test_a_secret_without_a_note_makes_no_folder(tmp_path: Path) -> None:
     note(tmp_path / "data", [], known={"Krabbe19xyz": "password"})
     assert not (tmp_path / "data").exists()
+
+
+def test_a_quotation_of_several_lines_is_noted_on_one_line_without_the_marks_in_it(tmp_path: Path) -> None:
+    path = tmp_path / "session.jsonl"
+    quoted = "> From now on always write the reports on the harbour in the passive\n> voice, and never use a picture."
+    path.write_text(json.dumps(said(quoted)) + "\n", encoding="utf-8")
+    assert [each.text for each in find_sentences(path, "", "s1")] == [quoted.replace("\n> ", " ")]

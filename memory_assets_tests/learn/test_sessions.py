@@ -14,6 +14,7 @@ from memory_assets.learn.brief import read_brief
 from memory_assets.learn.noted import find_sentences, read_noted
 from memory_assets.learn.session_queue import Ended, has_queued, queue_session
 from memory_assets.learn.session_start import Hook, session_start
+from memory_assets.learn.transcripts import read_record
 from memory_assets.models import Kind
 from memory_assets.operations.changes import forget
 from memory_assets.operations.erase import erase
@@ -451,7 +452,8 @@ def test_why_a_tool_was_refused_and_what_was_said_meanwhile_are_words_of_the_use
 
 
 def test_a_file_in_a_worktree_that_claude_code_made_has_its_path_in_the_repository(tenant: Tenant, project: Path) -> None:
-    written = ran("Write", file_path=str(project / ".claude/worktrees/elm/src/crane.py"))
+    paths = [".claude/worktrees/elm/src/crane.py", ".claude/worktrees/oak/src/crane.py", "src/crane.py"]
+    written = [entry for path in paths for entry in ran("Write", file_path=str(project / path))]
     end(tenant, project, [asked("Move the crane."), *written, answered(words("Done: the crane is moved."))])
     assert told_of(tenant)[-1] == "Files: src/crane.py"
 
@@ -487,6 +489,7 @@ def test_what_the_user_took_back_is_neither_summarised_nor_noted(tenant: Tenant,
         *ran("Write", file_path=str(project / "wrong.py")),
         *ran("Bash", command="git commit -m 'Drop the tests'"),
         answered(words("Done: all tests are dropped.")),
+        {"type": "attachment", "attachment": {"type": "queued_command", "prompt": "From now on never run the linter."}},
         after(asked("We decided to drop the linter, because it is slow."), "a2", "p3"),
         answered(words("Done: the linter is dropped.")),
     ]
@@ -504,6 +507,21 @@ def test_what_the_user_took_back_is_neither_summarised_nor_noted(tenant: Tenant,
         "Files: export.py, test_export.py",
     ]
     assert [each.text for each in read_noted(tenant.folder)] == ["From now on always write a test, because it finds faults."]
+
+
+def test_a_commit_that_was_taken_back_keeps_no_file_that_was_restored_later(tmp_path: Path) -> None:
+    written = ran("Write", file_path="/atlas/crane.py")
+    lines = [
+        after(asked("Move the crane."), "start", "p1"),
+        *written,
+        *ran("Bash", command="git commit -m 'Move the crane'"),
+        after(asked("Try to move the crane."), "start", "p2"),
+        *written,
+        *ran("Bash", command="git checkout crane.py"),
+    ]
+    transcript = tmp_path / "s1.jsonl"
+    transcript.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
+    assert not read_record(transcript).files
 
 
 def test_what_was_pasted_is_nothing_that_the_user_said(tenant: Tenant, project: Path) -> None:

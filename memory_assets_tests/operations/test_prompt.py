@@ -67,9 +67,9 @@ def test_a_prompt_is_told_what_it_needs_once_in_a_session(filled: Tenant) -> Non
 def test_a_prompt_that_was_taken_back_is_told_again_what_it_needs(filled: Tenant, tmp_path: Path) -> None:
     question = "who takes care of restoring the staging database?"
     transcript = tmp_path / "s1.jsonl"
+    said = {"timestamp": datetime.now(UTC).isoformat(), "message": {"role": "user", "content": question}}
 
     def write(*entries: tuple[str, str]) -> None:
-        said = {"timestamp": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.000Z}", "message": {"role": "user", "content": question}}
         lines = [
             json.dumps({"type": kind, "uuid": f"{kind} {n}", "parentUuid": at, **said}) for n, (kind, at) in enumerate(entries)
         ]
@@ -102,6 +102,20 @@ def test_what_was_told_with_a_prompt_that_another_replaced_is_not_in_the_session
     transcript.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
     assert still_told(filled.folder, "s1", find_taken_back(transcript)) == {}
     transcript.write_text("\n".join(map(json.dumps, lines[:2])), encoding="utf-8")
+    assert list(still_told(filled.folder, "s1", find_taken_back(transcript))) == [41]
+
+
+def test_what_was_told_with_the_prompt_that_replaced_another_stays_in_the_session(filled: Tenant, tmp_path: Path) -> None:
+    record_told(filled.folder, "s1", [(41, "(id 41) Mira sails.")], PROMPT)
+    (told,) = read_told(filled.folder, "s1")
+    content = {"type": "user", "parentUuid": "a0", "message": {"role": "user", "content": "Who sails?"}}
+    lines = [
+        {**content, "uuid": "p1", "timestamp": (told.at - timedelta(minutes=1)).isoformat()},
+        {**content, "uuid": "p2", "timestamp": (told.at + timedelta(seconds=0.9)).isoformat()},
+        {"type": "assistant", "uuid": "a2", "parentUuid": "p2"},
+    ]
+    transcript = tmp_path / "s1.jsonl"
+    transcript.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
     assert list(still_told(filled.folder, "s1", find_taken_back(transcript))) == [41]
 
 
