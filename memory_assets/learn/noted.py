@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import chain
 from pathlib import Path
 
 from memory_assets.display import visible
@@ -25,7 +26,8 @@ KINDS = ("user", "feedback", "project")
 LASTING_FROM = 1.5
 """Log odds from which a sentence is worth keeping: of the others in the training set, four in a hundred reach it."""
 _MAX_NOTES = 100
-_MAX_SETTLED = 2_000
+_MAX_SETTLED = 4_000
+"""Keys of settled notes, each of which has at most two."""
 _MAX_SESSION_NOTES = 20
 _ID_DIGITS = 8
 SHORTEST, LONGEST = 12, 400
@@ -74,13 +76,22 @@ class Noted:
     @property
     def digest(self) -> str:
         """Digest of the text and the project, kept when the note is settled; of the text alone if it holds in every project."""
-        named = f"{self.text}\0{self.project}" if self.project and self.kind not in OF_EVERY_PROJECT else self.text
-        return hashlib.blake2b(named.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+        return _digest(self.text, "" if self.kind in OF_EVERY_PROJECT else self.project)
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The digest, and one of the text and its time, which the copy of a fork in another project shares."""
+        return (self.digest, f"@{_digest(self.text, self.said_at)}") if self.said_at else (self.digest,)
 
     @property
     def covering(self) -> frozenset[str]:
-        """Digests of the notes that say this: the note itself, and the same text in no project, as earlier releases settled all."""
-        return frozenset({self.digest, replace(self, project="").digest})
+        """Keys of the notes that say this: the note itself, and the same text in no project, as earlier releases settled all."""
+        return frozenset({*self.keys, replace(self, project="").digest})
+
+
+def _digest(*parts: str) -> str:
+    named = "\0".join(filter(None, parts))
+    return hashlib.blake2b(named.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
 
 def read_noted(folder: Path) -> tuple[Noted, ...]:
@@ -90,7 +101,7 @@ def read_noted(folder: Path) -> tuple[Noted, ...]:
 
 def settled_ids(folder: Path) -> frozenset[str]:
     """Return the ids of the notes that were stored or dropped; raise DamagedError as `read_noted`."""
-    return frozenset(digest[:_ID_DIGITS] for digest in _read(folder).settled)
+    return frozenset(key[:_ID_DIGITS] for key in _read(folder).settled if not key.startswith("@"))
 
 
 def note(
@@ -118,15 +129,8 @@ def note(
     erased, known = Tombstones(FileState(folder)), KnownSecrets.of(known)
 
     def add(notes: "_Notes") -> "_Notes":
-        there = {*notes.settled, *(each.digest for each in notes.noted)}
-        said = {
-            (each.text, each.said_at) for each in notes.noted if each.said_at
-        }  # a fork has a copy, perhaps in another project
-        fresh = [
-            each
-            for each in found
-            if there.isdisjoint(each.covering) and (each.text, each.said_at) not in said and not erased.find(each.text)
-        ]
+        there = {*notes.settled, *chain.from_iterable(each.keys for each in notes.noted)}
+        fresh = [each for each in found if there.isdisjoint(each.covering) and not erased.find(each.text)]
         every = (*notes.noted, *fresh)
         clean = [each for each in every if each.session != session or mask_known(each.text, known) == each.text]
         return _Notes(tuple(clean[-_MAX_NOTES:]), notes.settled)
@@ -135,12 +139,13 @@ def note(
 
 
 def settle(folder: Path, settled: Sequence[Noted]) -> None:
-    """Remove notes that were stored or dropped, and remember their digests, so that the same session does not add them again."""
+    """Remove notes that were stored or dropped, and remember their keys, so that the same session does not add them again."""
 
     def remove(notes: "_Notes") -> "_Notes":
         digests = [each.digest for each in settled]
         left = tuple(each for each in notes.noted if each.digest not in digests)
-        return _Notes(left, (*notes.settled, *digests)[-_MAX_SETTLED:])
+        keys = chain.from_iterable(each.keys for each in settled)
+        return _Notes(left, (*notes.settled, *keys)[-_MAX_SETTLED:])
 
     _update(folder, remove)
 

@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 
 from memory_assets.cli.main import cli
 from memory_assets.errors import InvalidInputError
-from memory_assets.learn.noted import Noted, classify, find_sentences, kind_of, note, read_noted
+from memory_assets.learn.noted import Noted, classify, find_sentences, kind_of, note, read_noted, settle, settled_ids
 from memory_assets.learn.session_queue import Ended, has_queued, queue_session
 from memory_assets.learn.sessions import remember_sessions
 from memory_assets.learn.transcripts import read_record, user_words
@@ -329,6 +329,15 @@ def test_a_sentence_that_a_fork_copied_to_another_project_is_noted_once(tenant: 
         ("/alpha", "2026-05-01"),
         ("/beta", "2026-05-02"),
     ]
+
+
+def test_a_sentence_that_was_settled_is_not_noted_again_where_a_fork_copied_it(tenant: Tenant) -> None:
+    origin = Noted("We keep DuckDB.", "/alpha", "2026-05-01T10:00:00Z", "s1")
+    note(tenant.folder, [origin])
+    settle(tenant.folder, [origin])
+    note(tenant.folder, [replace(origin, project="/beta", session="s2")])
+    assert not read_noted(tenant.folder)
+    assert settled_ids(tenant.folder) == {origin.id}
 
 
 def test_what_an_earlier_release_settled_by_its_text_alone_is_not_noted_again(tenant: Tenant) -> None:
