@@ -32,7 +32,7 @@ _PLAN = "planContent"
 """Field of an entry with the assistant's plan, which the user accepted to be carried out in a new session."""
 _PERSON = "human"
 """Kind of origin of what the user wrote."""
-_FOLLOWING = frozenset({"assistant", "user", "queue-operation"})
+_FOLLOWING = ("assistant", "user", "queue-operation")
 """Types of entries that may follow a prompt which was not taken back."""
 _PASTED = re.compile(
     r"^[^\S\n]*```.*?(?:```|\Z)"

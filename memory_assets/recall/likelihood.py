@@ -21,6 +21,7 @@ from memory_assets.language.embedders import Embedder
 from memory_assets.language.embedders.bge import BGE_NAME
 from memory_assets.language.embedders.calibration import Scale, unrelated_notes
 from memory_assets.language.embedders.context import embed_in_context
+from memory_assets.language.embedders.e5 import E5_NAME
 from memory_assets.language.languages import ENGLISH, recognise
 from memory_assets.recall.candidates import Candidates
 from memory_assets.recall.question import Question
@@ -42,7 +43,8 @@ _ENOUGH = 50
 """Memories from which their mean vector is a good background. In a smaller store, notes on unrelated topics make up the rest."""
 _ENOUGH_FOREIGN = 3
 """The same for a question in a language that these notes are not in: a multilingual embedder finds all texts of one language similar."""
-
+_SPREAD = {E5_NAME: 0.65}
+"""Embedder -> length of a query without what it shares with all prompts: its cosines differ more by the inverse."""
 _SOME_DAY = "[3 May 2026]"
 """Heading of these notes, as memories have one."""
 
@@ -90,7 +92,7 @@ def parts_of(question: Question, found: Candidates, said: Values, view: View, em
     cosine = found.cosine[~np.isnan(found.cosine)]
     usual = float(found.vector @ _background_mean(view, embedder, question.text))
     gap = np.where(np.isnan(found.cosine), cosine.min(initial=usual), found.cosine) - usual
-    gap /= scale.cosines[2] - scale.cosines[0]
+    gap *= _SPREAD.get(embedder.name, 1.0) / (scale.cosines[2] - scale.cosines[0])
     return np.column_stack([gap, said, np.full(len(found), known)])
 
 

