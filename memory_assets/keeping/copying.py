@@ -111,14 +111,18 @@ def _explaining_disk_faults(tenant: Tenant) -> Iterator[None]:
 
 
 def record_place(state: TenantState, place: str, source: str) -> None:
-    """Record a place with backups of the tenant `source`."""
-    state.update(PLACES, lambda content: json.dumps(sorted({*parse_places(content), (place, source)})).encode())
+    """Record a place with backups of the tenant `source`, from which the recorded places without a tenant's name come, too."""
+    state.update(PLACES, lambda content: json.dumps(sorted({*parse_places(content, source), (place, source)})).encode())
 
 
-def parse_places(content: bytes | None) -> list[tuple[str, str]]:
-    """Return each recorded place with the tenant whose backups it holds. A damaged record holds none, so that it stops no backup."""
+def parse_places(content: bytes | None, source: str) -> list[tuple[str, str]]:
+    """Return each recorded place with the tenant whose backups it holds, by default `source`.
+
+    A damaged record holds none, so that it stops no backup.
+    """
     with suppress(ValueError, TypeError):
-        return [(str(place), str(tenant)) for place, tenant in json.loads(content or b"[]")]
+        recorded = [[each, source] if isinstance(each, str) else each for each in json.loads(content or b"[]")]
+        return [(str(place), str(tenant)) for place, tenant in recorded]
     return []
 
 

@@ -86,8 +86,8 @@ class TableCopy(BaseModel):
     arrow_schema: str
     """Arrow's serialised schema with its facts, in base64."""
     packs: list[Pack]
-    rewritten: str
-    """The table's fact of that name, or empty: no pack holds what was removed until then."""
+    rewritten: str | None = None
+    """The table's fact of that name, or empty: no pack holds what was removed until then. None in backups of older releases."""
 
     @property
     def table_schema(self) -> pa.Schema:
@@ -101,7 +101,7 @@ class Snapshot(BaseModel):
     tenant: str
     taken_at: datetime
     number: int = 0
-    """Number that grows with each backup of the tenant, whatever the clock says."""
+    """Number that grows with each backup of the tenant, whatever the clock says; 0 in backups of older releases."""
     store: str = ""
     """Id of the copied store; it differs after a tenant is deleted and recreated."""
     program: str

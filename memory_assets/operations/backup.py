@@ -143,7 +143,7 @@ def open_repository(settings: Settings, place: str | None) -> Repository:
 
 def sources_of(tenant: Tenant) -> list[tuple[str, str]]:
     """Return all places of backups of this tenant, and the settings' place, each with the tenant that was backed up there."""
-    recorded, here = parse_places(tenant.state.get(PLACES)), tenant.settings.backup_to
+    recorded, here = parse_places(tenant.state.get(PLACES), tenant.name), tenant.settings.backup_to
     return list(dict.fromkeys([*recorded, *([(here, tenant.name)] if here else [])]))
 
 

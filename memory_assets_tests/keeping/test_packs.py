@@ -51,3 +51,13 @@ def test_a_backup_of_a_restored_tenant_does_not_hold_what_the_restore_left_out(t
     assert restore_backup(repository, snapshot, again).erased == 1
     (pack,) = take_backup(again, repository).tables["memories"].packs
     assert pack.count == 4
+
+
+def test_the_first_backup_of_this_release_copies_no_pack_with_a_row_that_may_be_erased(tenant: Tenant, repository: Repository):
+    ids = add(tenant, 5)
+    snapshot = take_backup(tenant, repository)
+    tenant.memories.delete(ids[:1])
+    snapshot.tables["memories"].rewritten = None
+    repository.write(snapshot)
+    (pack,) = take_backup(tenant, repository).tables["memories"].packs
+    assert pack.count == 4
