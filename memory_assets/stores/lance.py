@@ -4,6 +4,7 @@ Every write is one commit, so a StoreError means that nothing was written. Facts
 column, because Lance commits metadata atomically.
 """
 
+import errno
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
-from memory_assets.errors import DeletedError, MemoryAssetsError, StoreError, first_line
+from memory_assets.errors import MENDS, DeletedError, MemoryAssetsError, StoreError, first_line
 
 if TYPE_CHECKING:
     from lancedb._lancedb import MergeResult
@@ -31,8 +32,8 @@ _ADVICE = {
     "No space left on device": "the disk is full, so make room on it",
     "Disk quota exceeded": "the disk quota is used up, so make room",
     "Permission denied": "give yourself write access to it",
-    "File too large": "raise `ulimit -f`, or use a disk that takes larger files",
-    "Too many open files": "close other programs, or raise `ulimit -n`",
+    "File too large": MENDS[errno.EFBIG],
+    "Too many open files": MENDS[errno.EMFILE],
     "Cannot allocate memory": "close other programs, or raise `ulimit -v`",
     "Out of Memory Error": "close other programs, or raise `ulimit -v`",
     "RequestTimeTooSkewed": "this machine's clock is wrong, so set it",
