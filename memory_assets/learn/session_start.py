@@ -295,9 +295,8 @@ def still_told(folder: Path, session: str, taken_back: Sequence[tuple[datetime, 
     """
     known: defaultdict[int, set[str]] = defaultdict(set)
     begun: datetime | None = None
-    spans = [
-        (start.replace(microsecond=0), end.replace(microsecond=0)) for start, end in taken_back
-    ]  # a record has whole seconds
+    # A record has whole seconds.
+    spans = [(start.replace(microsecond=0), end.replace(microsecond=0)) for start, end in taken_back]
     for each in _parse_record(_record_file(folder, session)):
         if each.reason != PROMPT and each.at != begun:
             known.clear()
