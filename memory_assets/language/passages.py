@@ -2,15 +2,20 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from itertools import chain
+from operator import add
 
 from memory_assets.display import shortened
 from memory_assets.language.words import LINE_BREAK, begins_item, on_one_line, sentences, stems, unwrapped
 
+Weigh = Callable[[Sequence[str]], list[float]]
+"""Weighs the sentences of a text by how well they answer a question."""
 PASSAGE_LENGTH = 280
 """Characters of a memory that a list shows; `show` shows all."""
 _GAP = " … "
+_FOLLOWS = 0.4
+"""Share of a sentence's weight that the next one gets besides: the mend follows the fault, and says it in other words."""
 
 
 def weigh_sentences(parts: Sequence[str], asked: Set[str]) -> list[float]:
@@ -27,17 +32,22 @@ def find_best_sentence(text: str, question: str) -> str:
     return parts[weights.index(max(weights))]
 
 
-def passage(content: str, query: str = "", most: int = PASSAGE_LENGTH) -> str:
+def passage(content: str, query: str = "", most: int = PASSAGE_LENGTH, weigh: Weigh | None = None) -> str:
     """Return a text of at most `most` characters unchanged, else the whole sentences that fit the query best, in their order.
 
-    A sentence that is longer is taken in pieces. Room that is left goes to the beginning, which often answers in other words. The item of
-    a list follows the line that introduces the list, if there is room. "…" stands for what is left out.
+    A sentence fits by the query's words in it and in the one before, and by what `weigh` adds to each. One that is longer than the passage
+    is taken in pieces. Room that is left goes to the beginning, which often answers in other words. The item of a list follows the line
+    that introduces the list, if there is room. "…" stands for what is left out.
     """
     line, asked = unwrapped(content).replace("\n", LINE_BREAK), stems(query)
     if len(line) <= most:
         return line
     parts = _place_sentences(line, sentences(content), max(2, most - 2 * len(_GAP))) if asked else []
-    weights = weigh_sentences([line[begin:end] for begin, end in parts], asked)
+    texts = [line[begin:end] for begin, end in parts]
+    weights = weigh_sentences(texts, asked)
+    if weigh and parts:
+        weights = list(map(add, weights, weigh(texts)))
+    weights = [weight + _FOLLOWS * before for before, weight in zip([0.0, *weights], weights, strict=False)]
     if not any(weights):
         return shortened(line, most)
     leads = _find_introductions(line, parts)

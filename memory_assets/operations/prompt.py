@@ -8,7 +8,7 @@ from pathlib import Path
 from pydantic import Field
 
 from memory_assets.graph.outdated import Outdated, on_day
-from memory_assets.language.passages import find_best_sentence, passage
+from memory_assets.language.passages import Weigh, find_best_sentence, passage
 from memory_assets.language.times import day_in
 from memory_assets.language.tokens import count_tokens
 from memory_assets.language.words import sentences
@@ -19,6 +19,7 @@ from memory_assets.models import Memory, is_time_guessed
 from memory_assets.operations.answers import LocalTime, View, begins_with, without_title
 from memory_assets.operations.arguments import Narrowing
 from memory_assets.recall.prompt import find_for_prompt
+from memory_assets.recall.reading import weigh_answers
 from memory_assets.recall.search import Hit
 from memory_assets.recall.view import find_outdated_of
 from memory_assets.sources.projects import Project
@@ -53,9 +54,9 @@ def recall_for_prompt(
 ) -> PromptRecall:
     """Return the memories that a prompt needs and the session lacks, framed, within `MEMORY_PROMPT_RECALL_TOKENS`.
 
-    The best memory gets the room that it needs, a next one what is left. The newest comes first, so that the model reads a current fact
-    before an unnoticed outdated one. If `is_awaited` returns false after the search, the result is empty and nothing is recorded as given.
-    What was given with prompts that the `transcript` shows as taken back is given again.
+    The best memory gets the room that it needs, a next one what is left; of the best, the network reads the sentences. The newest comes
+    first, so that the model reads a current fact before an unnoticed outdated one. If `is_awaited` returns false after the search, the
+    result is empty and nothing is recorded as given. What was given with prompts that the `transcript` shows as taken back is given again.
     """
     wanted = tenant.settings.prompt_recall
     if wanted == "off" or is_by_program(prompt) or not tenant.exists or is_quiet(tenant.folder, here):
@@ -73,10 +74,10 @@ def recall_for_prompt(
 
     hits = find_for_prompt(tenant, text, filters, datetime.now(UTC), is_known, only_sure=wanted == "sure")
     outdated = find_outdated_of(tenant, [hit.memory for hit in hits])
-    left = room
+    left, weigh = room, weigh_answers(text)
     for hit in hits[:_MOST_LINES]:
         new = replace(hit, memory=_leave_out(hit.memory, known.get(hit.memory.id, set())))
-        rendered, tokens = _render(new, text, outdated.get(hit.memory.id, ()), zone, left)
+        rendered, tokens = _render(new, text, None if told else weigh, outdated.get(hit.memory.id, ()), zone, left)
         if rendered:
             left -= tokens
             told.append((hit.memory, rendered))
@@ -101,11 +102,11 @@ def _leave_out(memory: Memory, known: Set[str]) -> Memory:
     return replace(memory, content="\n".join(new)) if new else memory
 
 
-def _render(hit: Hit, prompt: str, outdated: Sequence[Outdated], zone: tzinfo, room: int) -> tuple[str, int]:
+def _render(hit: Hit, prompt: str, weigh: Weigh | None, outdated: Sequence[Outdated], zone: tzinfo, room: int) -> tuple[str, int]:
     """Return the line of a memory and its tokens, at most `room`; an empty one if there is room for a rest of it only."""
     most = LONGEST_LINE
     while True:
-        line = render_line(_describe(hit, prompt, outdated, zone, most), most)
+        line = render_line(_describe(hit, prompt, weigh, outdated, zone, most), most)
         tokens = count_tokens(f"{line}\n")
         if tokens <= room:
             return line, tokens
@@ -114,7 +115,7 @@ def _render(hit: Hit, prompt: str, outdated: Sequence[Outdated], zone: tzinfo, r
         most = min(most, len(line)) * room // tokens
 
 
-def _describe(hit: Hit, prompt: str, outdated_sentences: Sequence[Outdated], zone: tzinfo, most: int) -> str:
+def _describe(hit: Hit, prompt: str, weigh: Weigh | None, outdated_sentences: Sequence[Outdated], zone: tzinfo, most: int) -> str:
     memory, newer = hit.memory, hit.replaced_by
     day = "" if is_time_guessed(memory.metadata) else f"{day_in(memory.created_at, zone)} "
     outdated = f" [outdated: replaced by {newer.id}{on_day(hit.replaced_on, zone)}]" if newer else ""
@@ -123,7 +124,7 @@ def _describe(hit: Hit, prompt: str, outdated_sentences: Sequence[Outdated], zon
     named = notes = ""
     for _ in range(2):  # the notes that a passage needs take room from it
         room = max(most - len(f"… {head}{notes} {memory.title}: "), _LEAST_PASSAGE)
-        shown = passage(content, prompt, room)
+        shown = passage(content, prompt, room, weigh)
         is_named = begins_with(shown, memory.title) or memory.title.casefold() in shown.casefold()
         named = shown if is_named else f"{memory.title}: {shown}"
         notes = "".join(

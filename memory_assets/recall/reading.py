@@ -4,7 +4,7 @@ The network (`memory_assets.language.judge`) takes a millisecond or more per tex
 passage most similar to the question's words.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from memory_assets.arrays import Values
 from memory_assets.language.judge import answer_logits
 from memory_assets.language.languages import recognise
 from memory_assets.language.nearness import nearness
+from memory_assets.language.passages import Weigh
 from memory_assets.language.words import fold, sentences
 from memory_assets.recall.candidates import Candidates
 from memory_assets.recall.question import Question
@@ -25,6 +26,10 @@ _MIN_SHARE, _MIN_SHARE_IN_DEPTH = 0.6, 0.3
 _PASSAGE_CHARACTERS = 360
 _SEARCHED_CHARACTERS = 20_000
 """Characters of a text among which its passage is chosen."""
+_MOST_SENTENCES, _SENTENCE_CHARACTERS = 12, 160
+"""Sentences of a text, from its beginning, that are read one by one, and how much of each."""
+_LEAST_LOGIT, _USUAL_LOGIT, _PER_LOGIT = -4.0, -1.0, 0.5
+"""Log odds below which a sentence weighs nothing and those of an unread one, and the weight of each unit: a rare word weighs about 2."""
 _FIRST = 0.35
 """Additional weight of a passage's first sentence, which determines the passage."""
 
@@ -52,6 +57,20 @@ def read(question: Question, found: Candidates, scores: Values, idf: Callable[[s
         logits[list(texts)] = answering.mean()
         logits[with_text] = answering
     return logits
+
+
+def weigh_answers(question: str) -> Weigh:
+    """Return a function that weighs the sentences of a text by whether they answer; it reads each once, in a language it knows."""
+    read: dict[str, float] = {}
+
+    def weigh(texts: Sequence[str]) -> list[float]:
+        if not _is_known(question):
+            return [0.0] * len(texts)
+        new = [text for text in dict.fromkeys(texts[:_MOST_SENTENCES]) if text not in read]
+        read.update(zip(new, answer_logits(question, [text[:_SENTENCE_CHARACTERS] for text in new]).tolist(), strict=True))
+        return [_PER_LOGIT * max(read.get(text, _USUAL_LOGIT) - _LEAST_LOGIT, 0.0) for text in texts]
+
+    return weigh
 
 
 def _is_known(text: str) -> bool:

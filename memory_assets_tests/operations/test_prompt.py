@@ -134,6 +134,13 @@ def test_the_best_memory_gets_the_room_that_it_needs_and_a_next_one_is_not_cut_t
     assert 600 < len(told.framed.splitlines()[-2]) <= LONGEST_LINE + len("- ")
 
 
+def test_a_prompt_is_told_the_sentence_that_answers_it_in_other_words(tenant: Tenant) -> None:
+    said = [f"The scale of hall {hall} has a cable to the office, and somebody cleans it on Fridays." for hall in range(30)]
+    said.insert(22, "Weighing is done by Ivo, who holds the certificate for it.")
+    store(tenant, NewMemory(" ".join(said), Source.CLI, Kind.NOTE))
+    assert "is done by Ivo" in recall_for_prompt(tenant, "who is responsible for the scale in the hall?").framed
+
+
 def test_a_memory_about_many_things_comes_behind_one_about_the_prompt(tenant: Tenant) -> None:
     topics = (
         "deploys",
