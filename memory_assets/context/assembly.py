@@ -25,7 +25,7 @@ from memory_assets.language.words import stems, words
 from memory_assets.recall.question import Question
 
 NOT_FOUND = "no matching nodes found"
-DEPTH, MAX_DEPTH = 2, 5
+DEPTH = 2
 MAX_TOKENS = 4_000
 _MAX_HITS = 150
 _MAX_STARTS = 20

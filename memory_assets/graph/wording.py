@@ -13,7 +13,7 @@ from typing import Literal
 
 from memory_assets.language.english import pattern, table
 from memory_assets.language.entity_types import WRITTEN, EntityType
-from memory_assets.language.words import prose_sentences
+from memory_assets.language.words import WIKI_LINK, prose_sentences
 from memory_assets.models import Entity, RelationType
 
 TargetKind = Literal["link", "previous", "entity"]
@@ -36,7 +36,6 @@ class Cue:
     """For a relation between two entities: the second one."""
 
 
-_LINK = re.compile(r"\[\[([^\[\]|#\n]+)(?:#[^\[\]|\n]*)?(?:\|[^\[\]\n]*)?\]\]")
 _HEADING = re.compile(r"\s*(?:[-*>]\s*)?(?:\*\*|#)")
 _MARKUP = re.compile(r"\*\*|__|^[\s>#-]+", re.MULTILINE)
 _MAX_SHOWN_CHARS = 300
@@ -102,7 +101,7 @@ def find_cues(text: str, entities: Sequence[Entity] = ()) -> list[Cue]:
 def _link_cues(sentence: str, as_reason: float) -> Iterator[Cue]:
     plain = re.sub(r"`[^`\n]*`", lambda code: " " * len(code[0]), sentence)
     shown = _shorten(sentence)
-    for link in _LINK.finditer(plain):
+    for link in WIKI_LINK.finditer(plain):
         before = plain[max(0, link.start() - _REACH) : link.start()]
         name = link[1].strip()
         stated = _relation_beside(before, plain[link.end() : link.end() + _REACH])

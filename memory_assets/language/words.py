@@ -39,6 +39,8 @@ _ABBREVIATION = re.compile(
 )
 _CODE = re.compile(r"`[^`\n]+`")
 CODE_BLOCK = re.compile(r"^[ \t]*(?P<fence>```+(?![^\n]*`)|~~~+)(?s:.*?)(?:^[ \t]*(?P=fence)|\Z)", re.MULTILINE)
+WIKI_LINK = re.compile(r"\[\[([^\[\]|#\n]+)(?:#[^\[\]|\n]*)?(?:\|[^\[\]\n]*)?\]\]")
+"""A `[[name]]`, `[[name#heading]]` or `[[name|shown]]`; the group is the name."""
 _INITIAL = re.compile(rf"[{CAPITALS}][\w'’-]+\s[{CAPITALS}]\.$")
 _NAME = re.compile(rf"[{CAPITALS}][\w'’-]+")
 _ORDINAL = re.compile(r"(?:^|\s)\d{1,2}\.$")

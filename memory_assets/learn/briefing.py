@@ -34,6 +34,7 @@ from memory_assets.learn.curation import Curation
 from memory_assets.models import STANDING_KINDS, Kind, Source, State, is_time_guessed
 from memory_assets.sources.projects import is_home, slug_of
 from memory_assets.stores.filters import Filters
+from memory_assets.stores.memories import follow_versions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -236,7 +237,7 @@ def _build(tenant: "Tenant", old: Brief | None) -> Brief:
         best = _choose_memories(connection, candidates)
     doubts = _make_doubts(tenant, changes, contrary, tenant.memories.get(list_replaced(changes)))
     wanted = dict.fromkeys([*best, *(number for number, _ in doubts.newer), *changed])
-    chosen = list(dict.fromkeys(_follow_replacements(number, replaced) for number in wanted))
+    chosen = list(dict.fromkeys(list(follow_versions(number, replaced.get))[-1] for number in wanted))
     memories = {memory.id: memory for memory in tenant.memories.get(chosen) if memory.state is State.ACTIVE}
     ordered = [memories[number] for number in chosen if number in memories]
     newest: dict[tuple[str, str, str], Memory] = {}
@@ -293,13 +294,6 @@ def _limit_groups(facts: "Sequence[tuple[Memory, Fact]]") -> "Iterator[tuple[Mem
     for (memory, fact), place in zip(facts, places, strict=True):
         if place <= min(most, _MAX_KIND_LINES.get(memory.kind, _MAX_PROJECT_LINES)):
             yield memory, fact
-
-
-def _follow_replacements(number: int, replaced: "Mapping[int, int]") -> int:
-    seen = {number}
-    while (newer := replaced.get(number, number)) not in seen:
-        seen.add(number := newer)
-    return number
 
 
 def _topic_key(memory: "Memory") -> tuple[str, str, str]:

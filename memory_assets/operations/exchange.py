@@ -24,7 +24,7 @@ from memory_assets.operations.changes import changed_at, last_change, record_cha
 from memory_assets.sources.dating import EARLIEST, LATEST, is_in_future
 from memory_assets.sources.files import RefusedFileError, open_regular
 from memory_assets.stores.files import writing
-from memory_assets.stores.memories import SUPERSEDABLE
+from memory_assets.stores.memories import SUPERSEDABLE, follow_versions
 from memory_assets.stores.relations import StatedRelation
 from memory_assets.stores.rows import to_arrow, to_jsonl
 from memory_assets.stores.tombstones import Tombstone, Tombstones
@@ -269,7 +269,7 @@ def _retire_memories(
             line.state is State.SUPERSEDED
             and number not in in_sources
             and line.superseded_by in newer
-            and not _leads_to(newer, line.superseded_by, number)
+            and number not in follow_versions(line.superseded_by, newer.get)
         ):
             newer[number] = line.superseded_by
             after = record_change(memory, "supersede", memory.state, at, state=line.state, superseded_by=line.superseded_by)
@@ -301,17 +301,6 @@ def _decided_at(
 def _untimed_change(memory: Memory) -> datetime:
     """Return the last change of a memory that records no time: its storing, or a change that an earlier release recorded."""
     return memory.updated_at if last_change(memory)[0] else memory.created_at
-
-
-def _leads_to(newer: Mapping[int, int | None], number: int | None, goal: int) -> bool:
-    """Return whether the chain of memories that superseded `number`, itself included, contains `goal`."""
-    followed: set[int] = set()
-    while number is not None and number not in followed:
-        if number == goal:
-            return True
-        followed.add(number)
-        number = newer.get(number)
-    return False
 
 
 def _import_relations(tenant: Tenant, stated: Mapping[int, Sequence[_Relation]]) -> None:

@@ -16,6 +16,7 @@ from memory_assets.operations.arguments import find_memory
 from memory_assets.operations.changes import commit_changes, last_change, record_change
 from memory_assets.operations.fields import Fraction, Query, Reference
 from memory_assets.stores.graph_builds import record_build
+from memory_assets.stores.memories import follow_versions
 from memory_assets.stores.relations import StatedRelation
 from memory_assets.tenants import Tenant
 
@@ -163,10 +164,7 @@ def withdraw(tenant: Tenant, before: "dict[str, Any]") -> None:
 
 def _list_versions(tenant: Tenant, number: int) -> list[int]:
     """Return the id of a memory and those of its newer versions: a build gives its stated relations to the newest."""
-    versions = [number]
-    while (found := tenant.memories.get(versions[-1:])) and (newer := found[0].superseded_by) and newer not in versions:
-        versions.append(newer)
-    return versions
+    return list(follow_versions(number, lambda each: next((found.superseded_by for found in tenant.memories.get([each])), None)))
 
 
 def relations(tenant: Tenant, reference: str | int) -> Relations:

@@ -30,7 +30,7 @@ from memory_assets.recall.repeats import Repeated, join
 from memory_assets.recall.scoring import Scores, Weights, scaled_cosine, scaled_logits, score
 from memory_assets.recall.view import View, current_view
 from memory_assets.stores.lance import ids_in
-from memory_assets.stores.memories import Filters, MemoryStore
+from memory_assets.stores.memories import Filters, MemoryStore, follow_versions
 from memory_assets.tenants import Tenant
 
 _log = logging.getLogger(__name__)
@@ -360,17 +360,11 @@ def _lift_preferences(found: Candidates, scores: Values) -> Values:
 
 def _order_versions(hits: list[Hit]) -> list[Hit]:
     """Move each superseded memory directly behind its newest version among the hits."""
-    memories = {hit.memory.id: hit.memory for hit in hits}
-
-    def newest(memory: Memory) -> tuple[int, int]:
-        steps = 0
-        while memory.superseded_by in memories and steps < len(hits):
-            memory, steps = memories[memory.superseded_by], steps + 1
-        return memory.id, steps
-
-    versions = [newest(hit.memory) for hit in hits]
-    heads = [head for head, _ in versions]
-    ordered = sorted(zip(versions, hits, strict=True), key=lambda each: (heads.index(each[0][0]), each[0][1]))
+    ids = {hit.memory.id for hit in hits}
+    newer = {hit.memory.id: hit.memory.superseded_by for hit in hits if hit.memory.superseded_by in ids}
+    versions = [list(follow_versions(hit.memory.id, newer.get)) for hit in hits]
+    heads = [chain[-1] for chain in versions]
+    ordered = sorted(zip(versions, hits, strict=True), key=lambda each: (heads.index(each[0][-1]), len(each[0])))
     return [hit for _, hit in ordered]
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection
 from pathlib import PurePath
 from typing import Any
 
-from memory_assets.language.words import without_code
+from memory_assets.language.words import WIKI_LINK, without_code
 from memory_assets.models import Kind, Source, SourceItem
 from memory_assets.sources.dating import Dating, is_in_future, utc_time
 from memory_assets.sources.files import RefusedFileError, decode
@@ -13,7 +13,6 @@ from memory_assets.sources.frontmatter import parse
 from memory_assets.sources.scanning import Parsed, ScanBuilder
 
 _CODE = re.compile(r"`[^`\n]*`")
-_LINK = re.compile(r"\[\[([^\[\]|#\n]+)(?:#[^\[\]|\n]*)?(?:\|[^\[\]\n]*)?\]\]")
 
 
 def link_targets(text: str) -> tuple[str, ...]:
@@ -21,7 +20,7 @@ def link_targets(text: str) -> tuple[str, ...]:
 
     The target of `[[name#heading]]` and `[[name|shown]]` is `name`. Links in code blocks and code spans do not count.
     """
-    names = (found[1].strip() for found in _LINK.finditer(_CODE.sub(" ", without_code(text))))
+    names = (found[1].strip() for found in WIKI_LINK.finditer(_CODE.sub(" ", without_code(text))))
     return tuple(dict.fromkeys(name for name in names if name))
 
 

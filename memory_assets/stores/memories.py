@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -369,3 +369,12 @@ class MemoryStore(TableStore):
         """Return the search to use now; `column` is the vector column that it needs."""
         resident = self._resident.search(column) if self._resident else None
         return self._disk if resident is None else resident
+
+
+def follow_versions(number: int | None, newer: Callable[[int], int | None]) -> Iterator[int]:
+    """Yield a memory's id and those of the versions that replaced it, as `newer` gives them; a circle ends where it began."""
+    followed: set[int] = set()
+    while number is not None and number not in followed:
+        yield number
+        followed.add(number)
+        number = newer(number)

@@ -44,7 +44,7 @@ def test_the_cycles_materialise_with_what_changed_and_a_second_time_change_nothi
     world.put(11, days=2500)
     first = materialize(world)
     assert first["graph_edges"]["written"] > 0
-    assert first["relevance_scores"]["distribution"].startswith("![memories by relevance](data:image/svg+xml;base64,")
+    assert sum(first["relevance_scores"]["distribution"].values()) == first["relevance_scores"]["dagster/partition_row_count"] > 0
     assert first["clusters"]["founded"] == 1
     assert "Kontora" not in str(first)
     assert first["archived_memories"]["archived"] == 1

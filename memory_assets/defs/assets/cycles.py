@@ -11,7 +11,6 @@ import dagster as dg
 from pydantic import Field
 
 from memory_assets.defs.assets.graph import relevance_scores
-from memory_assets.defs.charts import bar_chart
 from memory_assets.defs.partitions import TENANTS, accepted_previews
 from memory_assets.defs.resources import MemoryResource
 from memory_assets.defs.tenant_assets import Page, due_within, read_rows, tenant_asset
@@ -69,7 +68,6 @@ def clusters(context: dg.AssetExecutionContext, memory: MemoryResource) -> dict[
 
     tenant = memory.open_for(context)
     outcome = find_clusters(tenant, datetime.now(UTC))
-    sizes = {f"pattern {number}": len(each.members) for number, each in enumerate(outcome.clusters[:_MAX_SHOWN], 1)}
     return {
         "dagster/partition_row_count": len(outcome.clusters),
         "memories": outcome.memories,
@@ -78,7 +76,7 @@ def clusters(context: dg.AssetExecutionContext, memory: MemoryResource) -> dict[
         "founded": outcome.founded,
         "dissolved": outcome.dissolved,
         "written": outcome.written,
-        "sizes": bar_chart("memories by pattern", sizes),
+        "sizes": dg.JsonMetadataValue([len(each.members) for each in outcome.clusters[:_MAX_SHOWN]]),
         "shown_by": "memory consolidate cluster --dry-run",
     }
 

@@ -7,7 +7,6 @@ import dagster as dg
 
 from memory_assets.defs.assets.memory import memories, stored_memories
 from memory_assets.defs.assets.tana import freshness
-from memory_assets.defs.charts import bar_chart
 from memory_assets.defs.resources import MemoryResource
 from memory_assets.defs.run_requests import record_seen
 from memory_assets.defs.tenant_assets import Page, due_within, read_rows, report_external, report_progress, tenant_asset
@@ -62,8 +61,8 @@ def graph_edges(context: dg.AssetExecutionContext, memory: MemoryResource) -> di
         "edges_of_sleep_cycles": asleep,
         "memories": outcome.memories,
         "entities": outcome.entities,
-        "growth": bar_chart("memories by month", {row["month"]: row["memories"] for row in read_rows(tenant, _MONTHS)}),
-        "edge_types": bar_chart("edges by type", outcome.edges_by_type),
+        "growth": dg.JsonMetadataValue({row["month"]: row["memories"] for row in read_rows(tenant, _MONTHS)}),
+        "edge_types": dg.JsonMetadataValue(outcome.edges_by_type),
         "changed_memories": outcome.changed,
         "written": outcome.written,
         "analyzer": dg.JsonMetadataValue(analyzed.counts()),
@@ -94,5 +93,5 @@ def relevance_scores(context: dg.AssetExecutionContext, memory: MemoryResource) 
         "below_archive_threshold": outcome.below_archive,
         "woken_from_archive": len(outcome.woken),
         "written": outcome.written,
-        "distribution": bar_chart("memories by relevance", tenths),
+        "distribution": dg.JsonMetadataValue(tenths),
     }
