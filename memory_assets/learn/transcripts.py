@@ -30,6 +30,8 @@ _QUEUED = "queued_command"
 """Type of an attachment with a prompt that the user wrote while the assistant was working."""
 _PLAN = "planContent"
 """Field of an entry with the assistant's plan, which the user accepted to be carried out in a new session."""
+_COMMAND = "local_command"
+"""Subtype of the entry of a slash command that Claude Code carries out without the model."""
 _PERSON = "human"
 """Kind of origin of what the user wrote."""
 _FOLLOWING = ("assistant", "user", "queue-operation")
@@ -114,16 +116,17 @@ def read_record(transcript: Path) -> Record:
 
 
 class Conversation:
-    """The places of prompts in a conversation, to find where the user took some back with Escape or `/rewind`."""
+    """The places of prompts and commands in a conversation, to find where the user took some back with Escape or `/rewind`."""
 
     def __init__(self) -> None:
         self._begun: dict[str, tuple[int, object]] = {}
-        """Place and id of each prompt, by the id of the entry before it."""
+        """Place and id of each prompt or command, by the id of the entry before it."""
 
     def find_place(self, entry: dict[str, Any], end: int) -> int:
-        """Return the place of the next prompt: the `end`, or that of an earlier prompt that followed the same entry."""
+        """Return the place of the next prompt or command: the `end`, or that of an earlier one that followed the same entry."""
         before, number = entry.get("parentUuid"), entry.get("uuid")
-        if entry.get("type") != "user" or "toolUseResult" in entry or not isinstance(before, str):
+        is_given = entry.get("type") == "user" or entry.get("subtype") == _COMMAND
+        if not is_given or "toolUseResult" in entry or not isinstance(before, str):
             return end
         place, replaced = self._begun.get(before, (end, number))
         if replaced == number:
@@ -148,8 +151,9 @@ class _RecordReader:
         """The texts that are searched for secrets."""
 
     def add(self, entry: dict[str, Any]) -> None:
+        self._take_back(self._conversation.find_place(entry, len(self.record.turns)))
         if (words := user_words(entry).strip()) or entry.get(_PLAN):
-            self._begin(Turn(self._keep(words)), self._conversation.find_place(entry, len(self.record.turns)))
+            self._begin(Turn(self._keep(words)))
         if not self.record.turns:
             return
         if (moment := read_moment(entry.get("timestamp"))) is not None:
@@ -164,12 +168,15 @@ class _RecordReader:
                 if call and not block.get("is_error"):
                     self._add_result(call, _join_text(block.get("content")))
 
-    def _begin(self, turn: Turn, place: int) -> None:
-        """Begin a turn, in place of those from `place` on, which the user took back."""
+    def _take_back(self, place: int) -> None:
+        """Drop the turns from `place` on, which the user took back."""
         record = self.record
         if place < len(record.turns):
             record.files, self._committed, record.commits, self.tasks = self._before[place]
             del record.turns[place:], self._before[place:]
+
+    def _begin(self, turn: Turn) -> None:
+        record = self.record
         record.turns.append(turn)
         self._before.append((record.files.copy(), self._committed, record.commits.copy(), self.tasks.copy()))
 
@@ -258,7 +265,7 @@ def read_tail(transcript: Path, *markers: bytes, most: int = _TAIL_BYTES) -> Ite
 
 
 def find_taken_back(transcript: Path) -> list[tuple[datetime, datetime]]:
-    """Return the times from a prompt that the user took back to the one in its place, in a transcript's last megabyte.
+    """Return the times from a prompt that the user took back to what is in its place, in a transcript's last megabyte.
 
     A last prompt that nothing follows was taken back, too: Escape puts it into the input line again, and leaves no entry of its own.
     """
@@ -269,19 +276,19 @@ def find_taken_back(transcript: Path) -> list[tuple[datetime, datetime]]:
     with suppress(OSError, ValueError, RefusedFileError):
         for entry in read_tail(transcript, b'"type"', most=_RECENT_BYTES):
             moment = read_moment(entry.get("timestamp"))
+            place = conversation.find_place(entry, len(prompts))
+            is_followed = is_followed or place < len(prompts) or entry.get("type") in _FOLLOWING
+            found += [(begun, moment) for begun in prompts[place : place + 1] if moment]
+            del prompts[place:]
             if entry.get("type") == "user" and moment and user_words(entry).strip():
-                place = conversation.find_place(entry, len(prompts))
-                found += [(begun, moment) for begun in prompts[place : place + 1]]
-                prompts[place:] = [moment]
+                prompts.append(moment)
                 is_followed = False
-            elif entry.get("type") in _FOLLOWING:
-                is_followed = True
     return found if is_followed else [*found, (prompts[-1], datetime.max.replace(tzinfo=UTC))]
 
 
 def user_entries(transcript: Path) -> Iterator[dict[str, Any]]:
-    """Yield the entries that may hold words of the user."""
-    return read_tail(transcript, b'"user"', b'"queued_command"')
+    """Yield the entries that may hold words or a command of the user."""
+    return read_tail(transcript, b'"user"', b'"queued_command"', b'"local_command"')
 
 
 def user_words(entry: dict[str, Any]) -> str:

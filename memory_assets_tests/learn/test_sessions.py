@@ -499,7 +499,14 @@ def test_what_the_user_took_back_is_neither_summarised_nor_noted(tenant: Tenant,
         answered(words("Done: the export has a test.")),
     ]
     repeated = [after(asked("From now on always write a test, because it finds faults."), "a1", "p4")]
-    end(tenant, project, [*kept, *taken_back, *last, *repeated])
+    command = {"type": "system", "subtype": "local_command", "content": "<command-name>/context</command-name>"}
+    for_commands = [
+        after(asked("From now on never write a comment, because it is long."), "a4", "p5"),
+        after(command, "a4", "c1"),
+        after(asked("We decided to drop the docs, because they are long."), "c1", "p6"),
+        after(asked("<command-name>/memory:recall</command-name>"), "c1", "c2"),
+    ]
+    end(tenant, project, [*kept, *taken_back, *last, *repeated, *for_commands])
     assert told_of(tenant) == [
         "Session in atlas on 2026-05-01: Move the export to Parquet, because it is smaller.",
         "Done: the export has a test. the export is moved to Parquet.",

@@ -103,6 +103,9 @@ def test_what_was_told_with_a_prompt_that_another_replaced_is_not_in_the_session
     assert still_told(filled.folder, "s1", find_taken_back(transcript)) == {}
     transcript.write_text("\n".join(map(json.dumps, lines[:2])), encoding="utf-8")
     assert list(still_told(filled.folder, "s1", find_taken_back(transcript))) == [41]
+    command = {"type": "system", "subtype": "local_command", "parentUuid": "a0", "uuid": "c1", "timestamp": replaced}
+    transcript.write_text("\n".join(map(json.dumps, [*lines[:2], command])), encoding="utf-8")
+    assert still_told(filled.folder, "s1", find_taken_back(transcript)) == {}
 
 
 def test_what_was_told_with_the_prompt_that_replaced_another_stays_in_the_session(filled: Tenant, tmp_path: Path) -> None:
