@@ -29,6 +29,8 @@ from memory_assets.stores.rows import derived_id
 from memory_assets.stores.schema import table
 
 if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
     from memory_assets.tenants import Tenant
 
 NEIGHBOURS = 12
@@ -106,6 +108,19 @@ def find_clusters(tenant: "Tenant", now: datetime, *, dry_run: bool = False) -> 
         written=written,
         clusters=tuple(found),
     )
+
+
+def read_clusters(connection: "DuckDBPyConnection", most: int) -> tuple[Cluster, ...]:
+    """Return the `most` largest clusters of the last cycle, the largest first."""
+    rows = connection.execute(
+        """
+        SELECT id, label, summary, list(memory_id ORDER BY memory_id) AS members, cohesion
+        FROM (FROM clusters ORDER BY size DESC, id LIMIT $1) c JOIN cluster_members m ON m.cluster_id = c.id
+        GROUP BY ALL ORDER BY len(members) DESC, id
+        """,
+        [most],
+    )
+    return tuple(Cluster.model_validate(row) for row in rows.to_arrow_table().to_pylist())
 
 
 def label_dense(vectors: Floats, least_similarity: float, scale: Scale = UNCALIBRATED) -> Rows:

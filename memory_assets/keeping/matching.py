@@ -8,6 +8,8 @@ import numpy as np
 
 _WINDOW = 16
 """Bytes at the beginning of a text that are looked up at every place of the data; shorter texts are searched one by one."""
+_FEW = 32
+"""Texts up to which searching one by one is faster."""
 _CHUNK = 1 << 22
 _SLOTS = 1 << 22
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)
@@ -19,11 +21,12 @@ class Finder:
     """Texts to search for, in UTF-8."""
 
     def __init__(self, texts: Iterable[str]) -> None:
-        self._short: list[bytes] = []
+        self._single: list[bytes] = []
         self._by_beginning: defaultdict[bytes, list[bytes]] = defaultdict(list)
-        for text in dict.fromkeys(each.encode("utf-8", "surrogatepass") for each in texts):
-            if len(text) < _WINDOW:
-                self._short.append(text)
+        wanted = dict.fromkeys(each.encode("utf-8", "surrogatepass") for each in texts)
+        for text in wanted:
+            if len(text) < _WINDOW or len(wanted) <= _FEW:
+                self._single.append(text)
             else:
                 self._by_beginning[text[:_WINDOW]].append(text)
         self._is_beginning = np.zeros(_SLOTS if self._by_beginning else 0, bool)
@@ -32,7 +35,7 @@ class Finder:
 
     def find_in(self, data: bytes | mmap) -> Iterator[str]:
         """Yield the texts that `data` contains, some of them repeatedly."""
-        yield from (text.decode("utf-8", "surrogatepass") for text in self._short if data.find(text) >= 0)
+        yield from (text.decode("utf-8", "surrogatepass") for text in self._single if data.find(text) >= 0)
         for first in range(0, len(data) - _WINDOW + 1 if self._by_beginning else 0, _CHUNK):
             part = data[first : first + _CHUNK + _WINDOW - 1]
             for place in (first + np.flatnonzero(self._is_beginning[_slots(np.frombuffer(part, np.uint8))])).tolist():

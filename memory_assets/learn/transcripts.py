@@ -5,10 +5,12 @@ One line is one JSON object. Side chains, tool results and texts that a program 
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -141,8 +143,8 @@ class _RecordReader:
     def __init__(self) -> None:
         self.record = Record()
         self._conversation = Conversation()
-        self._before: list[tuple[Counter[str], frozenset[str], list[str], dict[str, tuple[str, bool]]]] = []
-        """Files, committed files, commits and to-do items before each turn."""
+        self._effects: list[list[Callable[[], object]]] = []
+        """What each turn did to files, commits and to-do items, carried out at the end, when it is known which turns were taken back."""
         self.tasks: dict[str, tuple[str, bool]] = {}
         """Name of each to-do item, and whether it is done, by id."""
         self._calls: dict[str, dict[str, Any]] = {}
@@ -170,15 +172,11 @@ class _RecordReader:
 
     def _take_back(self, place: int) -> None:
         """Drop the turns from `place` on, which the user took back."""
-        record = self.record
-        if place < len(record.turns):
-            record.files, self._committed, record.commits, self.tasks = self._before[place]
-            del record.turns[place:], self._before[place:]
+        del self.record.turns[place:], self._effects[place:]
 
     def _begin(self, turn: Turn) -> None:
-        record = self.record
-        record.turns.append(turn)
-        self._before.append((record.files.copy(), self._committed, record.commits.copy(), self.tasks.copy()))
+        self.record.turns.append(turn)
+        self._effects.append([])
 
     def _add_answer(self, block: dict[str, Any]) -> None:
         turn = self.record.turns[-1]
@@ -200,40 +198,48 @@ class _RecordReader:
                     self._keep(text[:_SEARCHED])
 
     def _add_result(self, call: dict[str, Any], result: str) -> None:
-        name, given, record = call.get("name"), call["input"], self.record
-        record.turns[-1].used_tools = True
+        name, given, turn, effects = call.get("name"), call["input"], self.record.turns[-1], self._effects[-1]
+        turn.used_tools = True
         path = given.get("file_path") or given.get("notebook_path")
         if name in _WRITING and isinstance(path, str):
-            record.files[path] += 1
-            record.turns[-1].has_work = True
+            effects.append(partial(self.record.files.update, (path,)))
+            turn.has_work = True
         elif name == "Bash" and isinstance(given.get("command"), str):
             self._add_command(given["command"])
         elif name == "TodoWrite" and isinstance(given.get("todos"), list):
             todos = [each for each in given["todos"] if isinstance(each, dict)]
-            self.tasks = {
+            tasks = {
                 str(number): (self._keep(str(each.get("content", ""))), each.get("status") == "completed")
                 for number, each in enumerate(todos)
             }
+            effects += [self.tasks.clear, partial(self.tasks.update, tasks)]
         elif name == "TaskCreate" and (number := _TASK.search(result)):
-            self.tasks[number[1]] = (self._keep(str(given.get("subject", ""))), False)
-        elif name == "TaskUpdate" and (task := self.tasks.get(str(given.get("taskId")))):
-            status = given.get("status")
-            self.tasks[str(given["taskId"])] = (task[0], status in ("completed", "deleted") or (task[1] and status is None))
+            effects.append(partial(self.tasks.update, {number[1]: (self._keep(str(given.get("subject", ""))), False)}))
+        elif name == "TaskUpdate":
+            effects.append(partial(self._update_task, str(given.get("taskId")), given.get("status")))
         elif name == "AskUserQuestion":
-            record.turns[-1].choices += [self._keep(f"{question} {choice}") for question, choice in _CHOICE.findall(result)]
+            turn.choices += [self._keep(f"{question} {choice}") for question, choice in _CHOICE.findall(result)]
+
+    def _update_task(self, number: str, status: object) -> None:
+        if task := self.tasks.get(number):
+            self.tasks[number] = (task[0], status in ("completed", "deleted") or (task[1] and status is None))
 
     def _add_command(self, command: str) -> None:
+        restored = [[str(Path(each)) for each in (found[1] or ".").split()] for found in _UNDO.finditer(command)]
+        found = (each["heredoc"] or each["double"] or each["single"] for each in _COMMIT.finditer(command))
+        commits = [self._keep(subject.strip()) for subject in found]
+        self.record.turns[-1].has_work |= bool(commits)
+        self._effects[-1].append(partial(self._run_command, restored, commits))
+
+    def _run_command(self, restored: Sequence[Sequence[str]], commits: Sequence[str]) -> None:
         files = self.record.files
-        for found in _UNDO.finditer(command):
-            restored = [str(Path(each)) for each in (found[1] or ".").split()]
+        for paths in restored:
             for path in set(files) - self._committed:
-                if "." in restored or any(Path(path).match(each) for each in restored):
+                if "." in paths or any(Path(path).match(each) for each in paths):
                     del files[path]
-        for found in _COMMIT.finditer(command):
-            subject = found["heredoc"] or found["double"] or found["single"]
-            self.record.commits.append(self._keep(subject.strip()))
+        if commits:
+            self.record.commits += commits
             self._committed = frozenset(files)
-            self.record.turns[-1].has_work = True
 
     def _keep(self, text: str) -> str:
         self._texts.append(text)
@@ -243,6 +249,8 @@ class _RecordReader:
         """Mask the secrets of all texts in each, before they are split into sentences, and escape control characters."""
         from memory_assets.language.secrets import mask_known, secrets_in
 
+        for effect in chain.from_iterable(self._effects):
+            effect()
         record, known = self.record, secrets_in(self._texts)
 
         def clean(text: str) -> str:

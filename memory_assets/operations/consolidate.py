@@ -7,7 +7,7 @@ from shlex import quote
 from pydantic import Field
 
 from memory_assets.display import counted
-from memory_assets.graph.clusters import ClusterOutcome, find_clusters
+from memory_assets.graph.clusters import Cluster, ClusterOutcome, find_clusters, read_clusters
 from memory_assets.graph.creative import CreativeOutcome, find_links
 from memory_assets.graph.decided_names import read_spellings
 from memory_assets.graph.edges import refresh_graph
@@ -142,6 +142,12 @@ def creative(tenant: Tenant, *, dry_run: bool = False) -> Linked:
 def cluster(tenant: Tenant, *, dry_run: bool = False) -> Clustered:
     """Cluster similar memories into patterns, each with a summary."""
     return Clustered.of(find_clusters(tenant, datetime.now(UTC), dry_run=dry_run), dry_run=dry_run)
+
+
+def list_clusters(tenant: Tenant, most: int) -> tuple[Cluster, ...]:
+    """Return the `most` largest clusters of the last cycle, the largest first."""
+    with tenant.catalog.read() as connection:
+        return read_clusters(connection, most)
 
 
 def forget(tenant: Tenant, *, dry_run: bool = False, however_many: bool = False) -> Forgotten:

@@ -1,7 +1,9 @@
 """Dry runs of the sleep cycles as pages, and running one."""
 
+import html
 from datetime import UTC, datetime
 
+from memory_assets import operations
 from memory_assets.models import State
 from memory_assets.tenants import Tenant
 from memory_assets_tests.ui.site import Visitor, remember, remember_all
@@ -10,7 +12,7 @@ from memory_assets_tests.ui.site import Visitor, remember, remember_all
 def test_a_dry_run_is_shown_and_writes_nothing(tenant: Tenant, visitor: Visitor) -> None:
     remember_all(tenant, [f"Alice tuned the retry loop of the billing export, round {number}." for number in range(6)])
     before = tenant.memories.version
-    for cycle in ["decay", "creative", "cluster", "forget"]:
+    for cycle in ["decay", "creative", "forget"]:
         page = visitor.get(f"/sleep?cycle={cycle}")
         assert page.status_code == 200, cycle
         assert f"What {cycle} would do now" in page.text, cycle
@@ -30,6 +32,16 @@ def test_a_cycle_runs_and_tells_what_it_did(tenant: Tenant, visitor: Visitor) ->
     for cycle in ("creative", "cluster"):
         done = visitor.post(f"/sleep/{cycle}")
         assert (done.status_code, 'role="status"' in done.text) == (200, True)
+
+
+def test_the_clusters_of_the_last_cycle_are_shown_and_none_are_computed(tenant: Tenant, visitor: Visitor) -> None:
+    remember_all(tenant, [f"Alice tuned the retry loop of the billing export, round {number}." for number in range(6)])
+    assert "It has found no clusters yet" in visitor.get("/sleep?cycle=cluster").text
+    page = visitor.post("/sleep/cluster").text
+    (found,) = operations.consolidate.list_clusters(tenant, 5)
+    assert len(found.members) == 6
+    for part in ("What cluster found last", found.label, found.summary, "6 members", f"/ui/memories/{found.members[0]}"):
+        assert part in html.unescape(page)
 
 
 def test_forget_archives_what_has_faded(tenant: Tenant, visitor: Visitor) -> None:

@@ -1,4 +1,4 @@
-"""View of the sleep cycles: a dry run of each, and the cycle itself."""
+"""View of the sleep cycles: a dry run of each, and the cycle itself. Clustering takes long, so its last clusters are shown instead."""
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
@@ -23,19 +23,20 @@ _MAX_POINTS = 2_000
 
 @view("/sleep", work="write")
 def sleep(page: Page) -> Response:
-    """Show what a cycle would do, without writing."""
+    """Show what a cycle would do, without writing; of `cluster`, the clusters that it found last."""
     name = page.query.get("cycle", "")
-    found = _find_cycle(name)(page.tenant, dry_run=True) if name else None
+    clusters = operations.consolidate.list_clusters(page.tenant, _MAX_ROWS) if name == "cluster" else ()
+    found = _find_cycle(name)(page.tenant, dry_run=True) if name not in ("", "cluster") else None
     rows: Sequence[tuple[str, int, str]] = ()
     points: Sequence[tuple[datetime, float, str]] = ()
     if isinstance(found, operations.consolidate.Decayed):
         rows = [(f"{low / 10:.1f} to {(low + 1) / 10:.1f}", count, "") for low, count in enumerate(found.histogram)]
-    elif isinstance(found, operations.consolidate.Clustered):
-        rows = [(each.label, len(each.members), "") for each in found.clusters[:_MAX_ROWS]]
     elif isinstance(found, operations.consolidate.Forgotten):
         points = [(each.created_at, each.relevance, each.name) for each in (*found.deleted, *found.archived)[:_MAX_POINTS]]
+    elif clusters:
+        rows = [(each.label, len(each.members), "") for each in clusters]
     values = {"cycle": name, "cycles": _CYCLES, "found": found, "most": _MAX_ROWS, "runs": _dagster_address(page, name)}
-    return page.render("sleep.html", rows=rows, points=points, **values)
+    return page.render("sleep.html", clusters=clusters, rows=rows, points=points, **values)
 
 
 @change("/sleep/{cycle}")
