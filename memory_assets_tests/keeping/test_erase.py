@@ -549,7 +549,8 @@ TEXTS = st.text("ab\N{LATIN SMALL LETTER E WITH ACUTE}", max_size=40)
 @given(st.lists(TEXTS.filter(bool), max_size=8), st.lists(TEXTS, max_size=30).map("".join))
 def test_many_texts_are_found_as_each_is_by_itself(texts: list[str], data: str):
     data += "".join(texts[::2])
-    assert set(Finder(texts).find_in(data.encode())) == {text for text in texts if text in data}
+    for others in ([], [f"c{number}" for number in range(40)]):
+        assert set(Finder([*texts, *others]).find_in(data.encode())) == {text for text in texts if text in data}
 
 
 def test_an_erasure_breaks_no_creative_link_and_the_next_build_drops_those_of_what_is_gone(tenant: Tenant):
