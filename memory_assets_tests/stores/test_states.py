@@ -30,7 +30,7 @@ def states(request: pytest.FixtureRequest, tmp_path: Path) -> TenantStates:
     if request.param == "files":
         return FileStates(tmp_path)
     settings = request.getfixturevalue("elsewhere")
-    return PostgresStates(Database(settings.state_uri, 5))
+    return PostgresStates(Database(settings.state_uri, 5), str(settings.vectors_uri))
 
 
 def test_of_several_who_compare_and_put_one_does(states: TenantStates) -> None:
