@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from memory_assets.errors import ConflictError, MemoryAssetsError, StoreError
+from memory_assets.ingest.backfill import catch_up
 from memory_assets.keeping import restoring
 from memory_assets.keeping.copying import take_backup
 from memory_assets.keeping.repository import Repository
@@ -47,6 +48,15 @@ def test_a_host_with_another_place_refuses_with_the_place_that_the_others_use(el
         with pytest.raises(MemoryAssetsError, match=mend):
             work()
     assert (tenant_names(elsewhere), len(Tenant(elsewhere).memories), objects(other, "main")) == (["main"], 1, [])
+
+
+def test_a_host_with_another_embedder_than_the_memories_moves_none_and_says_so(
+    elsewhere: Settings, caplog: pytest.LogCaptureFixture
+) -> None:
+    store(Tenant(elsewhere), NewMemory("Mira owns the xylophone.", Source.CLI))
+    behind = Tenant(elsewhere.model_copy(update={"embedder": "ollama:none"}))
+    assert catch_up(behind, lambda *_: None) == 0
+    assert "while MEMORY_EMBEDDER of this host is ollama:none; give all hosts the same, and to move" in caplog.text
 
 
 def objects_with(settings: Settings, word: bytes) -> list[str]:
