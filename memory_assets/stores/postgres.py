@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from psycopg_pool import ConnectionPool
 
 _MOST_CONNECTIONS = 16
-_CONNECT_SECONDS = 10
+LINK: dict[str, Any] = {"connect_timeout": 10, "keepalives_idle": 10, "keepalives_interval": 10, "tcp_user_timeout": 30_000}
+"""Parameters of libpq, in seconds and milliseconds: a connection fails half a minute after PostgreSQL's host vanished, not after hours."""
 _RECONNECT_SECONDS = 1.0
 """Interval of attempts to connect while PostgreSQL is away; the pool's own pauses would double."""
 _LATE_COMMITS = "1 hour"
@@ -145,13 +146,12 @@ def _pool(uri: str, patience: float, _process: int) -> "ConnectionPool[Connectio
     import psycopg
     from psycopg_pool import ConnectionPool
 
-    with psycopg.connect(
-        uri, connect_timeout=_CONNECT_SECONDS
-    ) as connection:  # fails at once, where a pool tries again and again
+    with psycopg.connect(uri, **LINK) as connection:  # fails at once, where a pool tries again and again
         connection.execute("SELECT pg_advisory_xact_lock(%s)", [_SCHEMA_LOCK])
         connection.execute(_SCHEMA)
     pool: ConnectionPool[Connection[Any]] = ConnectionPool(
         uri,
+        kwargs=LINK,
         min_size=0,
         max_size=_MOST_CONNECTIONS,
         timeout=max(patience, 1.0),
