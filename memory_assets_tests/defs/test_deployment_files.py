@@ -165,8 +165,18 @@ def test_the_service_answers_to_its_name():
 
 def test_kubernetes_waits_for_the_requests_that_the_service_accepted():
     specs = {each["metadata"]["name"]: each["spec"] for each in MANIFESTS if each["kind"] == "Deployment"}
-    seconds = specs["memory-service"]["template"]["spec"].get("terminationGracePeriodSeconds", 30)
-    assert seconds >= FINISH_SECONDS + 2 * EXIT_SECONDS
+    pod = specs["memory-service"]["template"]["spec"]
+    *_, pause = pod["containers"][0]["lifecycle"]["preStop"]["exec"]["command"]
+    assert pod.get("terminationGracePeriodSeconds", 30) >= int(pause) + FINISH_SECONDS + 2 * EXIT_SECONDS
+
+
+def test_the_memory_of_the_services_pods_does_not_grow_with_the_processors_of_a_node():
+    (service,) = (
+        each["spec"]["template"]["spec"]["containers"][0]
+        for each in MANIFESTS
+        if each["kind"] == "Deployment" and each["metadata"]["name"] == "memory-service"
+    )
+    assert "MEMORY_WORKERS" in {each["name"] for each in service["env"]}
 
 
 @pytest.mark.parametrize(("part", "module"), [("daemon", "dagster._daemon"), ("code", "dagster")])
