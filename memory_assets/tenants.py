@@ -197,7 +197,7 @@ def open_states(settings: "Settings") -> "TenantStates":
         return FileStates(settings.data_dir)
     from memory_assets.stores.postgres import Database, PostgresStates
 
-    return PostgresStates(Database(settings.state_uri, settings.lock_timeout))
+    return PostgresStates(Database(settings.state_uri, settings.lock_timeout), settings.vectors_uri or str(settings.data_dir))
 
 
 def _open_catalog(settings: "Settings", name: str, state: "TenantState", store_id: str | None = None) -> "Catalog":

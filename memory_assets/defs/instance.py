@@ -60,7 +60,7 @@ def open_instance(settings: Settings) -> Iterator[dg.DagsterInstance]:
                 f"Dagster's folder {home} cannot be made ({error.strerror}); let DAGSTER_HOME name another."
             ) from error
     close_to_others(home)
-    try:
+    with explaining_failures(home):
         os.environ["DAGSTER_HOME"] = str(home)  # its configuration refers to it
         try:
             opened = dg.DagsterInstance.from_config(str(home))
@@ -75,9 +75,17 @@ def open_instance(settings: Settings) -> Iterator[dg.DagsterInstance]:
                 os.environ["DAGSTER_HOME"] = named
         with opened as instance:
             yield instance
+
+
+@contextmanager
+def explaining_failures(home: Path) -> Iterator[None]:
+    """Turn errors of Dagster's records, of Redis and of an unset variable into a StoreError; `home` is the instance's folder."""
+    try:
+        yield
     except dg.DagsterInvalidConfigError as error:  # Dagster loads the launcher at its first use
         if not (unset := _UNSET_VARIABLE.search(str(error))):
             raise
+        config = home / "dagster.yaml"
         raise StoreError(f"Dagster's configuration {config} needs {unset[1]}, which is not set; set it.") from error
     except (DBAPIError, sqlite3.Error, *_server_errors()) as error:
         raise StoreError(_explain(home, error)) from error

@@ -10,6 +10,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from threading import Event, Lock, Thread
 from typing import TYPE_CHECKING, Any, Self
 from uuid import uuid4
@@ -20,7 +21,7 @@ from dagster._grpc.types import ExecuteRunArgs, ResumeRunArgs
 from dagster._serdes import ConfigurableClass, ConfigurableClassData, pack_value
 
 from memory_assets.defs.launcher import ResumingLauncher, assign_tenant
-from memory_assets.errors import MemoryAssetsError, StoreError
+from memory_assets.errors import MemoryAssetsError, SettingsError, StoreError
 
 if TYPE_CHECKING:
     from celery import Celery
@@ -213,30 +214,31 @@ def show_alive(redis: "Redis", task_id: str) -> Iterator[None]:
 
 def work() -> None:
     """Work on runs until SIGTERM, and finish those that have begun; the arguments are those of `celery worker`."""
+    import memory_assets.definitions  # noqa: F401 - before Celery forks
+    from memory_assets.defs.instance import explaining_failures
     from memory_assets.privacy import keep_private
     from memory_assets.settings import load_settings
-
-    try:
-        settings = load_settings()
-    except MemoryAssetsError as error:
-        sys.exit(f"memory: {error}")
-    named = {
-        "MEMORY_STATE_URI": settings.state_uri,
-        "MEMORY_VECTORS_URI": settings.vectors_uri,
-        "MEMORY_CATALOG_URI": settings.catalog_uri,
-    }
-    if missing := [name for name, uri in named.items() if not uri]:
-        sys.exit(f"memory: A worker needs the stores that all hosts share; set {' and '.join(missing)}.")
-
-    from dagster_celery.tasks import create_execute_job_task, create_resume_job_task
-
-    import memory_assets.definitions  # noqa: F401 - before Celery forks
+    from memory_assets.tenants import tenant_names
 
     keep_private()
-    with dg.DagsterInstance.get() as instance:
-        launcher = instance.run_launcher
-        assert isinstance(launcher, WorkerLauncher), "dagster.yaml names another launcher"
-        app = launcher.celery
+    try:
+        settings = load_settings()
+        named = {
+            "MEMORY_STATE_URI": settings.state_uri,
+            "MEMORY_VECTORS_URI": settings.vectors_uri,
+            "MEMORY_CATALOG_URI": settings.catalog_uri,
+        }
+        if missing := [name for name, uri in named.items() if not uri]:
+            raise SettingsError(f"A worker needs the stores that all hosts share; set {' and '.join(missing)}.")
+        tenant_names(settings)
+        with explaining_failures(Path(os.environ.get("DAGSTER_HOME", ""))), dg.DagsterInstance.get() as instance:
+            launcher = instance.run_launcher
+    except MemoryAssetsError as error:
+        sys.exit(f"memory: {error}")
+    assert isinstance(launcher, WorkerLauncher), "dagster.yaml names another launcher"
+    app = launcher.celery
+
+    from dagster_celery.tasks import create_execute_job_task, create_resume_job_task
 
     class ShownAlive(app.Task):
         def __call__(self, *given: Any, **named: Any) -> Any:

@@ -1,5 +1,6 @@
 """Backfill after a change of embedder or pipeline: recomputes vectors or features in batches, while the memories stay in use."""
 
+import logging
 from collections.abc import Callable
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -18,6 +19,7 @@ from memory_assets.stores.memories import MemoryStore
 from memory_assets.stores.rows import SCHEMA, heading, rows_of, statement
 from memory_assets.tenants import Tenant
 
+_log = logging.getLogger(__name__)
 _EMBEDDED = ("author", "created_at", "project", "title", "content")
 _CHUNK = 512
 """Memories per commit: the most work that a kill can lose."""
@@ -70,11 +72,23 @@ def reembed(store: MemoryStore, embedder: Embedder, on_progress: Callable[[int, 
 
 
 def catch_up(tenant: Tenant, on_progress: Callable[[int, int], None]) -> int:
-    """Move the memories to the settings' embedder and its current method. Returns how many memories were embedded."""
+    """Move the memories to the settings' embedder and its current method. Returns how many memories were embedded.
+
+    If other hosts share them, only a move on purpose changes the embedder: hosts with different settings would move them in turn.
+    """
     if tenant.memories.exists:
         tenant.memories.prepare()
     columns = tenant.memories.columns
     better = spec_to_move_to(tenant.settings.embedder, columns.embedder)
+    if better and tenant.settings.state_uri:
+        _log.warning(
+            "memory: The memories of the tenant %r stay embedded by %s while MEMORY_EMBEDDER of this host is %s; give all hosts the same, "
+            "and to move the memories to it launch `move_models`.",
+            tenant.name,
+            columns.embedder,
+            better,
+        )
+        better = None
     if better or columns.outdated:
         return reembed(tenant.memories, tenant.open_embedder(better) if better else tenant.embedder, on_progress)
     if columns.live and tenant.memories.count_missing():

@@ -23,7 +23,7 @@ from memory_assets.stores.catalog import Catalog, Stamp, put_kept, read_kept
 from memory_assets.stores.engine import CONFIG, NOT_FOR_ARROW
 from memory_assets.stores.location import Location
 from memory_assets.stores.migrations import create_catalog, create_tables, migrate_catalog, waiting_migrations
-from memory_assets.stores.postgres import Database
+from memory_assets.stores.postgres import LINK, Database
 from memory_assets.stores.schema import UNDERIVED
 
 if TYPE_CHECKING:
@@ -362,7 +362,7 @@ class LakeCatalog(Catalog):
         import duckdb
         from psycopg.conninfo import make_conninfo
 
-        uri = make_conninfo(self._uri.removeprefix(PREFIX), options=_PLANNER_OPTIONS)
+        uri = make_conninfo(self._uri.removeprefix(PREFIX), options=_PLANNER_OPTIONS, **LINK)
         lake = stack.enter_context(self._lakes.attached(schema, uri, f"{self._attach_options(schema)}, {options}"))
         try:
             return lake, self._lakes.begin(lake)

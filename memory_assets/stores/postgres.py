@@ -21,15 +21,21 @@ if TYPE_CHECKING:
     from psycopg_pool import ConnectionPool
 
 _MOST_CONNECTIONS = 16
-_CONNECT_SECONDS = 10
+LINK: dict[str, Any] = {"connect_timeout": 10, "keepalives_idle": 10, "keepalives_interval": 10, "tcp_user_timeout": 30_000}
+"""Parameters of libpq, in seconds and milliseconds: a connection fails half a minute after PostgreSQL's host vanished, not after hours."""
 _RECONNECT_SECONDS = 1.0
 """Interval of attempts to connect while PostgreSQL is away; the pool's own pauses would double."""
 _LATE_COMMITS = "1 hour"
 """Time after a tenant's deletion during which late commits to its store may arrive."""
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS memory_tenants (
-    name text PRIMARY KEY, store text NOT NULL UNIQUE, commits bigint NOT NULL DEFAULT 0
+    name text PRIMARY KEY, store text NOT NULL UNIQUE, commits bigint NOT NULL DEFAULT 0, vectors text
 );
+DO $$ BEGIN
+    IF NOT EXISTS (SELECT FROM pg_attribute WHERE attrelid = 'memory_tenants'::regclass AND attname = 'vectors') THEN
+        ALTER TABLE memory_tenants ADD COLUMN vectors text;
+    END IF;
+END $$;
 CREATE TABLE IF NOT EXISTS memory_deleted (
     store text PRIMARY KEY, name text NOT NULL, at timestamptz NOT NULL DEFAULT now(), swept boolean NOT NULL DEFAULT false
 );
@@ -44,7 +50,7 @@ CREATE TABLE IF NOT EXISTS memory_records (
 """
 _SCHEMA_LOCK = 6_271_301
 """Number of the advisory lock for creating the tables, which several processes may do at once."""
-_NEW = "INSERT INTO memory_tenants (name, store) VALUES (%(tenant)s, %(number)s) ON CONFLICT DO NOTHING"
+_NEW = "INSERT INTO memory_tenants (name, store, vectors) VALUES (%(tenant)s, %(number)s, %(place)s) ON CONFLICT DO NOTHING"
 _STORE_ID = "coalesce(%(store)s, (SELECT store FROM memory_tenants WHERE name = %(tenant)s))"
 _GET = f"""
     SELECT substr(v.content, %(start)s + 1) || coalesce((
@@ -140,13 +146,12 @@ def _pool(uri: str, patience: float, _process: int) -> "ConnectionPool[Connectio
     import psycopg
     from psycopg_pool import ConnectionPool
 
-    with psycopg.connect(
-        uri, connect_timeout=_CONNECT_SECONDS
-    ) as connection:  # fails at once, where a pool tries again and again
+    with psycopg.connect(uri, **LINK) as connection:  # fails at once, where a pool tries again and again
         connection.execute("SELECT pg_advisory_xact_lock(%s)", [_SCHEMA_LOCK])
         connection.execute(_SCHEMA)
     pool: ConnectionPool[Connection[Any]] = ConnectionPool(
         uri,
+        kwargs=LINK,
         min_size=0,
         max_size=_MOST_CONNECTIONS,
         timeout=max(patience, 1.0),
@@ -160,15 +165,26 @@ def _pool(uri: str, patience: float, _process: int) -> "ConnectionPool[Connectio
     return pool
 
 
+def _differ(one: str | None, other: str) -> bool:
+    """Whether two places differ; one is None if none was recorded. A folder may have another path on each host."""
+    return one is not None and one != other and "://" in one + other
+
+
+def _describe_mend(mine: str, theirs: str) -> str:
+    return f"this host looks in {mine}: set MEMORY_VECTORS_URI={theirs} here"
+
+
 class PostgresState(TenantState):
     """Values and logs of a tenant in a database."""
 
-    def __init__(self, database: Database, tenant: str) -> None:
+    def __init__(self, database: Database, tenant: str, place: str) -> None:
+        """Refer to the values of a tenant; `place` is where this host keeps the tables of tenants."""
         self._database = database
         self.tenant = tenant
+        self._place = place
 
     def _execute(self, *statements: str, **given: object) -> list[tuple[Any, ...]]:
-        return self._database.execute(*statements, tenant=self.tenant, **{"store": self.store_id, **given})
+        return self._database.execute(*statements, tenant=self.tenant, place=self._place, **{"store": self.store_id, **given})
 
     def _write(self, *statements: str, **given: object) -> int:
         from psycopg.errors import ForeignKeyViolation
@@ -211,11 +227,19 @@ class PostgresState(TenantState):
         return f"{name} of the tenant {self.tenant!r} in PostgreSQL"
 
     def read_id(self) -> str | None:
-        rows = self._execute("SELECT store FROM memory_tenants WHERE name = %(tenant)s")
+        """Return the current id. StoreError if the tables of the tenant are in another place than this host's."""
+        rows = self._execute("SELECT store, vectors FROM memory_tenants WHERE name = %(tenant)s")
+        if rows and _differ(place := rows[0][1], self._place):
+            raise StoreError(f"The memories of the tenant {self.tenant!r} are in {place}; {_describe_mend(self._place, place)}.")
         return rows[0][0] if rows else None
 
+    def _insert(self, number: str) -> bool:
+        """Create the tenant with this id unless it exists; return whether. SettingsError if all tenants are in another place."""
+        PostgresStates(self._database, self._place).names()
+        return bool(self._execute(_NEW, number=number))
+
     def create_id(self, *, anew: bool = False) -> str:
-        self._execute(_NEW, number=secrets.token_hex(8))
+        self._insert(secrets.token_hex(8))
         if anew:
             self._execute("UPDATE memory_tenants SET commits = commits + 1 WHERE name = %(tenant)s")
         self.store_id = self.read_id()
@@ -229,7 +253,8 @@ class PostgresState(TenantState):
 
     def note_commit(self) -> int:
         rows = self._execute(
-            "UPDATE memory_tenants SET commits = commits + 1 WHERE name = %(tenant)s AND store = %(store)s RETURNING commits"
+            "UPDATE memory_tenants SET commits = commits + 1, vectors = coalesce(vectors, %(place)s) "
+            "WHERE name = %(tenant)s AND store = %(store)s RETURNING commits"
         )
         if not rows:
             raise self.deleted()
@@ -242,7 +267,7 @@ class PostgresState(TenantState):
     @contextmanager
     def creating(self) -> Iterator[None]:
         number = secrets.token_hex(8)
-        if not self._execute(_NEW, number=number):
+        if not self._insert(number):
             raise self.already_exists()
         self.store_id = number
         with ExitStack() as failed:
@@ -262,14 +287,24 @@ class PostgresState(TenantState):
 class PostgresStates(TenantStates):
     """The states of all tenants in one database."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, place: str) -> None:
+        """Refer to the states; `place` is the folder or the s3:// URI in which this host keeps the tables of all tenants."""
         self._database = database
+        self._place = place.rstrip("/")
 
     def open(self, tenant: str) -> PostgresState:
-        return PostgresState(self._database, tenant)
+        return PostgresState(self._database, tenant, self._place)
 
     def names(self) -> Iterable[str]:
-        return (name for (name,) in self._database.execute("SELECT name FROM memory_tenants"))
+        """Return the names of tenants. SettingsError if the tables of each are in another place than this host's."""
+        found = self._database.execute("SELECT name, vectors FROM memory_tenants ORDER BY name")
+        recorded = [row for row in found if row[1] is not None]
+        if recorded and all(_differ(place, self._place) for _, place in recorded):
+            name, place = recorded[0]
+            raise SettingsError(
+                f"The memories of all tenants, such as {name!r}, are in {place}; {_describe_mend(self._place, place)}."
+            )
+        return (name for name, _ in found)
 
     def deleted(self) -> "list[DeletedTenant]":
         found = self._database.execute("SELECT name, store, swept FROM memory_deleted ORDER BY at")

@@ -165,18 +165,34 @@ def test_the_service_answers_to_its_name():
 
 def test_kubernetes_waits_for_the_requests_that_the_service_accepted():
     specs = {each["metadata"]["name"]: each["spec"] for each in MANIFESTS if each["kind"] == "Deployment"}
-    seconds = specs["memory-service"]["template"]["spec"].get("terminationGracePeriodSeconds", 30)
-    assert seconds >= FINISH_SECONDS + 2 * EXIT_SECONDS
+    pod = specs["memory-service"]["template"]["spec"]
+    *_, pause = pod["containers"][0]["lifecycle"]["preStop"]["exec"]["command"]
+    assert pod.get("terminationGracePeriodSeconds", 30) >= int(pause) + FINISH_SECONDS + 2 * EXIT_SECONDS
 
 
-def test_a_daemon_starts_after_the_records_of_a_clock_that_was_ahead_are_deleted(tmp_path: Path):
+def test_the_memory_of_the_services_pods_does_not_grow_with_the_processors_of_a_node():
+    (service,) = (
+        each["spec"]["template"]["spec"]["containers"][0]
+        for each in MANIFESTS
+        if each["kind"] == "Deployment" and each["metadata"]["name"] == "memory-service"
+    )
+    assert "MEMORY_WORKERS" in {each["name"] for each in service["env"]}
+
+
+@pytest.mark.parametrize(("part", "module"), [("daemon", "dagster._daemon"), ("code", "dagster")])
+def test_daemon_and_code_location_start_after_the_records_were_opened_and_those_of_a_clock_that_was_ahead_deleted(
+    tmp_path: Path, part: str, module: str
+):
     python = tmp_path / "python"
-    python.write_text('#!/bin/sh\necho "$2" >> "$DAGSTER_HOME/started"\n')
+    python.write_text('#!/bin/sh\necho "$2" >> "$DAGSTER_HOME/started"\n[ ! -e "$DAGSTER_HOME/../away" ]\n')
     python.chmod(0o700)
     home = tmp_path / "home"
     environment = {"PATH": f"{tmp_path}:/usr/bin:/bin", "DAGSTER_HOME": str(home), "MEMORY_DATA_DIR": str(tmp_path / "data")}
-    subprocess.run([DEPLOYMENT / "start", "daemon"], env=environment, check=True)
-    assert (home / "started").read_text().split() == ["memory_assets.defs.instance", "dagster._daemon"]
+    start = [DEPLOYMENT / "start", part]
+    subprocess.run(start, env=environment | {"CODE_LOCATION_PORT": "1"}, check=True)
+    (tmp_path / "away").touch()
+    assert subprocess.run(start, env=environment).returncode
+    assert (home / "started").read_text().split() == ["memory_assets.defs.instance", module, "memory_assets.defs.instance"]
 
 
 def test_the_launcher_of_both_deployments_is_there():

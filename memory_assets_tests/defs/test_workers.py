@@ -222,11 +222,15 @@ def test_a_worker_takes_no_run_before_it_can_begin_it():
     assert "--disable-prefetch" in {name for option in worker.params for name in option.opts}, "Celery knows no such setting"
 
 
-def test_a_worker_without_the_shared_stores_does_not_start_and_says_what_to_set(monkeypatch: pytest.MonkeyPatch):
+def test_a_worker_without_the_shared_stores_or_postgresql_does_not_start_and_says_what_to_mend(monkeypatch: pytest.MonkeyPatch):
     with pytest.raises(SystemExit, match=r"set MEMORY_STATE_URI and MEMORY_VECTORS_URI and MEMORY_CATALOG_URI\."):
         workers.work()
     monkeypatch.setenv("MEMORY_VECTORS_URI", "s3://memories/tenants")
     with pytest.raises(SystemExit, match=r"set MEMORY_STATE_URI and MEMORY_CATALOG_URI\."):
+        workers.work()
+    monkeypatch.setenv("MEMORY_STATE_URI", "postgresql://127.0.0.1:9/memory")
+    monkeypatch.setenv("MEMORY_CATALOG_URI", "ducklake:postgres:host=127.0.0.1 port=9")
+    with pytest.raises(SystemExit, match=r"^memory: PostgreSQL failed .* check MEMORY_STATE_URI"):
         workers.work()
 
 

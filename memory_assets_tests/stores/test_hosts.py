@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from memory_assets.errors import ConflictError, StoreError
+from memory_assets.errors import ConflictError, MemoryAssetsError, StoreError
+from memory_assets.ingest.backfill import catch_up
 from memory_assets.keeping import restoring
 from memory_assets.keeping.copying import take_backup
 from memory_assets.keeping.repository import Repository
@@ -23,13 +24,39 @@ from memory_assets.stores.lance import facts_of
 from memory_assets.stores.relations import StatedRelation
 from memory_assets.stores.tombstones import Tombstones
 from memory_assets.stores.upkeep import REWRITTEN_FACT, drop_older_versions
-from memory_assets.tenants import Tenant
+from memory_assets.tenants import Tenant, tenant_names
 from memory_assets_tests.stores.manifests import set_clock_of_writer
 from memory_assets_tests.stores.objects import object_storage, objects
 from memory_assets_tests.torture import zygote
 
 pytestmark = pytest.mark.timeout(600)
 _LATE = 2**52 + 9
+
+
+def test_a_host_with_another_place_refuses_with_the_place_that_the_others_use(elsewhere: Settings) -> None:
+    store(Tenant(elsewhere), NewMemory("Mira owns the xylophone.", Source.CLI))
+    other = elsewhere.model_copy(update={"vectors_uri": f"{elsewhere.vectors_uri}-other"})
+    for work in (
+        lambda: tenant_names(other),
+        lambda: tenants.create(Tenant(other, "bob")),
+        lambda: len(Tenant(other).memories),
+        lambda: store(Tenant(other, "bob"), NewMemory("Tomasz owns the boiler.", Source.CLI)),
+        lambda: store(Tenant(other), NewMemory("Tomasz owns the boiler.", Source.CLI)),
+        lambda: tenants.delete(Tenant(other)),
+    ):
+        mend = f"are in {elsewhere.vectors_uri}; this host looks in {other.vectors_uri}: set MEMORY_VECTORS_URI={elsewhere.vectors_uri} "
+        with pytest.raises(MemoryAssetsError, match=mend):
+            work()
+    assert (tenant_names(elsewhere), len(Tenant(elsewhere).memories), objects(other, "main")) == (["main"], 1, [])
+
+
+def test_a_host_with_another_embedder_than_the_memories_moves_none_and_says_so(
+    elsewhere: Settings, caplog: pytest.LogCaptureFixture
+) -> None:
+    store(Tenant(elsewhere), NewMemory("Mira owns the xylophone.", Source.CLI))
+    behind = Tenant(elsewhere.model_copy(update={"embedder": "ollama:none"}))
+    assert catch_up(behind, lambda *_: None) == 0
+    assert "while MEMORY_EMBEDDER of this host is ollama:none; give all hosts the same, and to move" in caplog.text
 
 
 def objects_with(settings: Settings, word: bytes) -> list[str]:

@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import socket
 import subprocess
 import sys
 import threading
@@ -30,7 +31,7 @@ def states(request: pytest.FixtureRequest, tmp_path: Path) -> TenantStates:
     if request.param == "files":
         return FileStates(tmp_path)
     settings = request.getfixturevalue("elsewhere")
-    return PostgresStates(Database(settings.state_uri, 5))
+    return PostgresStates(Database(settings.state_uri, 5), str(settings.vectors_uri))
 
 
 def test_of_several_who_compare_and_put_one_does(states: TenantStates) -> None:
@@ -46,6 +47,15 @@ def test_of_several_who_compare_and_put_one_does(states: TenantStates) -> None:
     first.append("access/1.log", b"two\n")
     assert (first.get("access/1.log"), first.get("access/1.log", 4)) == (b"one\ntwo\n", b"two\n")
     assert [tuple(entry) for entry in first.list("access/")] == [("access/1.log", 8)]
+
+
+def test_a_connection_to_a_host_that_vanished_fails_in_half_a_minute(elsewhere: Settings) -> None:
+    with (
+        Database(str(elsewhere.state_uri), 5).connection() as connection,
+        socket.socket(fileno=os.dup(connection.fileno())) as link,
+    ):
+        assert link.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 30_000
+        assert link.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == 10
 
 
 def test_records_of_many_writers_never_mix(states: TenantStates) -> None:
