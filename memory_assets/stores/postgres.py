@@ -170,6 +170,17 @@ def _differ(one: str | None, other: str) -> bool:
     return one is not None and one != other and "://" in one + other
 
 
+def _check_place(database: Database, mine: str) -> None:
+    """Raise SettingsError if the tables of all tenants are in another place than this host's."""
+    found = database.execute(
+        "SELECT name, vectors FROM memory_tenants WHERE vectors IS NOT NULL ORDER BY vectors <> %(mine)s, name LIMIT 1", mine=mine
+    )
+    if found and _differ(place := found[0][1], mine):
+        raise SettingsError(
+            f"The memories of all tenants, such as {found[0][0]!r}, are in {place}; {_describe_mend(mine, place)}."
+        )
+
+
 def _describe_mend(mine: str, theirs: str) -> str:
     return f"this host looks in {mine}: set MEMORY_VECTORS_URI={theirs} here"
 
@@ -235,7 +246,7 @@ class PostgresState(TenantState):
 
     def _insert(self, number: str) -> bool:
         """Create the tenant with this id unless it exists; return whether. SettingsError if all tenants are in another place."""
-        PostgresStates(self._database, self._place).names()
+        _check_place(self._database, self._place)
         return bool(self._execute(_NEW, number=number))
 
     def create_id(self, *, anew: bool = False) -> str:
@@ -297,14 +308,8 @@ class PostgresStates(TenantStates):
 
     def names(self) -> Iterable[str]:
         """Return the names of tenants. SettingsError if the tables of each are in another place than this host's."""
-        found = self._database.execute("SELECT name, vectors FROM memory_tenants ORDER BY name")
-        recorded = [row for row in found if row[1] is not None]
-        if recorded and all(_differ(place, self._place) for _, place in recorded):
-            name, place = recorded[0]
-            raise SettingsError(
-                f"The memories of all tenants, such as {name!r}, are in {place}; {_describe_mend(self._place, place)}."
-            )
-        return (name for name, _ in found)
+        _check_place(self._database, self._place)
+        return (name for (name,) in self._database.execute("SELECT name FROM memory_tenants"))
 
     def deleted(self) -> "list[DeletedTenant]":
         found = self._database.execute("SELECT name, store, swept FROM memory_deleted ORDER BY at")
