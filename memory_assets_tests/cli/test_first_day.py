@@ -150,6 +150,16 @@ def test_whoever_has_read_enough_of_an_output_gets_no_error(command: str) -> Non
     assert ended.stderr == "0\n"
 
 
+def test_names_of_files_are_utf_8_in_every_locale() -> None:
+    code = (
+        "import sys\nfrom memory_assets.cli import __main__ as entry, main as program\n"
+        "program.main = lambda: print(sys.getfilesystemencoding(), sys.stdout.encoding)\nentry.main()"
+    )
+    locale = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    done = subprocess.run([sys.executable, "-c", code], env=locale, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["utf-8", "ascii"]
+
+
 def test_an_exit_of_a_library_is_no_success() -> None:
     code = "from memory_assets.cli import main\ndef fail(**_): raise SystemExit(3)\nmain.cli = fail\nmain.main()"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode == 3
