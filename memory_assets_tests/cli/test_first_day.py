@@ -55,6 +55,8 @@ def test_what_an_error_advises_can_be_pasted(tmp_path: Path) -> None:
 
 def test_an_address_of_another_machine_is_named_as_one() -> None:
     assert "set MEMORY_HOST or --host to an address of this machine" in memory("serve", "--host", "8.8.8.8").stderr
+    refused = memory("serve", "--host", "a..b")
+    assert (refused.returncode, refused.stderr.count("\n"), "'a..b' cannot be resolved" in refused.stderr) == (1, 1, True)
 
 
 def test_a_search_without_words_says_what_it_does() -> None:
