@@ -57,7 +57,7 @@ def prepare(folder: Path, entries: int) -> None:
         "MEMORY_PAI_LEARNING_DIR": str(folder / "LEARNING"),
         "MEMORY_CLAUDE_PROJECTS_DIR": str(folder / "projects"),
         "MEMORY_PAI_SEED": str(folder / "none.json"),
-        "MEMORY_CONFIG": str(folder / "none.toml"),
+        "MEMORY_CONFIG": os.devnull,
     }
     from memory_assets.learn.briefing import renew_brief
     from memory_assets.models import Kind, NewMemory, Source

@@ -124,7 +124,7 @@ def taken_in(home: Path, folder: Path) -> Tenant:
         "HOME": str(home),
         "MEMORY_CLAUDE_PROJECTS_DIR": str(projects),
         "MEMORY_DATA_DIR": str(home / "data"),
-        "MEMORY_CONFIG": str(home / "none.toml"),
+        "MEMORY_CONFIG": os.devnull,
         "MEMORY_PAI_SEED": str(home / "none.json"),
         "MEMORY_PAI_LEARNING_DIR": str(home / "none"),
     }

@@ -95,7 +95,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
     home = given.home or Path(tempfile.mkdtemp())
-    os.environ["MEMORY_CONFIG"] = str(home / "memory.toml")
+    os.environ["MEMORY_CONFIG"] = os.devnull
     settings = load_settings(data_dir=home)
     tenants = []
     for number in range(given.first, given.first + given.worlds):

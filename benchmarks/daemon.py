@@ -94,7 +94,7 @@ def main() -> None:
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         shutil.copytree(ROOT / "data" / "sample", f"{folder}/home")
-        os.environ |= {"HOME": f"{folder}/home", "MEMORY_DATA_DIR": f"{folder}/data", "MEMORY_CONFIG": f"{folder}/none.toml"}
+        os.environ |= {"HOME": f"{folder}/home", "MEMORY_DATA_DIR": f"{folder}/data", "MEMORY_CONFIG": os.devnull}
         subprocess.run([*_MEMORY, "run"], check=True, stdout=subprocess.DEVNULL)
         up = subprocess.Popen([*_MEMORY, "up", "--ui-port", "3918", "--no-service"])
         try:

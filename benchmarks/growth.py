@@ -67,7 +67,7 @@ def engines(folder: Path, *, shared: bool) -> Iterator[Callable[[], Counter[str]
     """Set where the stores are kept; yield a function that counts the requests to object storage."""
     os.environ |= {
         "MEMORY_DATA_DIR": str(folder / "data"),
-        "MEMORY_CONFIG": str(folder / "none.toml"),
+        "MEMORY_CONFIG": os.devnull,
         "DAGSTER_HOME": str(folder),
     }
     if not shared:

@@ -72,6 +72,10 @@ class SettingsError(MemoryAssetsError):
     """A setting's value is invalid; the message names the setting and where it is set."""
 
 
+class NoSettingsFileError(SettingsError, InvalidInputError):
+    """There is no file at the path of the settings."""
+
+
 def is_program_missing(error: BaseException) -> bool:
     """Whether an error arose because the program's files were replaced or removed while it runs."""
     is_ours = isinstance(error, ImportError) and (error.name or "").startswith("memory_assets")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from memory_assets.errors import SettingsError
+from memory_assets.errors import NoSettingsFileError, SettingsError
 
 SESSION_START_TOKENS = 800
 """Default limit of the text at a session's start, in tokens."""
@@ -112,15 +112,23 @@ def config_file() -> Path:
 def read_settings_file() -> dict[str, Any]:
     """Return the parsed settings file, empty if there is none. A byte order mark, as Windows editors write it, is ignored.
 
-    SettingsError: it is not TOML, or cannot be read.
+    SettingsError: it is not TOML, or cannot be read. NoSettingsFileError: `MEMORY_CONFIG` names no file; `/dev/null` stands for none.
     """
     file = config_file()
     try:
-        return tomllib.loads(file.read_text(encoding="utf-8-sig")) if file.is_file() else {}
+        if file.is_file():
+            return tomllib.loads(file.read_text(encoding="utf-8-sig"))
     except (ValueError, RecursionError) as error:
         raise SettingsError(f"{file} is not valid TOML ({error}); mend that line or remove the file.") from error
     except OSError as error:
         raise SettingsError(f"{file} cannot be read ({error.strerror}); give yourself read access to it.") from error
+    if file == Path(os.devnull):
+        return {}
+    if os.path.lexists(file):
+        raise NoSettingsFileError(f"The settings file {file} is a folder, a pipe or a broken link; put a file in its place.")
+    if os.environ.get("MEMORY_CONFIG"):
+        raise NoSettingsFileError(f"MEMORY_CONFIG names {file}, which does not exist; correct it, or unset it.")
+    return {}
 
 
 def default_data_dir() -> Path:

@@ -163,11 +163,13 @@ def supervise(settings: Settings, ui_port: int | None, port: int | None, announc
 
 
 def find_port(host: str, port: int, option: str) -> int:
-    """Return the port, or a free one for 0. StoreError if another program listens there; a part would end and be restarted for ever."""
+    """Return the port, or a free one for 0. StoreError if no part could listen there; it would end and be restarted for ever."""
     try:
         with socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET) as server:
             return server.getsockname()[1]
-    except OSError as error:
+    except (OSError, TypeError) as error:
+        if isinstance(error, TypeError) or (error.errno or 0) < 0:  # an error of getaddrinfo
+            raise StoreError(f"The host {host!r} cannot be resolved; set MEMORY_HOST to an address.") from error
         raise StoreError(f"Port {port} of {host} cannot be used ({error.strerror}); name another with {option}.") from error
 
 

@@ -180,7 +180,7 @@ class Cluster:
             "DAGSTER_DISABLE_TELEMETRY": "1",
             **engine_settings(self.postgresql, self.storage),
             "MEMORY_WORKERS": str(self._answering),
-            "MEMORY_CONFIG": "/nonexistent/memory.toml",
+            "MEMORY_CONFIG": os.devnull,
         }
 
     def _define_hosts(self) -> None:

@@ -1,5 +1,6 @@
 """Settings in the forms that people write."""
 
+import os
 import re
 import tomllib
 from pathlib import Path
@@ -9,8 +10,10 @@ import pytest
 from memory_assets import doctor
 from memory_assets.doctor import examine
 from memory_assets.errors import SettingsError
+from memory_assets.hook_settings import read_hook_settings
 from memory_assets.settings import Settings, load_settings, origins
 from memory_assets.tenants import Tenant
+from memory_assets_tests.cli.test_commands import memory
 from memory_assets_tests.keeping.test_backup import add
 
 
@@ -97,9 +100,19 @@ def test_a_uri_stays_as_it_is(uri: str) -> None:
     assert load_settings(vectors_uri=uri).vectors_uri == uri
 
 
-def test_a_settings_file_in_the_home_of_nobody_is_none(monkeypatch: pytest.MonkeyPatch, settings: Settings) -> None:
-    monkeypatch.setenv("MEMORY_CONFIG", "~nobody-at-all/memory.toml")
+@pytest.mark.parametrize("name", ["~nobody-at-all/memory.toml", "misspelt.toml", ".", "broken"])
+def test_a_settings_file_that_is_named_and_is_none_is_told_and_never_passed_over(
+    name: str, settings: Settings, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "broken").symlink_to("nowhere")
+    monkeypatch.setenv("MEMORY_CONFIG", name if name[0] == "~" else str(tmp_path / name))
+    done = memory("recent")
+    assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (2, "", 1)
+    assert ("does not exist; correct it, or unset it." in done.stderr) is name.endswith(".toml")
+    assert read_hook_settings().data_dir == Path(os.devnull)
+    monkeypatch.setenv("MEMORY_CONFIG", os.devnull)
     assert load_settings() == settings
+    assert read_hook_settings().data_dir == settings.data_dir
 
 
 @pytest.mark.parametrize("letter", ["?", "\n", "\t", "\x7f"])

@@ -69,7 +69,7 @@ def take(name: str, path: str, size: str, folder: Path) -> None:
 
 def environment_of(home: Path, data: Path) -> Mapping[str, str]:
     """Return an environment in which commands see only this home."""
-    named = {"MEMORY_DATA_DIR": f"{data}", "HOME": f"{home}", "MEMORY_CONFIG": f"{data}/none.toml"}
+    named = {"MEMORY_DATA_DIR": f"{data}", "HOME": f"{home}", "MEMORY_CONFIG": os.devnull}
     return {**{name: value for name, value in os.environ.items() if not name.startswith(("MEMORY_", "DAGSTER_"))}, **named}
 
 

@@ -57,8 +57,8 @@ def settings() -> Iterator[str]:
     yield (
         f"# Settings\n\n{_MADE}\nEach is an environment variable. `memory.toml` takes the same name, or the short one: `decay_rate` for"
         " `MEMORY_DECAY_RATE`. It is in `~/.config/memory_assets` (macOS: `~/Library/Application Support/memory_assets`), or where"
-        " `MEMORY_CONFIG` names it. The environment wins. A relative path in the file begins at the file's folder."
-        " `memory doctor --settings` prints each value and its origin;"
+        " `MEMORY_CONFIG` names it (`/dev/null` stands for none). The environment wins. A relative path in the file begins at the file's"
+        " folder. `memory doctor --settings` prints each value and its origin;"
         " `memory doctor` lists the names in `memory.toml` that are not settings.\n\n"
     )
     rows = [

@@ -3,12 +3,14 @@
 import asyncio
 import ctypes
 import errno
+import fcntl
 import os
+import shutil
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from hmac import compare_digest
 from http import HTTPStatus
 from importlib import import_module
@@ -28,9 +30,10 @@ from starlette.exceptions import HTTPException
 from memory_assets.api import models
 from memory_assets.api.errors import answer_error
 from memory_assets.api.logs import configure_logging
-from memory_assets.api.middleware import BodyLimit, HostCheck, Metrics, RateLimit, RequestRecord, is_loopback
+from memory_assets.api.middleware import LOST_FOLDER, BodyLimit, HostCheck, Metrics, RateLimit, RequestRecord, is_loopback
 from memory_assets.api.pool import TenantPool
 from memory_assets.api.routes import router
+from memory_assets.api.shared import IN_MEMORY
 from memory_assets.api.workers import SharingServer, Workers
 from memory_assets.errors import MemoryAssetsError, SettingsError
 from memory_assets.settings import EXIT_SECONDS, FINISH_SECONDS, Settings
@@ -38,6 +41,7 @@ from memory_assets.stores.deferred import import_lancedb
 from memory_assets.stores.files import disk_fault
 from memory_assets.stores.keys import KeyStore
 from memory_assets.stores.layout import CACHE
+from memory_assets.stores.locks import locked
 from memory_assets.stores.resident.copies import remove_copies
 from memory_assets.tenants import open_states, tenant_names
 
@@ -54,6 +58,7 @@ _FREE_BYTES = 8 << 20
 """Free memory that a process keeps for its next request. Setting a threshold for large blocks would otherwise fix this at 128 kB."""
 _PRELOADED_MODULES = ("duckdb", "numpy.ma", "memory_assets.language.intervals")
 _WAITING_CONNECTIONS = 2048
+_COUNTS = "memory-metrics-"
 
 
 def create_app(
@@ -113,7 +118,7 @@ async def _health(request: Request) -> models.ServiceHealth:
     """Whether the service works. Needs no key and tells nothing about any tenant."""
     folder = request.app.state.settings.data_dir
     if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
-        raise HTTPException(HTTPStatus.SERVICE_UNAVAILABLE, "store: the data folder cannot be read and written.")
+        raise HTTPException(HTTPStatus.SERVICE_UNAVAILABLE, LOST_FOLDER)
     if fault := await asyncio.to_thread(disk_fault, folder):
         raise HTTPException(HTTPStatus.SERVICE_UNAVAILABLE, f"store: {fault}")
     if request.method != "HEAD" and (fault := await request.app.state.pool.embedder_fault()):
@@ -155,8 +160,8 @@ def serve(
     _remove_copies(settings)  # those of a killed service may hold what was erased since
     sys.setswitchinterval(_SWITCH_SECONDS)
     count = settings.workers
-    with TemporaryDirectory(prefix="memory-metrics-") as folder:
-        app = create_app(settings, mount_pages, Path(folder) if count > 1 else None)
+    with _open_counts(count) as folder:
+        app = create_app(settings, mount_pages, folder)
         app.state.pool.warm_up()
         config = uvicorn.Config(
             app,
@@ -193,6 +198,20 @@ def serve(
     signal.raise_signal(number)
 
 
+@contextmanager
+def _open_counts(workers: int) -> Iterator[Path | None]:
+    """Yield a locked folder for the counts of several workers, None for one; remove the folders of killed services."""
+    if workers == 1:
+        yield None
+        return
+    with TemporaryDirectory(prefix=_COUNTS, dir=IN_MEMORY) as folder, locked(Path(folder)):
+        for left in Path(folder).parent.glob(f"{_COUNTS}*"):
+            with suppress(OSError), locked(left, fcntl.LOCK_EX | fcntl.LOCK_NB):
+                if left != Path(folder):
+                    shutil.rmtree(left)
+        yield Path(folder)
+
+
 def _remove_copies(settings: Settings) -> None:
     """Remove the copies of table contents; another service recreates its own."""
     for folder in settings.data_dir.glob(f"*/{CACHE}"):  # includes tenants that were deleted elsewhere
@@ -202,7 +221,7 @@ def _remove_copies(settings: Settings) -> None:
 def _listen(settings: Settings) -> socket.socket:
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(settings.host, settings.port, type=socket.SOCK_STREAM)[0]
-    except OSError as error:
+    except (OSError, UnicodeError) as error:
         raise SettingsError(f"The host {settings.host!r} cannot be resolved ({error}); set MEMORY_HOST to an address.") from error
     listener = socket.socket(family, kind, protocol)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -35,6 +35,7 @@ from memory_assets.stores.keys import Key, KeyStore
 from memory_assets.tenants import open_states, validate_tenant
 
 KEY_HEADER = "X-API-Key"
+LOST_FOLDER = "store: the data folder cannot be read and written."
 _NO_TENANT = "-"
 _log = logging.getLogger("memory_assets.api.access")
 _HOST = re.compile(r"(?P<name>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(:\d+)?", re.ASCII)
@@ -221,13 +222,15 @@ class BodyLimit(_Middleware):
 
 
 def authorise(settings: Settings, tenant: str, key: str) -> Key:
-    """Return the stored key if `key` opens `tenant`. Raise HTTPException 401 if it does not."""
+    """Return the stored key if `key` opens `tenant`. Raise HTTPException 401 if it does not, 503 if the data folder is gone."""
     try:
         name = validate_tenant(tenant)
     except InvalidInputError:
         name = _NO_TENANT
     refuse_link(settings.tenant_dir(name))
     found = KeyStore(open_states(settings).open(name)).find(key)
+    if found is None and not settings.data_dir.is_dir():
+        raise HTTPException(HTTPStatus.SERVICE_UNAVAILABLE, LOST_FOLDER)
     if found is None:
         raise HTTPException(
             HTTPStatus.UNAUTHORIZED,

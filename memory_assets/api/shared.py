@@ -2,6 +2,7 @@
 
 import fcntl
 import mmap
+import os
 from collections.abc import Callable
 from hashlib import blake2b
 from tempfile import TemporaryFile
@@ -10,6 +11,8 @@ from threading import Lock
 import numpy as np
 
 _NAME_BYTES = 16
+IN_MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK | os.X_OK) else None  # noqa: S108
+"""Folder of files in RAM: a full disk kills a process that writes into a mapped file. None: the default folder."""
 
 
 class SharedRecords:
@@ -24,7 +27,7 @@ class SharedRecords:
         self.most_bytes = most_bytes
         self._heads = np.frombuffer(mmap.mmap(-1, count * layout.itemsize), layout)
         self._values = np.frombuffer(mmap.mmap(-1, count * most_bytes), np.uint8).reshape(count, most_bytes)
-        self._lock_file = TemporaryFile()  # noqa: SIM115 - open for the lifetime of this object
+        self._lock_file = TemporaryFile(dir=IN_MEMORY)  # noqa: SIM115 - open for the lifetime of this object
         self._threads = Lock()
 
     def change(self, name: str, change: Callable[[bytes], bytes]) -> bytes:

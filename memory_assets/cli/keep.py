@@ -129,9 +129,14 @@ def import_(tenant: "Tenant", file: Path, skip_invalid: bool) -> "Answer":
             say(f"memory: {fault}", err=True)
 
     with operations.exchange.open_lines(file) as lines, progress_bar() as advance:
-        progress = partial(advance, "Importing")
         return operations.exchange.import_lines(
-            tenant, str(file), lines, skip_invalid=skip_invalid, on_fault=report, on_progress=progress
+            tenant,
+            str(file),
+            lines,
+            skip_invalid=skip_invalid,
+            on_fault=report,
+            on_progress=partial(advance, "Importing"),
+            on_check=partial(advance, "Looking for secrets"),
         )
 
 

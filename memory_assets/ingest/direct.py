@@ -3,7 +3,7 @@
 import json
 import socket
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -112,6 +112,7 @@ def import_memories(
     on_progress: Callable[[int, int], None],
     exported: Collection[int | None] = (),
     kept: Collection[int] = (),
+    on_check: Callable[[int, int], None] = lambda _done, _total: None,
 ) -> ImportOutcome:
     """Store many memories. An import can be repeated, and after a failure finished commits are kept.
 
@@ -120,9 +121,9 @@ def import_memories(
     time unless the line states one. A memory that changes while its chunk is written is skipped. Memories of one session with the same
     time, or none, are stored a microsecond apart, to keep their order; a line with an id keeps its stated time. The ids `exported` are of
     memories that `memory export` wrote, which get no automatic tags; a text that the export only masked is kept. Memories with ids in
-    `kept` are not updated.
+    `kept` are not updated. `on_progress` and `on_check` get (done, total) while memories are stored and while secrets are looked for.
     """
-    given = _validate_and_guard(tenant, given, MAX_IMPORTED_LENGTH, is_one_file=True)
+    given = _validate_and_guard(tenant, given, MAX_IMPORTED_LENGTH, is_one_file=True, on_check=on_check)
     existing = tenant.memories.scan(("id", "revision"))
     revisions = dict(zip(existing["id"].to_pylist(), existing["revision"].to_pylist(), strict=True))
     with_ids = {memory.id: memory for memory in (replace(each, id=_import_id(each)) for each in given)}
@@ -210,24 +211,36 @@ def _ordinals(given: Iterable[NewMemory]) -> dict[int | None, int]:
 
 
 def _validate_and_guard(
-    tenant: Tenant, given: Sequence[NewMemory], longest: int = MAX_CONTENT_LENGTH, *, is_one_file: bool = False
+    tenant: Tenant,
+    given: Sequence[NewMemory],
+    longest: int = MAX_CONTENT_LENGTH,
+    *,
+    is_one_file: bool = False,
+    on_check: Callable[[int, int], None] = lambda _done, _total: None,
 ) -> list[NewMemory]:
     """Validate memories and mask or refuse secrets, as the settings say, those of one file in all of it. The first step."""
     policy, erased = tenant.settings.secrets, Tombstones(tenant.state)
-    for index, each in enumerate(given):
+    for index, each in enumerate(_counted(given, on_check)):
         try:
             validate_memory(each, longest)
         except InvalidInputError as error:
             raise ProcessingError(Step.VALIDATION, str(error), index) from error
-        if stone := erased.find(each.content, mask(each.content)):
+        if erased and (stone := erased.find(each.content, mask(each.content))):
             raise ProcessingError(Step.VALIDATION, f"{tombstones.refusal_of(stone)}; {tombstones.MEND.format(stone.id)}.", index)
         if policy is SecretPolicy.REFUSE and (reason := refusal_of(each)):
             shown = mask(each.content)[:_SHOWN]
             raise ProcessingError(Step.VALIDATION, f"{reason}: {shown!r}; take it out, or set MEMORY_SECRETS to mask.", index)
     if policy is SecretPolicy.ALLOW:
         return list(given)
-    known = known_secrets(given) if is_one_file else None
-    return list(given) if known == {} else [without_secrets(each, known) for each in given]
+    known = known_secrets(_counted(given, on_check)) if is_one_file else None
+    return list(given) if known == {} else [without_secrets(each, known) for each in _counted(given, on_check)]
+
+
+def _counted(given: Sequence[NewMemory], on_check: Callable[[int, int], None]) -> Iterator[NewMemory]:
+    for done, each in enumerate(given):
+        if done % _CHUNK == 0:
+            on_check(done, len(given))
+        yield each
 
 
 def _process(

@@ -183,6 +183,7 @@ def import_lines(
     skip_invalid: bool,
     on_fault: Callable[[str], None],
     on_progress: Callable[[int, int], None],
+    on_check: Callable[[int, int], None] = lambda _done, _total: None,
 ) -> Imported:
     """Import the memories of a JSON Lines file. A known id is updated, so an import can be repeated.
 
@@ -194,7 +195,7 @@ def import_lines(
     - A memory that was erased there is erased here and stays out.
 
     Nothing is imported if a line is invalid, unless `skip_invalid` is set. `on_fault` gets a sentence for each invalid line before the
-    import begins, `on_progress` (done, total) while memories are stored.
+    import begins, `on_progress` (done, total) while memories are stored, `on_check` while secrets are looked for.
     """
     from memory_assets.ingest.direct import import_memories
     from memory_assets.ingest.memories import find_said
@@ -234,8 +235,10 @@ def import_lines(
     removed = erase_as_elsewhere(tenant, erased)  # it empties the catalog
     tombstones = Tombstones(tenant.state)
     out = {stone.id for stone in tombstones.all}
-    wanted = [each for each in given if each.id not in out and not tombstones.find(each.content, mask(each.content))]
-    outcome = import_memories(tenant, wanted, on_progress, exported, in_sources)
+    wanted = given
+    if tombstones:
+        wanted = [each for each in given if each.id not in out and not tombstones.find(each.content, mask(each.content))]
+    outcome = import_memories(tenant, wanted, on_progress, exported, in_sources, on_check)
     retired = _retire_memories(tenant, wanted, exported, in_sources)
     _import_relations(tenant, stated)
     renew_brief(tenant)

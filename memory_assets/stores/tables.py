@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from functools import cache, wraps
 from pathlib import Path
+from resource import RLIM_INFINITY, RLIMIT_FSIZE, getrlimit
 from threading import RLock
 from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast
@@ -191,7 +192,8 @@ class StoredTable:
     def committing(self) -> Iterator[None]:
         """Keep the table from being deleted during the block; otherwise Lance would finish a commit in a new folder of the old name.
 
-        In object storage, the tenant is checked before and after the commit. StoreError if the table, or its tenant, was deleted.
+        In object storage, the tenant is checked before and after the commit. StoreError if the table, or its tenant, was deleted, or if
+        the size of files is limited.
         """
         if not self.location.is_folder:
             if self._commits:
@@ -203,6 +205,11 @@ class StoredTable:
         with locked(self._folder, SHARED) as there:
             if not there:
                 raise StoreError(f"The table {self._folder} has been deleted; nothing was written.")
+            if (limit := getrlimit(RLIMIT_FSIZE)[0]) != RLIM_INFINITY:
+                raise StoreError(
+                    f"A file may have {limit} bytes at most (`ulimit -f`), and LanceDB does not notice if it loses the end of one; "
+                    "nothing was written: run `ulimit -f unlimited`, and run the command again."
+                )
             yield
 
     def raise_if_deleted(self) -> None:
@@ -263,7 +270,10 @@ class StoredTable:
         if not self.location.is_folder or not hint.is_file():
             return None
         table = self._connect().open_table(self.definition.name)
-        newest = json.loads(hint.read_bytes())["version"]
+        try:
+            newest = json.loads(hint.read_bytes())["version"]
+        except ValueError:  # a full disk took only a part of it, and Lance does without
+            return None
         table.checkout_latest()
         return (table.version, newest) if table.version < newest else None
 

@@ -62,7 +62,7 @@ class Service:
         self.environment = {
             **{name: value for name, value in os.environ.items() if not name.startswith(("MEMORY_", "LOG_", "PORT"))},
             "MEMORY_DATA_DIR": str(folder / "data"),
-            "MEMORY_CONFIG": str(folder / "none.toml"),
+            "MEMORY_CONFIG": os.devnull,
             "MEMORY_WORKERS": "1",
             "PYTHONPATH": str(ROOT),
             **settings,

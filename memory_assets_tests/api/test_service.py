@@ -1,9 +1,12 @@
 """The service as a process: its log, counters, limits, listening addresses and self-description."""
 
 import asyncio
+import fcntl
 import json
+import os
 import re
 import socket
+import stat
 import subprocess
 import sys
 import time
@@ -15,6 +18,7 @@ import httpx
 import pytest
 from fastapi import Request
 
+from memory_assets.api import app
 from memory_assets.api.errors import answer_error
 from memory_assets_tests.api.service import ROOT, Service, TenantClient, get
 from memory_assets_tests.torture import zygote
@@ -94,6 +98,29 @@ def test_limits_and_tokens_hold_where_they_are_set(tmp_path: Path) -> None:
         assert get(f"{service.url}/metrics", headers={"Authorization": "Bearer open-sesame"}).status_code == 200
         assert answers[0].headers["X-Request-ID"] in service.log_text()
         assert not [line for line in service.log_text().splitlines() if line.startswith("{")]
+        away = service.settings.data_dir.rename(tmp_path / "away")
+        lost = other.post("/recent")
+        assert (lost.status_code, "data folder cannot be read" in lost.json()["error"]) == (503, True)
+        away.rename(service.settings.data_dir)
+        assert other.post("/recent").status_code == 200
+
+
+def test_several_workers_count_in_a_private_folder_that_the_next_service_removes_if_they_are_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / "shm"
+    monkeypatch.setattr(app, "IN_MEMORY", str(place))
+    with app._open_counts(1) as none:
+        assert none is None
+    for left in ("killed", "running"):
+        (place / f"memory-metrics-{left}").mkdir(parents=True)
+    running = os.open(place / "memory-metrics-running", os.O_RDONLY)
+    fcntl.flock(running, fcntl.LOCK_EX)
+    with app._open_counts(2) as folder:
+        assert folder and stat.S_IMODE(folder.stat().st_mode) == 0o700
+        assert {*place.iterdir()} == {folder, place / "memory-metrics-running"}
+    os.close(running)
+    assert not folder.exists()
 
 
 def test_with_a_hung_embedder_health_is_red_and_what_needs_none_is_answered(tmp_path: Path) -> None:

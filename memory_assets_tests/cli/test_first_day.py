@@ -55,6 +55,8 @@ def test_what_an_error_advises_can_be_pasted(tmp_path: Path) -> None:
 
 def test_an_address_of_another_machine_is_named_as_one() -> None:
     assert "set MEMORY_HOST or --host to an address of this machine" in memory("serve", "--host", "8.8.8.8").stderr
+    refused = memory("serve", "--host", "a..b")
+    assert (refused.returncode, refused.stderr.count("\n"), "'a..b' cannot be resolved" in refused.stderr) == (1, 1, True)
 
 
 def test_a_search_without_words_says_what_it_does() -> None:
@@ -148,6 +150,16 @@ def test_whoever_has_read_enough_of_an_output_gets_no_error(command: str) -> Non
     line = f"{{ {' '.join(MEMORY)} {command}; echo $? >&2; }} | true"
     ended = subprocess.run(["sh", "-c", line], capture_output=True, text=True, check=False)
     assert ended.stderr == "0\n"
+
+
+def test_names_of_files_are_utf_8_in_every_locale() -> None:
+    code = (
+        "import sys\nfrom memory_assets.cli import __main__ as entry, main as program\n"
+        "program.main = lambda: print(sys.getfilesystemencoding(), sys.stdout.encoding)\nentry.main()"
+    )
+    locale = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    done = subprocess.run([sys.executable, "-c", code], env=locale, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["utf-8", "ascii"]
 
 
 def test_an_exit_of_a_library_is_no_success() -> None:

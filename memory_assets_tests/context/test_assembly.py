@@ -154,6 +154,7 @@ def test_lenses_change_what_leads_and_a_user_adds_one(
     assert "## Texts and style\n\nid 2 ·" in documents["writing"]
     assert len(set(documents.values())) == 3
     monkeypatch.setenv("MEMORY_CONFIG", str(tmp_path / "memory.toml"))
+    (tmp_path / "memory.toml").touch()
     own = tmp_path / "lenses.toml"
     own.write_text('[tone]\nfocus = "How it sounds"\nwords = ["tone"]\ntypes = ["feedback"]\n')
     assert "## How it sounds\n\nid 2 ·" in context(tenant, ["ferry"], lens="tone").document

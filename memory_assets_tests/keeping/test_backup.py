@@ -515,8 +515,8 @@ def test_the_commands_move_a_memory_to_another_machine(used: Tenant, tmp_path: P
 def test_restored_settings_are_toml_and_leave_the_data_where_the_new_machine_keeps_it(
     used: Tenant, repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    config = tmp_path / "memory.toml"
-    monkeypatch.setenv("MEMORY_CONFIG", str(config))
+    config = Path(os.environ["XDG_CONFIG_HOME"], "memory_assets", "memory.toml")
+    config.parent.mkdir(parents=True)
     held = 'tana_workspace = "Zuhause 🏡"\n'
     places = "".join(f'{name} = "/old/machine"\n' for name in ("data_dir", "MEMORY_VECTORS_URI", "catalog_uri", "state_uri"))
     config.write_text(places + held, encoding="utf-8")

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memory_assets.cli.main import cli
+from memory_assets.ingest import direct
 from memory_assets.learn.brief import read_brief
 from memory_assets.learn.briefing import renew_brief
 from memory_assets.models import Kind, NewMemory, RelationType, SecretPolicy, Source, State
@@ -158,6 +159,15 @@ def test_a_time_that_stands_for_none_is_refused(tenant: Tenant, line: dict[str, 
 
 def test_a_file_with_a_byte_order_mark_is_imported(tenant: Tenant):
     assert taken_in(tenant, ['\ufeff{"content": "The dock is open."}', '{"content": "The crane fell."}']) == (2, 0, 0)
+
+
+def test_the_search_for_secrets_tells_how_far_it_is(tenant: Tenant, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(direct, "_CHUNK", 1)
+    lines = [b'{"content": "The dock is open."}', b'{"content": "The crane fell."}']
+    done: list[tuple[int, int]] = []
+    ways: dict[str, Any] = {"on_fault": pytest.fail, "on_progress": lambda *_: None, "on_check": lambda *at: done.append(at)}
+    import_lines(tenant, "x", lines, skip_invalid=False, **ways)
+    assert done == [(0, 2), (1, 2)] * 2
 
 
 def test_a_fault_of_a_line_names_its_field_and_is_one_sentence(tenant: Tenant):

@@ -35,7 +35,7 @@ def main() -> None:
             "ANTHROPIC_API_KEY": "none",
             "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
             "MEMORY_DATA_DIR": str(home / "data"),
-            "MEMORY_CONFIG": str(home / "memory.toml"),
+            "MEMORY_CONFIG": os.devnull,
             "MEMORY_CLAUDE_PROJECTS_DIR": str(home / ".claude/projects"),
         }
         for name in [

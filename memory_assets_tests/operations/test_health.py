@@ -17,6 +17,7 @@ import pyarrow as pa
 import pytest
 
 from memory_assets.api.app import create_app
+from memory_assets.errors import StoreError
 from memory_assets.models import NewMemory, Source
 from memory_assets.operations.health import diagnose, health
 from memory_assets.operations.store import store
@@ -94,6 +95,8 @@ def test_a_full_disk_is_unhealthy_everywhere(tenant: Tenant, settings: Settings)
         assert asyncio.run(status()) == 503
         told = diagnose(tenant)
         assert told.is_failure and "the disk does not take" in told.findings[0].what
+        with pytest.raises(StoreError, match="nothing was written: run `ulimit -f unlimited`"):
+            store(tenant, NewMemory("LanceDB would store half of it.", Source.CLI))
     assert sorted(settings.data_dir.iterdir()) == before
 
 

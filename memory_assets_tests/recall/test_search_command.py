@@ -13,7 +13,6 @@ from memory_assets.tenants import Tenant
 def stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Two memories, the first of which leads to the second."""
     monkeypatch.setenv("MEMORY_DATA_DIR", str(tmp_path))
-    monkeypatch.setenv("MEMORY_CONFIG", str(tmp_path / "none.toml"))
     runner = CliRunner()
     texts = ("The shop was down on Monday", "We moved the orders to PostgreSQL")
     ids = [json.loads(runner.invoke(cli, ["store", text, "--json"]).output)["id"] for text in texts]

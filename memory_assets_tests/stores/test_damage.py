@@ -51,6 +51,14 @@ def faults(tenant: Tenant) -> list[str]:
     return [finding.what for finding in examine(Tenant(tenant.settings)) if finding.level == "fault"]
 
 
+def test_a_hint_of_the_newest_version_that_a_full_disk_cut_off_is_passed_over(table: Path, tenant: Tenant) -> None:
+    (table / "_versions" / tables._HINT).write_bytes(b"")
+    again = Tenant(tenant.settings)
+    assert len(again.memories) == 31 and not again.memories.stored.find_loss()
+    again.memories.put([memory(31)], QUESTION[None], "test")
+    assert len(Tenant(tenant.settings).memories) == 32
+
+
 def test_a_changed_letter_of_a_text_is_found_by_the_doctor_and_in_a_backup(tenant: Tenant, tmp_path: Path) -> None:
     text = "The crew has nine people."
     whole = Memory(new_id(), text, Kind.NOTE, Source.CLI, "", NOW, NOW, content_hash=content_hash(text))
