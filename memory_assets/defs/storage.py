@@ -81,8 +81,15 @@ class _Events(SqliteEventLogStorage):
     """Event log that the UI polls, because a run's file is not written for each event."""
 
     def __init__(self, base_dir: str) -> None:
+        self._tables_found: set[str] = set()
         super().__init__(base_dir)
         self._polling = SqlPollingEventWatcher(self)
+
+    def has_table(self, table_name: str) -> bool:
+        """Return whether a table exists. Dagster asks before it stores an event and opens a connection to look; no table is dropped."""
+        if table_name not in self._tables_found and super().has_table(table_name):
+            self._tables_found.add(table_name)
+        return table_name in self._tables_found
 
     @contextmanager
     def _connect(self, shard: str) -> Iterator[Connection]:

@@ -176,11 +176,12 @@ def record_scan(catalog: Catalog, scan: Scan, known: Mapping[str, FileStamp]) ->
     with catalog.write() as connection:
         if catalog.is_shared:  # another machine may have recorded such a file since the files were read
             scan = without_namesakes(connection, scan, known)
-        for name in _TABLES:
+        for name in _TABLES if vanished else ():
             connection.execute(f"DELETE FROM {name} WHERE source = ? AND list_contains(?, path)", [scan.source, vanished])
         last_scan = connection.execute("SELECT finished_at FROM source_scans WHERE source = ?", [scan.source]).fetchone()
         watched = {PurePath(path).parent: last_scan[0] - _LONGEST_SCAN for path in known} if last_scan else {}
-        _replace_files(connection, scan.source, scan.changed, watched)
+        if scan.changed:
+            _replace_files(connection, scan.source, scan.changed, watched)
         connection.execute(
             table("source_scans").merge(
                 "SELECT $1 AS source, $2 AS root, $3::TIMESTAMPTZ AS finished_at, $4::VARCHAR[] AS notes"
@@ -288,11 +289,13 @@ def _replace_files(
         read["source_refusals"] += [asdict(refusal) for refusal in file.refusals]
         read["source_hooks"] += [{**here, "target": hook.target, "hook": hook.text} for hook in file.hooks]
         read["source_projects"] += [{**here, "name": name} for name in file.projects]
-    for name, rows in read.items():
+    given = {name: rows for name, rows in read.items() if rows or name == "source_items"}
+    for name, rows in given.items():
         connection.register(f"read_{name}", pa.Table.from_pylist(rows, schema=table(name).arrow()))
     for name in _TABLES[1:]:
         connection.execute(f"DELETE FROM {name} t USING read_source_files r WHERE t.source = r.source AND t.path = r.path")
-        connection.execute(f"INSERT INTO {name} BY NAME FROM read_{name}")
+        if name in given:
+            connection.execute(f"INSERT INTO {name} BY NAME FROM read_{name}")
     connection.execute(
         """
         DELETE FROM source_items i USING read_source_files f

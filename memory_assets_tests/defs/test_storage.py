@@ -8,6 +8,7 @@ from uuid import uuid4
 
 import dagster as dg
 import pytest
+from dagster._core.storage.event_log import SqliteEventLogStorage
 
 from memory_assets.defs import storage
 from memory_assets.defs.instance import open_instance
@@ -52,6 +53,22 @@ def test_few_files_of_runs_stay_open_and_none_after_the_end(home: dg.DagsterInst
     assert _open_files(home.root_directory) <= 2 * 3 * 4
     home.dispose()
     assert _open_files(home.root_directory) == 0
+
+
+def test_a_table_is_looked_for_over_a_connection_of_its_own_only_once(
+    home: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events, looked, look = home.event_log_storage, list[str](), SqliteEventLogStorage.has_table
+    assert isinstance(events, SqliteEventLogStorage)
+
+    def note(self: SqliteEventLogStorage, table_name: str) -> bool:
+        looked.append(table_name)
+        return look(self, table_name)
+
+    monkeypatch.setattr(SqliteEventLogStorage, "has_table", note)
+    assert not events.has_table("no_such_table")
+    assert [events.supports_asset_checks for _ in range(3)] == [True] * 3
+    assert looked == ["no_such_table", "asset_check_executions"]
 
 
 def _open_files(folder: str) -> int:
