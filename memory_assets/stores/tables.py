@@ -43,6 +43,8 @@ _CHECK_CACHE_BYTES = 64 << 20
 """Limit of the memory for checking an index: a multiple of its files' size, plus a constant."""
 _ORPHANS_PATIENCE_SECONDS = 1.0
 _IN_MEMORY = "memory://"
+_LARGEST_FILE = 16 << 30
+"""Bytes that a file of a table may have; the largest, of a million vectors, has some two billion."""
 _HINT = "latest_version_hint.json"
 """File in which Lance notes the newest version at every commit."""
 _NOT_FOUND = "was not found"
@@ -193,7 +195,7 @@ class StoredTable:
         """Keep the table from being deleted during the block; otherwise Lance would finish a commit in a new folder of the old name.
 
         In object storage, the tenant is checked before and after the commit. StoreError if the table, or its tenant, was deleted, or if
-        the size of files is limited.
+        the size of files is limited to less than `_LARGEST_FILE`.
         """
         if not self.location.is_folder:
             if self._commits:
@@ -205,7 +207,8 @@ class StoredTable:
         with locked(self._folder, SHARED) as there:
             if not there:
                 raise StoreError(f"The table {self._folder} has been deleted; nothing was written.")
-            if (limit := getrlimit(RLIMIT_FSIZE)[0]) != RLIM_INFINITY:
+            limit = getrlimit(RLIMIT_FSIZE)[0]
+            if limit != RLIM_INFINITY and limit < _LARGEST_FILE:
                 raise StoreError(
                     f"A file may have {limit} bytes at most (`ulimit -f`), and LanceDB does not notice if it loses the end of one; "
                     "nothing was written: run `ulimit -f unlimited`, and run the command again."
