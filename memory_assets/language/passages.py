@@ -28,8 +28,13 @@ def weigh_sentences(parts: Sequence[str], asked: Set[str]) -> list[float]:
 def find_best_sentence(text: str, question: str) -> str:
     """Return the sentence that fits a question best: the first one if none has a word of it; empty for an empty text."""
     parts = sentences(text) or [""]
-    weights = weigh_sentences(parts, stems(question))
+    weights = _with_following(weigh_sentences(parts, stems(question)))
     return parts[weights.index(max(weights))]
+
+
+def _with_following(weights: Sequence[float]) -> list[float]:
+    """Add to each weight a share of the one before; of the first, which nothing comes before, of its own."""
+    return [weight + _FOLLOWS * before for before, weight in zip([*weights[:1], *weights], weights, strict=False)]
 
 
 def passage(content: str, query: str = "", most: int = PASSAGE_LENGTH, weigh: Weigh | None = None) -> str:
@@ -47,7 +52,7 @@ def passage(content: str, query: str = "", most: int = PASSAGE_LENGTH, weigh: We
     weights = weigh_sentences(texts, asked)
     if weigh and parts:
         weights = list(map(add, weights, weigh(texts)))
-    weights = [weight + _FOLLOWS * before for before, weight in zip([0.0, *weights], weights, strict=False)]
+    weights = _with_following(weights)
     if not any(weights):
         return shortened(line, most)
     leads = _find_introductions(line, parts)

@@ -29,6 +29,10 @@ HEADING = "Recalled for this prompt"
 _MOST_LINES = 4
 _LEAST_TOKENS = 80
 """Tokens below which a memory is told whole or not at all."""
+_LIKELY = 0.5
+"""Likelihood to answer from which the best memory gets all room."""
+_POINTER_TOKENS, _LONGEST_POINTER = 30, 130
+"""Room that is kept for a line that points at a memory, and its most characters."""
 _LEAST_PASSAGE = 110
 """Characters of a passage that a long title leaves."""
 LONGEST_PROMPT = 2_000
@@ -54,9 +58,10 @@ def recall_for_prompt(
 ) -> PromptRecall:
     """Return the memories that a prompt needs and the session lacks, framed, within `MEMORY_PROMPT_RECALL_TOKENS`.
 
-    The best memory gets the room that it needs, a next one what is left; of the best, the network reads the sentences. The newest comes
-    first, so that the model reads a current fact before an unnoticed outdated one. If `is_awaited` returns false after the search, the
-    result is empty and nothing is recorded as given. What was given with prompts that the `transcript` shows as taken back is given again.
+    The best memory gets the room that it needs, a next one what is left; of the best, the network reads the sentences. If it hardly
+    answers, the others are pointed at with a line each. The newest comes first, so that the model reads a current fact before an
+    unnoticed outdated one. If `is_awaited` returns false after the search, the result is empty and nothing is recorded as given. What was
+    given with prompts that the `transcript` shows as taken back is given again.
     """
     wanted = tenant.settings.prompt_recall
     if wanted == "off" or is_by_program(prompt) or not tenant.exists or is_quiet(tenant.folder, here):
@@ -74,10 +79,15 @@ def recall_for_prompt(
 
     hits = find_for_prompt(tenant, text, filters, datetime.now(UTC), is_known, only_sure=wanted == "sure")
     outdated = find_outdated_of(tenant, [hit.memory for hit in hits])
-    left, weigh = room, weigh_answers(text)
+    is_sure = any((hit.likelihood or 0.0) >= _LIKELY for hit in hits)
+    left, kept = room, 0 if is_sure else _POINTER_TOKENS * len(hits[1:_MOST_LINES])
+    weigh = weigh_answers(text)
     for hit in hits[:_MOST_LINES]:
         new = replace(hit, memory=_leave_out(hit.memory, known.get(hit.memory.id, set())))
-        rendered, tokens = _render(new, text, None if told else weigh, outdated.get(hit.memory.id, ()), zone, left)
+        rendered, tokens = _render(new, text, weigh, outdated.get(hit.memory.id, ()), zone, left - kept)
+        if not rendered and not is_sure:
+            rendered, tokens = _point(hit, outdated.get(hit.memory.id, ()), zone, left)
+        weigh, kept = None, 0
         if rendered:
             left -= tokens
             told.append((hit.memory, rendered))
@@ -115,11 +125,25 @@ def _render(hit: Hit, prompt: str, weigh: Weigh | None, outdated: Sequence[Outda
         most = min(most, len(line)) * room // tokens
 
 
+def _point(hit: Hit, outdated: Sequence[Outdated], zone: tzinfo, room: int) -> tuple[str, int]:
+    """Return a line with a memory's first one, which summarises a note, and its tokens: none above `room`, or if that is outdated."""
+    beginning, _, rest = hit.memory.content.strip().lstrip("# ").partition("\n")
+    if any(each.is_in(beginning) for each in outdated):
+        return "", 0
+    line = render_line(f"{_head(hit, zone)} {beginning}{' …' if rest else ''}", _LONGEST_POINTER)
+    tokens = count_tokens(f"{line}\n")
+    return (line, tokens) if tokens <= room else ("", 0)
+
+
+def _head(hit: Hit, zone: tzinfo) -> str:
+    day = "" if is_time_guessed(hit.memory.metadata) else f"{day_in(hit.memory.created_at, zone)} "
+    outdated = f" [outdated: replaced by {hit.replaced_by.id}{on_day(hit.replaced_on, zone)}]" if hit.replaced_by else ""
+    return f"{day}(id {hit.memory.id}){outdated}"
+
+
 def _describe(hit: Hit, prompt: str, weigh: Weigh | None, outdated_sentences: Sequence[Outdated], zone: tzinfo, most: int) -> str:
     memory, newer = hit.memory, hit.replaced_by
-    day = "" if is_time_guessed(memory.metadata) else f"{day_in(memory.created_at, zone)} "
-    outdated = f" [outdated: replaced by {newer.id}{on_day(hit.replaced_on, zone)}]" if newer else ""
-    head = f"{day}(id {memory.id}){outdated}"
+    head = _head(hit, zone)
     content = without_title(memory.content, memory.title)
     named = notes = ""
     for _ in range(2):  # the notes that a passage needs take room from it

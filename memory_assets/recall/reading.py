@@ -28,8 +28,8 @@ _SEARCHED_CHARACTERS = 20_000
 """Characters of a text among which its passage is chosen."""
 _MOST_SENTENCES, _SENTENCE_CHARACTERS = 12, 160
 """Sentences of a text, from its beginning, that are read one by one, and how much of each."""
-_LEAST_LOGIT, _USUAL_LOGIT, _PER_LOGIT = -4.0, -1.0, 0.5
-"""Log odds below which a sentence weighs nothing and those of an unread one, and the weight of each unit: a rare word weighs about 2."""
+_LEAST_LOGIT, _PER_LOGIT = -2.5, 0.5
+"""Log odds up to which a sentence weighs no more than an unread one, and the weight of each further unit: a rare word weighs about 2."""
 _FIRST = 0.35
 """Additional weight of a passage's first sentence, which determines the passage."""
 
@@ -60,15 +60,15 @@ def read(question: Question, found: Candidates, scores: Values, idf: Callable[[s
 
 
 def weigh_answers(question: str) -> Weigh:
-    """Return a function that weighs the sentences of a text by whether they answer; it reads each once, in a language it knows."""
+    """Return a function that weighs the sentences of a text by whether they answer; it reads each once, in languages that it knows."""
     read: dict[str, float] = {}
 
     def weigh(texts: Sequence[str]) -> list[float]:
-        if not _is_known(question):
-            return [0.0] * len(texts)
-        new = [text for text in dict.fromkeys(texts[:_MOST_SENTENCES]) if text not in read]
-        read.update(zip(new, answer_logits(question, [text[:_SENTENCE_CHARACTERS] for text in new]).tolist(), strict=True))
-        return [_PER_LOGIT * max(read.get(text, _USUAL_LOGIT) - _LEAST_LOGIT, 0.0) for text in texts]
+        shown = {text: text[:_SENTENCE_CHARACTERS] for text in texts[:_MOST_SENTENCES] if text not in read}
+        new = [text for text in shown if _is_known(shown[text])] if _is_known(question) else []
+        logits = answer_logits(question, [shown[text] for text in new])
+        read.update(zip(new, (_PER_LOGIT * np.maximum(logits - _LEAST_LOGIT, 0)).tolist(), strict=True))
+        return [read.get(text, 0.0) for text in texts]
 
     return weigh
 

@@ -1,6 +1,7 @@
 """Recall for a prompt: relevant memories, once per session, within the token budget, and none for a prompt that needs none."""
 
 import json
+import re
 import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -137,11 +138,35 @@ def test_the_best_memory_gets_the_room_that_it_needs_and_a_next_one_is_not_cut_t
     assert 600 < len(told.framed.splitlines()[-2]) <= LONGEST_LINE + len("- ")
 
 
-def test_a_prompt_is_told_the_sentence_that_answers_it_in_other_words(tenant: Tenant) -> None:
-    said = [f"The scale of hall {hall} has a cable to the office, and somebody cleans it on Fridays." for hall in range(30)]
-    said.insert(22, "Weighing is done by Ivo, who holds the certificate for it.")
-    store(tenant, NewMemory(" ".join(said), Source.CLI, Kind.NOTE))
-    assert "is done by Ivo" in recall_for_prompt(tenant, "who is responsible for the scale in the hall?").framed
+def test_a_prompt_is_told_the_sentence_that_answers_it_in_other_words(tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
+    said = [f"In week {week} there was a long meeting about {'chairs, curtains, tea and ' * 6}cake." for week in range(30)]
+    mends = "Weighing is looked after by Ivo, who holds the certificate for it and whom one may call on a Sunday."
+    store(tenant, NewMemory(" ".join(["The scale of the hall is old.", *said[:8], mends, *said[8:]]), Source.CLI, Kind.NOTE))
+    asked = "who is responsible for the scale in the hall?"
+    assert mends in recall_for_prompt(tenant, asked).framed
+    monkeypatch.setattr(operations_prompt, "weigh_answers", lambda _question: None)
+    assert mends not in recall_for_prompt(tenant, asked).framed
+
+
+def test_memories_beside_one_that_hardly_answers_are_pointed_at_with_a_line_each(tenant: Tenant) -> None:
+    ids = {}
+    for name, summary in (
+        ("drain", "Winter closing of the fountain"),
+        ("inlet", "Filter of the inlet"),
+        ("hose", "Hoses and reels"),
+    ):
+        body = " ".join(
+            f"The {name} of the garden is looked at in week {week} by the gardener and his boy." for week in range(30)
+        )
+        ids[name] = store(tenant, NewMemory(f"{summary}\n\n{body}", Source.CLI, Kind.NOTE, title=name)).id
+    lines = recall_for_prompt(tenant, "what about the water of the garden when it freezes?").framed.splitlines()[3:-1]
+    long, *short = sorted(lines, key=len, reverse=True)
+    assert len(long) > 400
+    assert {next(name for name, number in ids.items() if str(number) in line) for line in lines} == ids.keys()
+    for line in short:
+        assert re.fullmatch(r"- \S+ \(id \d+\) (Winter closing of the fountain|Filter of the inlet|Hoses and reels) …", line)
+    sure = recall_for_prompt(tenant, "who looks at the drain of the garden in week 7?").framed.splitlines()[3:-1]
+    assert [str(ids["drain"]) in line for line in sure] == [True]
 
 
 def test_a_memory_about_many_things_comes_behind_one_about_the_prompt(tenant: Tenant) -> None:
