@@ -115,10 +115,11 @@ _UNHEALTHY: dict[int | str, dict[str, Any]] = {
 
 async def _health(request: Request) -> models.ServiceHealth:
     """Whether the service works. Needs no key and tells nothing about any tenant."""
-    folder = request.app.state.settings.data_dir
+    settings = request.app.state.settings
+    folder, has_tables = settings.data_dir, "://" not in (settings.vectors_uri or "")
     if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
         raise HTTPException(HTTPStatus.SERVICE_UNAVAILABLE, LOST_FOLDER)
-    if fault := await asyncio.to_thread(disk_fault, folder):
+    if fault := await asyncio.to_thread(disk_fault, folder, has_tables=has_tables):
         raise HTTPException(HTTPStatus.SERVICE_UNAVAILABLE, f"store: {fault}")
     if request.method != "HEAD" and (fault := await request.app.state.pool.embedder_fault()):
         raise HTTPException(HTTPStatus.SERVICE_UNAVAILABLE, f"embedding: {fault}.")

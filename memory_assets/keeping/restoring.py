@@ -236,6 +236,7 @@ class _Restore:
 
     def _restore_table(self, stored: StoredTable, copy: TableCopy) -> int:
         """Write a new table, or insert the rows into an existing one, beside those of other processes; return their number."""
+        stored.raise_if_limited()
         place, name, is_new = stored.location, stored.name, not stored.exists
         schema = copy.table_schema if is_new else stored.writing.schema
         there = [] if is_new else stored.writing.search().select(["id"]).to_arrow()["id"].to_pylist()

@@ -41,6 +41,7 @@ from memory_assets.stores.rows import new_id
 from memory_assets.tana.state import SyncRecord
 from memory_assets.tenants import Tenant, create_tenant, delete_tenant
 from memory_assets_tests.conftest import filled_once
+from memory_assets_tests.operations.test_health import limited_files
 from memory_assets_tests.stores.unit_vectors import vectors
 from memory_assets_tests.torture import zygote
 
@@ -526,6 +527,16 @@ def test_restored_settings_are_toml_and_leave_the_data_where_the_new_machine_kee
     restore_backup(repository, snapshot, new, with_settings=True)
     assert config.read_text(encoding="utf-8") == held
     assert rows(Tenant(load_settings(data_dir=tmp_path / "new"))) == rows(used)
+
+
+def test_a_restore_writes_no_table_while_the_size_of_files_is_limited(used: Tenant, repository: Repository, tmp_path: Path):
+    snapshot = take_backup(used, repository)
+    new = Tenant(used.settings.model_copy(update={"data_dir": tmp_path / "new"}))
+    with limited_files(), pytest.raises(StoreError, match="`ulimit -f`"):
+        restore_backup(repository, snapshot, new)
+    assert not list(new.settings.data_dir.rglob("*.lance"))
+    restore_backup(repository, snapshot, new)
+    assert rows(new) == rows(used)
 
 
 def test_a_backup_as_of_a_time_is_the_newest_before_it(tenant: Tenant, repository: Repository):
