@@ -493,8 +493,9 @@ def test_a_tenant_whose_backup_cannot_be_checked_hides_no_other(tenant: Tenant, 
 
 
 def test_the_commands_move_a_memory_to_another_machine(used: Tenant, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    config = Path(os.environ["XDG_CONFIG_HOME"], "memory_assets", "memory.toml")
-    config.parent.mkdir(parents=True)
+    config = tmp_path / "settings" / "memory.toml"
+    config.parent.mkdir()
+    monkeypatch.setenv("MEMORY_CONFIG", str(config))
     held = "MEMORY_LOCK_TIMEOUT = 20\ndecay_rate = 0.02\n"
     config.write_text(f'{held}tana_token = "very-secret"\nMEMORY_METRICS_TOKEN = "very-secret"\n')
     place = str(tmp_path / "stick")
@@ -507,8 +508,10 @@ def test_the_commands_move_a_memory_to_another_machine(used: Tenant, tmp_path: P
     expected = rows(used)
     config.unlink()
     monkeypatch.setenv("MEMORY_DATA_DIR", str(tmp_path / "new"))
-    done = CliRunner().invoke(cli, ["restore", place, "--with-settings"])
+    done = CliRunner().invoke(cli, ["restore", place, "--as-of", "0d", "--with-settings"])
     assert done.exit_code == 0, done.output
+    assert str(config) in done.output
+    monkeypatch.setenv("MEMORY_CONFIG", str(config))
     assert rows(Tenant(load_settings())) == expected
     assert config.read_text() == held
 
@@ -524,7 +527,7 @@ def test_restored_settings_are_toml_and_leave_the_data_where_the_new_machine_kee
     snapshot = take_backup(used, repository)
     config.unlink()
     new = Tenant(load_settings(data_dir=tmp_path / "new"))
-    restore_backup(repository, snapshot, new, with_settings=True)
+    restore_backup(repository, snapshot, new, settings_file=config)
     assert config.read_text(encoding="utf-8") == held
     assert rows(Tenant(load_settings(data_dir=tmp_path / "new"))) == rows(used)
 
