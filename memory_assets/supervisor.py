@@ -215,7 +215,7 @@ def _set_up_instance() -> Path:
     )
     if made.returncode:
         raise StoreError("Dagster's instance cannot be set up; its message is above.")
-    return Path(made.stdout.decode().strip().splitlines()[-1])
+    return Path(os.fsdecode(made.stdout.splitlines()[-1]))
 
 
 @contextmanager

@@ -116,6 +116,12 @@ def test_down_ends_all(tenant: Tenant) -> None:
     assert zygote.shared().memory("down").stdout == "Nothing runs.\n"
 
 
+def test_a_data_folder_is_found_that_the_terminal_cannot_show(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MEMORY_DATA_DIR", str(tmp_path / "Grüße Ω"))
+    monkeypatch.setenv("PYTHONIOENCODING", "latin-1")
+    assert (tmp_path / "Grüße Ω") in supervisor._set_up_instance().parents
+
+
 def test_a_port_that_is_taken_is_told_before_anything_starts_and_any_is_one_that_is_free(tenant: Tenant) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         told = zygote.shared().memory("up", "--no-service", "--ui-port", str(taken.getsockname()[1]))
