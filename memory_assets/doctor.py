@@ -138,7 +138,7 @@ def _settings(tenant: Tenant) -> Iterator[Finding]:
 
 def _data_folder(tenant: Tenant) -> Iterator[Finding]:
     folder = tenant.settings.data_dir
-    if fault := disk_fault(folder):
+    if fault := disk_fault(folder, has_tables=tenant.location.is_folder):
         what, _, mend = fault.partition("; ")
         yield Finding("fault", f"The data folder {folder} cannot be written: {what[0].lower()}{what[1:]}.", mend)
     else:

@@ -9,7 +9,6 @@ import fcntl
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -22,7 +21,8 @@ from pathlib import Path
 from tempfile import mkdtemp
 from threading import Event
 
-from memory_assets.errors import StoreError
+from memory_assets.errors import SettingsError, StoreError
+from memory_assets.ports import bind_port
 from memory_assets.probes import Probe, grpc_probe, heartbeat_probe, http_probe
 from memory_assets.settings import EXIT_SECONDS, FINISH_SECONDS, Settings
 from memory_assets.stores.files import replace_file
@@ -69,7 +69,7 @@ class Part:
     """Makes the probe of a new process."""
     url: str = ""
     reserve: Callable[[], object] = lambda: None
-    """Raises a StoreError if the part's port is taken."""
+    """Raises a SettingsError if the part's port is taken."""
     stop_seconds: float = _STOP_SECONDS
     """Time to end after a signal; then it is killed."""
     probe: Probe | None = None
@@ -141,7 +141,8 @@ def supervise(settings: Settings, ui_port: int | None, port: int | None, announc
     """Run all parts until SIGINT or SIGTERM. Without `ui_port` there is no UI, without `port` no HTTP service; 0 is any free port.
 
     Raises:
-        StoreError: a supervisor of this data folder runs already, a port is taken, or Dagster's instance cannot be set up.
+        StoreError: a supervisor of this data folder runs already, or Dagster's instance cannot be set up.
+        SettingsError: a port is taken, or the host is none of this machine.
     """
     stopping = Event()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -163,14 +164,9 @@ def supervise(settings: Settings, ui_port: int | None, port: int | None, announc
 
 
 def find_port(host: str, port: int, option: str) -> int:
-    """Return the port, or a free one for 0. StoreError if no part could listen there; it would end and be restarted for ever."""
-    try:
-        with socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET) as server:
-            return server.getsockname()[1]
-    except (OSError, TypeError) as error:
-        if isinstance(error, TypeError) or (error.errno or 0) < 0:  # an error of getaddrinfo
-            raise StoreError(f"The host {host!r} cannot be resolved; set MEMORY_HOST to an address.") from error
-        raise StoreError(f"Port {port} of {host} cannot be used ({error.strerror}); name another with {option}.") from error
+    """Return the port, or a free one for 0. SettingsError if no part could listen there; it would end and be restarted for ever."""
+    with bind_port(host, port, "MEMORY_HOST", option) as bound:
+        return bound.getsockname()[1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +215,7 @@ def _set_up_instance() -> Path:
     )
     if made.returncode:
         raise StoreError("Dagster's instance cannot be set up; its message is above.")
-    return Path(made.stdout.decode().strip().splitlines()[-1])
+    return Path(os.fsdecode(made.stdout.splitlines()[-1]))
 
 
 @contextmanager
@@ -344,7 +340,7 @@ def _start_part(part: Part, announce: Announce) -> None:
     """Start a part, or put it off while its port is taken."""
     try:
         part.reserve()
-    except StoreError as error:
+    except SettingsError as error:
         part.ended, part.due, part.pause = "port taken", time.monotonic() + part.pause, _next_pause(part)
         announce(str(error))
         return

@@ -2,12 +2,10 @@
 
 import asyncio
 import ctypes
-import errno
 import fcntl
 import os
 import shutil
 import signal
-import socket
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
@@ -36,6 +34,7 @@ from memory_assets.api.routes import router
 from memory_assets.api.shared import IN_MEMORY
 from memory_assets.api.workers import SharingServer, Workers
 from memory_assets.errors import MemoryAssetsError, SettingsError
+from memory_assets.ports import bind_port
 from memory_assets.settings import EXIT_SECONDS, FINISH_SECONDS, Settings
 from memory_assets.stores.deferred import import_lancedb
 from memory_assets.stores.files import disk_fault
@@ -116,10 +115,11 @@ _UNHEALTHY: dict[int | str, dict[str, Any]] = {
 
 async def _health(request: Request) -> models.ServiceHealth:
     """Whether the service works. Needs no key and tells nothing about any tenant."""
-    folder = request.app.state.settings.data_dir
+    settings = request.app.state.settings
+    folder, has_tables = settings.data_dir, "://" not in (settings.vectors_uri or "")
     if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
         raise HTTPException(HTTPStatus.SERVICE_UNAVAILABLE, LOST_FOLDER)
-    if fault := await asyncio.to_thread(disk_fault, folder):
+    if fault := await asyncio.to_thread(disk_fault, folder, has_tables=has_tables):
         raise HTTPException(HTTPStatus.SERVICE_UNAVAILABLE, f"store: {fault}")
     if request.method != "HEAD" and (fault := await request.app.state.pool.embedder_fault()):
         raise HTTPException(HTTPStatus.SERVICE_UNAVAILABLE, f"embedding: {fault}.")
@@ -146,7 +146,7 @@ def serve(
     Raise SettingsError if the address cannot be bound, or is not loopback while no tenant has a key.
     """
     keyed = any(key.active for name in tenant_names(settings) for key in KeyStore(open_states(settings).open(name)).list())
-    listener = _listen(settings)
+    listener = bind_port(settings.host, settings.port, "MEMORY_HOST or --host", "PORT or --port")
     host, port = listener.getsockname()[:2]
     if not keyed and not is_loopback(host):
         listener.close()
@@ -216,22 +216,6 @@ def _remove_copies(settings: Settings) -> None:
     """Remove the copies of table contents; another service recreates its own."""
     for folder in settings.data_dir.glob(f"*/{CACHE}"):  # includes tenants that were deleted elsewhere
         remove_copies(folder)
-
-
-def _listen(settings: Settings) -> socket.socket:
-    try:
-        family, kind, protocol, _, address = socket.getaddrinfo(settings.host, settings.port, type=socket.SOCK_STREAM)[0]
-    except (OSError, UnicodeError) as error:
-        raise SettingsError(f"The host {settings.host!r} cannot be resolved ({error}); set MEMORY_HOST to an address.") from error
-    listener = socket.socket(family, kind, protocol)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listener.bind(address)
-    except OSError as error:
-        is_elsewhere = error.errno == errno.EADDRNOTAVAIL
-        mend = "set MEMORY_HOST or --host to an address of this machine" if is_elsewhere else "set PORT or --port to a free one"
-        raise SettingsError(f"Port {settings.port} of {settings.host} cannot be used ({error.strerror}); {mend}.") from error
-    return listener
 
 
 def _limit_arenas(arenas: int) -> None:

@@ -1,5 +1,6 @@
 """Commands that copy memories out and in: backup, restore, export, import. Also backfill, which recomputes them."""
 
+import os
 from datetime import datetime
 from functools import partial
 from itertools import count
@@ -26,6 +27,18 @@ _new_tenant = click.Option(
     metavar="NAME",
     help="New or empty tenant to restore into; default: MEMORY_TENANT, else main.",
 )
+
+
+def _find_settings_file(_context: click.Context, _parameter: click.Parameter, is_wanted: bool) -> Path | None:
+    """Return where the settings are restored to. If `MEMORY_CONFIG` names a new file, the command itself runs without one."""
+    if not is_wanted:
+        return None
+    from memory_assets.settings import config_file
+
+    file = config_file()
+    if os.environ.get("MEMORY_CONFIG") and not os.path.lexists(file):
+        os.environ["MEMORY_CONFIG"] = os.devnull
+    return file
 
 
 class _TakingGroup(click.Group):
@@ -92,7 +105,14 @@ def verify(tenant: "Tenant", place: str | None, as_of: datetime | None) -> "Answ
 )
 @_as_of
 @click.option("--skip-damaged", is_flag=True, help="Restore the undamaged parts of a damaged backup.")
-@click.option("--with-settings", is_flag=True, help="Write the backup's memory.toml too, unless there is one.")
+@click.option(
+    "--with-settings",
+    "settings_file",
+    is_flag=True,
+    is_eager=True,
+    callback=_find_settings_file,
+    help="Write the backup's memory.toml too, unless there is one.",
+)
 def restore(tenant: "Tenant", place: str | None, **wanted: Any) -> "Answer":
     """Restore a tenant from a backup, and compare every row. Exits with 1 if something damaged was left out."""
     return operations.backup.restore_backup(tenant, place, **wanted)

@@ -125,7 +125,8 @@ def main() -> None:
                     "memory: Sensors and schedules last ran on %s, in the future; their records are deleted, so that they run again.",
                     f"{moment:%Y-%m-%d}",
                 )
-            print(instance.root_directory)  # noqa: T201
+            sys.stdout.flush()
+            sys.stdout.buffer.write(os.fsencode(f"{instance.root_directory}\n"))  # a path has one encoding in every locale
     except MemoryAssetsError as error:
         sys.exit(f"memory: {error}")
 

@@ -220,7 +220,7 @@ def _validate_and_guard(
 ) -> list[NewMemory]:
     """Validate memories and mask or refuse secrets, as the settings say, those of one file in all of it. The first step."""
     policy, erased = tenant.settings.secrets, Tombstones(tenant.state)
-    for index, each in enumerate(_counted(given, on_check)):
+    for index, each in enumerate(_counted(given, on_check) if policy is SecretPolicy.REFUSE else given):
         try:
             validate_memory(each, longest)
         except InvalidInputError as error:
@@ -230,17 +230,19 @@ def _validate_and_guard(
         if policy is SecretPolicy.REFUSE and (reason := refusal_of(each)):
             shown = mask(each.content)[:_SHOWN]
             raise ProcessingError(Step.VALIDATION, f"{reason}: {shown!r}; take it out, or set MEMORY_SECRETS to mask.", index)
-    if policy is SecretPolicy.ALLOW:
+    if policy is not SecretPolicy.MASK:
         return list(given)
     known = known_secrets(_counted(given, on_check)) if is_one_file else None
-    return list(given) if known == {} else [without_secrets(each, known) for each in _counted(given, on_check)]
+    return list(given) if known == {} else [without_secrets(each, known) for each in given]
 
 
 def _counted(given: Sequence[NewMemory], on_check: Callable[[int, int], None]) -> Iterator[NewMemory]:
+    """Yield each memory, and tell every `_CHUNK` of them, and at the end, how many of them are done."""
     for done, each in enumerate(given):
         if done % _CHUNK == 0:
             on_check(done, len(given))
         yield each
+    on_check(len(given), len(given))
 
 
 def _process(

@@ -17,7 +17,6 @@ from memory_assets.errors import ConflictError, DamagedError, MemoryAssetsError,
 from memory_assets.keeping.copying import CATALOG, MAPPING, SETTINGS, record_place
 from memory_assets.keeping.packs import INDEX, from_bytes, index_of
 from memory_assets.keeping.repository import Repository, Snapshot, TableCopy
-from memory_assets.settings import config_file
 from memory_assets.stores.catalog import Catalog, put_kept
 from memory_assets.stores.files import replace_file
 from memory_assets.stores.lance import aligned
@@ -82,11 +81,12 @@ def find_damage(repository: Repository, snapshot: Snapshot, *, decrypting: bool 
 
 
 def restore_backup(
-    repository: Repository, snapshot: Snapshot, tenant: Tenant, *, skip_damaged: bool = False, with_settings: bool = False
+    repository: Repository, snapshot: Snapshot, tenant: Tenant, *, skip_damaged: bool = False, settings_file: Path | None = None
 ) -> Restoration:
     """Restore a tenant from a backup. A kill leaves all of its memories, or none; then it can be repeated.
 
-    Texts erased since the backup are left out. A backup of another tenant brings no keys. An existing settings file is kept.
+    Texts erased since the backup are left out. A backup of another tenant brings no keys. The settings are written
+    to `settings_file` unless it exists.
     """
     _refuse_filled(tenant, repository, snapshot)
     data = tenant.settings.data_dir
@@ -99,7 +99,7 @@ def restore_backup(
         for path in staging.iterdir():
             shutil.rmtree(path) if path.is_dir() else path.unlink()
         restore = _Restore(repository, snapshot, tenant, staging, skip_damaged=skip_damaged)
-        restore.put_in_place(with_settings=with_settings)
+        restore.put_in_place(settings_file)
     return restore.finish()
 
 
@@ -142,7 +142,7 @@ class _Restore:
         self._has_own_tables = tenant.location.is_folder and tenant.location.path.parent == tenant.folder
         self._done = Restoration()
 
-    def put_in_place(self, *, with_settings: bool) -> None:
+    def put_in_place(self, settings_file: Path | None) -> None:
         """Restore the files outside, then the tenant's folder in one step, with the tables if they are in it."""
         tenant = self._tenant
         if self._newest.name != self._snapshot.name and (name := self._newest.files.get(TOMBSTONES)):
@@ -159,7 +159,7 @@ class _Restore:
         with tenant.state.closed_to_writers(), tenant.location.closed_to_writers():
             self._refuse_filled()  # again: somebody may have stored something meanwhile
             self._keep_files()
-            self._restore_outside(with_settings=with_settings)  # before the memories, with which a restore cannot be repeated
+            self._restore_outside(settings_file)  # before the memories, with which a restore cannot be repeated
             if tenant.folder.exists():  # the folder of an empty tenant; it is removed like that of a deleted one
                 tenant.folder.rename(tenant.folder.with_name(f".deleted-{tenant.name}-{secrets.token_hex(4)}"))
             self._staging.rename(tenant.folder)
@@ -236,6 +236,7 @@ class _Restore:
 
     def _restore_table(self, stored: StoredTable, copy: TableCopy) -> int:
         """Write a new table, or insert the rows into an existing one, beside those of other processes; return their number."""
+        stored.raise_if_limited()
         place, name, is_new = stored.location, stored.name, not stored.exists
         schema = copy.table_schema if is_new else stored.writing.schema
         there = [] if is_new else stored.writing.search().select(["id"]).to_arrow()["id"].to_pylist()
@@ -281,11 +282,11 @@ class _Restore:
             faults.append(error)
             raise
 
-    def _restore_outside(self, *, with_settings: bool) -> None:
+    def _restore_outside(self, settings_file: Path | None) -> None:
         files = self._snapshot.files
         wanted = {MAPPING: self._tenant.settings.pai_mapping} if self._tenant.is_sources_tenant else {}
-        if with_settings:
-            wanted[SETTINGS] = config_file()
+        if settings_file:
+            wanted[SETTINGS] = settings_file
         for path, target in wanted.items():
             if path in files and not target.exists() and (content := self._read(files[path])) is not None:
                 replace_file(target, content)

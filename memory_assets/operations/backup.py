@@ -212,7 +212,7 @@ def restore_backup(
     source: str | None = None,
     as_of: datetime | None = None,
     skip_damaged: bool = False,
-    with_settings: bool = False,
+    settings_file: Path | None = None,
 ) -> RestoredBackup:
     """Restore a tenant from the newest backup of the tenant `source` at or before `as_of`; see `keeping.restoring`.
 
@@ -224,6 +224,6 @@ def restore_backup(
         raise NotFoundError(f"{repository.target} holds no backups; name the place to which `memory backup` wrote them.")
     named = source or (tenant.name if tenant.name in there or len(there) > 1 else there[0])
     snapshot = repository.require(named, as_of, skip_damaged=skip_damaged)
-    done = restoring.restore_backup(repository, snapshot, tenant, skip_damaged=skip_damaged, with_settings=with_settings)
+    done = restoring.restore_backup(repository, snapshot, tenant, skip_damaged=skip_damaged, settings_file=settings_file)
     rows = {name: done.rows.get(name, 0) for name in ("memories", "relations")}
     return RestoredBackup.of(done, tenant=tenant.name, backup=view_backup(snapshot), **rows)

@@ -10,6 +10,7 @@ from glob import escape
 from hashlib import blake2b
 from itertools import chain, count
 from pathlib import Path
+from resource import RLIM_INFINITY, RLIMIT_FSIZE, getrlimit
 from typing import BinaryIO
 
 from memory_assets.errors import MAKE_ROOM, MENDS, InvalidInputError
@@ -18,10 +19,28 @@ _LONGEST_NAME_BYTES = 200
 _IMPOSSIBLE_PATH = frozenset({errno.ENOENT, errno.EEXIST, errno.ENOTDIR, errno.ENAMETOOLONG})
 """Errors that mean that no file can exist at a path, whatever the permissions or the free space."""
 _COMMIT_BYTES = 1 << 20
+_LARGEST_FILE_BYTES = 16 << 30
+"""Size that a file of a table may have; the largest, of a million vectors, has some two billion bytes."""
 
 
-def disk_fault(folder: Path) -> str | None:
-    """Return why nothing can be written to a folder, as a sentence; None if it can. Leaves nothing behind."""
+def find_size_limit() -> str | None:
+    """Return in a sentence why no table is written: files are limited to less than `_LARGEST_FILE_BYTES`; None if they are not."""
+    limit = getrlimit(RLIMIT_FSIZE)[0]
+    if limit == RLIM_INFINITY or limit >= _LARGEST_FILE_BYTES:
+        return None
+    return (
+        f"Nothing is stored while a file may have {limit} bytes at most (`ulimit -f`), because LanceDB does not notice if it loses the "
+        "end of one; start a new shell, or the service, without this limit."
+    )
+
+
+def disk_fault(folder: Path, *, has_tables: bool) -> str | None:
+    """Return why nothing can be written to a folder, as a sentence; None if it can. Leaves nothing behind.
+
+    If it `has_tables`, a limit of the size of files counts, too.
+    """
+    if has_tables and (fault := find_size_limit()):
+        return fault
     error = find_disk_error(folder)
     return f"The disk does not take what is to be stored ({error.strerror}); {mend_of(error)}." if error else None
 

@@ -176,9 +176,7 @@ def _check_place(database: Database, mine: str) -> None:
         "SELECT name, vectors FROM memory_tenants WHERE vectors IS NOT NULL ORDER BY vectors <> %(mine)s, name LIMIT 1", mine=mine
     )
     if found and _differ(place := found[0][1], mine):
-        raise SettingsError(
-            f"The memories of all tenants, such as {found[0][0]!r}, are in {place}; {_describe_mend(mine, place)}."
-        )
+        raise SettingsError(f"The memories of tenants such as {found[0][0]!r} are in {place}; {_describe_mend(mine, place)}.")
 
 
 def _describe_mend(mine: str, theirs: str) -> str:

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from datetime import timedelta
 from functools import cache, wraps
 from pathlib import Path
-from resource import RLIM_INFINITY, RLIMIT_FSIZE, getrlimit
 from threading import RLock
 from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast
@@ -25,7 +24,7 @@ from memory_assets.errors import DamagedError, NewerStoreError, StoreError
 from memory_assets.privacy import make_temporary_folder, name_temporary_folder
 from memory_assets.stores import lance
 from memory_assets.stores.deferred import import_lancedb
-from memory_assets.stores.files import replace_file
+from memory_assets.stores.files import find_size_limit, replace_file
 from memory_assets.stores.location import ADVICE, Location
 from memory_assets.stores.locks import SHARED, Commits, locked
 from memory_assets.stores.schema import VERSION, VERSION_FACT
@@ -43,8 +42,6 @@ _CHECK_CACHE_BYTES = 64 << 20
 """Limit of the memory for checking an index: a multiple of its files' size, plus a constant."""
 _ORPHANS_PATIENCE_SECONDS = 1.0
 _IN_MEMORY = "memory://"
-_LARGEST_FILE = 16 << 30
-"""Bytes that a file of a table may have; the largest, of a million vectors, has some two billion."""
 _HINT = "latest_version_hint.json"
 """File in which Lance notes the newest version at every commit."""
 _NOT_FOUND = "was not found"
@@ -195,7 +192,7 @@ class StoredTable:
         """Keep the table from being deleted during the block; otherwise Lance would finish a commit in a new folder of the old name.
 
         In object storage, the tenant is checked before and after the commit. StoreError if the table, or its tenant, was deleted, or if
-        the size of files is limited to less than `_LARGEST_FILE`.
+        the size of files is limited.
         """
         if not self.location.is_folder:
             if self._commits:
@@ -207,13 +204,13 @@ class StoredTable:
         with locked(self._folder, SHARED) as there:
             if not there:
                 raise StoreError(f"The table {self._folder} has been deleted; nothing was written.")
-            limit = getrlimit(RLIMIT_FSIZE)[0]
-            if limit != RLIM_INFINITY and limit < _LARGEST_FILE:
-                raise StoreError(
-                    f"A file may have {limit} bytes at most (`ulimit -f`), and LanceDB does not notice if it loses the end of one; "
-                    "nothing was written: run `ulimit -f unlimited`, and run the command again."
-                )
+            self.raise_if_limited()
             yield
+
+    def raise_if_limited(self) -> None:
+        """Raise StoreError if the size of files is limited, so that LanceDB could lose the end of one."""
+        if self.location.is_folder and (fault := find_size_limit()):
+            raise StoreError(fault)
 
     def raise_if_deleted(self) -> None:
         if self._commits and not self._commits.state.is_current:
@@ -360,6 +357,7 @@ class StoredTable:
         return self.location.is_folder and not any(any(self._folder.glob(pattern)) for pattern in commits)
 
     def _create(self) -> "Table":
+        self.raise_if_limited()
         with self.location.creating():
             try:
                 return self._connect().create_table(self.definition.name, schema=self.definition.schema)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
@@ -190,6 +191,17 @@ def test_an_argument_in_utf_8_is_read_in_any_locale(settings: Settings) -> None:
     stored = run_program("store", "Zürich is a city.".encode(), LC_ALL="C", PYTHONUTF8="0", PYTHONCOERCECLOCALE="0")
     assert stored[0] == 0, stored
     assert Tenant(settings).memories.scan(["content"])["content"].to_pylist() == ["Zürich is a city."]
+
+
+def test_an_argument_in_the_encoding_of_the_locale_or_in_utf_8_is_read(tenant: Tenant, tmp_path: Path) -> None:
+    make = ["localedef", "-i", "de_DE", "-f", "ISO-8859-1", str(tmp_path / "de_DE")]
+    if not shutil.which("localedef") or subprocess.run(make, capture_output=True, check=False).returncode:
+        pytest.skip("this machine cannot make a locale")
+    for encoding in ("latin-1", "utf-8"):
+        text = f"Der Grüße-Dienst in {encoding}"
+        stored = run_program("store", text.encode(encoding), LOCPATH=str(tmp_path), LC_ALL="de_DE", PYTHONUTF8="0")
+        assert stored[0] == 0, stored
+        assert text in tenant.memories.scan(["content"])["content"].to_pylist()
 
 
 def test_a_character_that_the_terminal_lacks_is_escaped(tenant: Tenant) -> None:

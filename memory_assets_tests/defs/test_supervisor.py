@@ -15,7 +15,7 @@ import pytest
 
 from memory_assets import supervisor
 from memory_assets.defs.instance import open_instance
-from memory_assets.errors import StoreError
+from memory_assets.errors import SettingsError
 from memory_assets.operations.search import search
 from memory_assets.operations.status import status
 from memory_assets.probes import Probe
@@ -116,15 +116,23 @@ def test_down_ends_all(tenant: Tenant) -> None:
     assert zygote.shared().memory("down").stdout == "Nothing runs.\n"
 
 
+def test_a_data_folder_is_found_that_the_terminal_cannot_show(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MEMORY_DATA_DIR", str(tmp_path / "Grüße Ω"))
+    monkeypatch.setenv("PYTHONIOENCODING", "latin-1")
+    assert (tmp_path / "Grüße Ω") in supervisor._set_up_instance().parents
+
+
 def test_a_port_that_is_taken_is_told_before_anything_starts_and_any_is_one_that_is_free(tenant: Tenant) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         told = zygote.shared().memory("up", "--no-service", "--ui-port", str(taken.getsockname()[1]))
-    assert (told.returncode, "name another with --ui-port" in told.stderr) == (1, True)
+    assert (told.returncode, "set --ui-port to a free one" in told.stderr) == (1, True)
     assert find_running(tenant.settings) is None
     assert find_port("127.0.0.1", 0, "--port") > 0
     for host in ("a..b", "\udcff"):
-        with pytest.raises(StoreError, match="set MEMORY_HOST to an address"):
+        with pytest.raises(SettingsError, match="set MEMORY_HOST to an address"):
             find_port(host, 0, "--port")
+    with pytest.raises(SettingsError, match=r"of 8\.8\.8\.8 .*set MEMORY_HOST to an address of this machine"):
+        find_port("8.8.8.8", 0, "--port")
 
 
 def test_a_part_waits_while_its_port_is_taken_and_all_ends_if_the_data_folder_moves(tmp_path: Path) -> None:

@@ -41,6 +41,7 @@ from memory_assets.stores.rows import new_id
 from memory_assets.tana.state import SyncRecord
 from memory_assets.tenants import Tenant, create_tenant, delete_tenant
 from memory_assets_tests.conftest import filled_once
+from memory_assets_tests.operations.test_health import limited_files
 from memory_assets_tests.stores.unit_vectors import vectors
 from memory_assets_tests.torture import zygote
 
@@ -492,8 +493,9 @@ def test_a_tenant_whose_backup_cannot_be_checked_hides_no_other(tenant: Tenant, 
 
 
 def test_the_commands_move_a_memory_to_another_machine(used: Tenant, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    config = Path(os.environ["XDG_CONFIG_HOME"], "memory_assets", "memory.toml")
-    config.parent.mkdir(parents=True)
+    config = tmp_path / "settings" / "memory.toml"
+    config.parent.mkdir()
+    monkeypatch.setenv("MEMORY_CONFIG", str(config))
     held = "MEMORY_LOCK_TIMEOUT = 20\ndecay_rate = 0.02\n"
     config.write_text(f'{held}tana_token = "very-secret"\nMEMORY_METRICS_TOKEN = "very-secret"\n')
     place = str(tmp_path / "stick")
@@ -506,8 +508,10 @@ def test_the_commands_move_a_memory_to_another_machine(used: Tenant, tmp_path: P
     expected = rows(used)
     config.unlink()
     monkeypatch.setenv("MEMORY_DATA_DIR", str(tmp_path / "new"))
-    done = CliRunner().invoke(cli, ["restore", place, "--with-settings"])
+    done = CliRunner().invoke(cli, ["restore", place, "--as-of", "0d", "--with-settings"])
     assert done.exit_code == 0, done.output
+    assert str(config) in done.output
+    monkeypatch.setenv("MEMORY_CONFIG", str(config))
     assert rows(Tenant(load_settings())) == expected
     assert config.read_text() == held
 
@@ -523,9 +527,19 @@ def test_restored_settings_are_toml_and_leave_the_data_where_the_new_machine_kee
     snapshot = take_backup(used, repository)
     config.unlink()
     new = Tenant(load_settings(data_dir=tmp_path / "new"))
-    restore_backup(repository, snapshot, new, with_settings=True)
+    restore_backup(repository, snapshot, new, settings_file=config)
     assert config.read_text(encoding="utf-8") == held
     assert rows(Tenant(load_settings(data_dir=tmp_path / "new"))) == rows(used)
+
+
+def test_a_restore_writes_no_table_while_the_size_of_files_is_limited(used: Tenant, repository: Repository, tmp_path: Path):
+    snapshot = take_backup(used, repository)
+    new = Tenant(used.settings.model_copy(update={"data_dir": tmp_path / "new"}))
+    with limited_files(), pytest.raises(StoreError, match="`ulimit -f`"):
+        restore_backup(repository, snapshot, new)
+    assert not list(new.settings.data_dir.rglob("*.lance"))
+    restore_backup(repository, snapshot, new)
+    assert rows(new) == rows(used)
 
 
 def test_a_backup_as_of_a_time_is_the_newest_before_it(tenant: Tenant, repository: Repository):

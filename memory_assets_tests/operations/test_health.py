@@ -28,10 +28,10 @@ from memory_assets.tenants import Tenant
 
 
 @contextmanager
-def full_disk() -> Iterator[None]:
-    """Limit the size of files, so that a commit fails as on a full disk."""
+def limited_files() -> Iterator[None]:
+    """Limit the size of files, so that LanceDB loses the end of larger ones."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, hard))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 30, hard))
     try:
         yield
     finally:
@@ -78,7 +78,11 @@ def test_a_catalog_that_cannot_be_read_and_that_searches_do_without_is_no_fault(
     assert health(tenant).faults == []
 
 
-def test_a_full_disk_is_unhealthy_everywhere(tenant: Tenant, settings: Settings) -> None:
+def test_a_limit_of_the_size_of_files_is_unhealthy_everywhere_and_nothing_is_stored(tenant: Tenant, settings: Settings) -> None:
+    mend = "start a new shell, or the service, without this limit."
+    with limited_files(), pytest.raises(StoreError, match=mend):
+        store(tenant, NewMemory("Alice sails.", Source.CLI))
+    assert not tenant.memories.stored.exists
     store(tenant, NewMemory("Alice sails.", Source.CLI))
 
     async def status() -> int:
@@ -88,14 +92,14 @@ def test_a_full_disk_is_unhealthy_everywhere(tenant: Tenant, settings: Settings)
 
     before = sorted(settings.data_dir.iterdir())
     assert asyncio.run(status()) == 200
-    with full_disk():
+    with limited_files():
         found = health(tenant)
         assert (found.status, found.store_healthy) == ("unhealthy", False)
-        assert "ulimit -f" in found.faults[0]
+        assert mend in found.faults[0]
         assert asyncio.run(status()) == 503
         told = diagnose(tenant)
-        assert told.is_failure and "the disk does not take" in told.findings[0].what
-        with pytest.raises(StoreError, match="nothing was written: run `ulimit -f unlimited`"):
+        assert told.is_failure and told.findings[0].mend == mend
+        with pytest.raises(StoreError, match=mend):
             store(tenant, NewMemory("LanceDB would store half of it.", Source.CLI))
     assert sorted(settings.data_dir.iterdir()) == before
 
