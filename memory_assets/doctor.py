@@ -233,9 +233,10 @@ def _embedder(tenant: Tenant) -> Iterator[Finding]:
         yield Finding("fault", what, network.command or "")
     stored = tenant.memories.columns.embedder if tenant.exists else None
     if stored and stored != choice.name:
-        spec_in_use(tenant.settings.embedder, stored)
+        is_shared = bool(tenant.settings.state_uri)
+        spec_in_use(tenant.settings.embedder, stored, is_shared=is_shared)
         what = f"the memories are still embedded by {stored}, which answers until they are moved to {choice.name}"
-        yield Finding("note", what, "Run `memory backfill`.")
+        yield Finding("note", what, "Set the same MEMORY_EMBEDDER on all hosts." if is_shared else "Run `memory backfill`.")
     elif stored and tenant.memories.columns.outdated:
         what = "the vectors were made by an earlier release, so similar memories are not found when one is stored"
         yield Finding("note", what, "Run `memory run`.")

@@ -156,7 +156,8 @@ class Tenant:
         """The embedder that made the stored vectors; before there are any, the settings' embedder."""
         from memory_assets.language.embedders import spec_in_use
 
-        return self.open_embedder(spec_in_use(self.settings.embedder, self.memories.columns.embedder))
+        is_shared = bool(self.settings.state_uri)
+        return self.open_embedder(spec_in_use(self.settings.embedder, self.memories.columns.embedder, is_shared=is_shared))
 
     def open_embedder(self, spec: str) -> "Embedder":
         from memory_assets.language.embedders import open_embedder

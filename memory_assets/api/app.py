@@ -31,7 +31,6 @@ from memory_assets.api.logs import configure_logging
 from memory_assets.api.middleware import LOST_FOLDER, BodyLimit, HostCheck, Metrics, RateLimit, RequestRecord, is_loopback
 from memory_assets.api.pool import TenantPool
 from memory_assets.api.routes import router
-from memory_assets.api.shared import IN_MEMORY
 from memory_assets.api.workers import SharingServer, Workers
 from memory_assets.errors import MemoryAssetsError, SettingsError
 from memory_assets.ports import bind_port
@@ -160,7 +159,7 @@ def serve(
     _remove_copies(settings)  # those of a killed service may hold what was erased since
     sys.setswitchinterval(_SWITCH_SECONDS)
     count = settings.workers
-    with _open_counts(count) as folder:
+    with _open_counts(settings) as folder:
         app = create_app(settings, mount_pages, folder)
         app.state.pool.warm_up()
         config = uvicorn.Config(
@@ -199,17 +198,26 @@ def serve(
 
 
 @contextmanager
-def _open_counts(workers: int) -> Iterator[Path | None]:
+def _open_counts(settings: Settings) -> Iterator[Path | None]:
     """Yield a locked folder for the counts of several workers, None for one; remove the folders of killed services."""
-    if workers == 1:
+    if settings.workers == 1:
         yield None
         return
-    with TemporaryDirectory(prefix=_COUNTS, dir=IN_MEMORY) as folder, locked(Path(folder)):
-        for left in Path(folder).parent.glob(f"{_COUNTS}*"):
-            with suppress(OSError), locked(left, fcntl.LOCK_EX | fcntl.LOCK_NB):
-                if left != Path(folder):
-                    shutil.rmtree(left)
-        yield Path(folder)
+    place = settings.data_dir / "tmp"
+    place.mkdir(mode=0o700, parents=True, exist_ok=True)
+    while True:
+        with (
+            TemporaryDirectory(prefix=_COUNTS, dir=place, ignore_cleanup_errors=True) as name,
+            locked(folder := Path(name)) as is_there,
+        ):
+            if not is_there:  # another service took it for one that was left
+                continue
+            for left in place.glob(f"{_COUNTS}*"):
+                with suppress(OSError), locked(left, fcntl.LOCK_EX | fcntl.LOCK_NB):
+                    if left != folder:
+                        shutil.rmtree(left)
+            yield folder
+            return
 
 
 def _remove_copies(settings: Settings) -> None:

@@ -19,6 +19,7 @@ from ipaddress import ip_address
 from pathlib import Path
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Metric, ProcessCollector, values
+from prometheus_client.mmap_dict import MmapedDict
 from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 from prometheus_client.openmetrics.exposition import CONTENT_TYPE_LATEST, generate_latest
 from starlette.datastructures import MutableHeaders
@@ -40,12 +41,33 @@ _NO_TENANT = "-"
 _log = logging.getLogger("memory_assets.api.access")
 _HOST = re.compile(r"(?P<name>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(:\d+)?", re.ASCII)
 _SECONDS_BUCKETS = (0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.2, 0.5, 1.0, 5.0, 30.0)
+_COUNTS_BYTES = 1 << 18
+"""Room for the counts of a process: more than all routes need."""
 _MAX_BUCKETS = 4_096
 """Keys whose rate is counted. The least recently used bucket, which makes room, is mostly full again."""
 _BUCKET_BYTES = 64
 _SLOWEST = 1_000
 """Bytes a second that a body must bring once its first seconds are over."""
 _METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
+
+
+class _CountsFile(MmapedDict):
+    """A file of counts with room for them: a full disk kills a process that writes into a mapped file without.
+
+    If the file cannot be made, its process counts in memory, and `/metrics` lacks these counts.
+    """
+
+    def __init__(self, filename: str, read_mode: bool = False) -> None:
+        path = Path(filename)
+        try:
+            path.parent.mkdir(mode=0o700, exist_ok=True)
+            with suppress(FileExistsError), path.open("xb") as file:
+                file.write(bytes(_COUNTS_BYTES))
+        except OSError:
+            with suppress(OSError):
+                path.unlink()
+            filename = f"/proc/self/fd/{os.memfd_create(path.name)}"
+        super().__init__(filename, read_mode)
 
 
 class Metrics:
@@ -59,6 +81,7 @@ class Metrics:
         self._registry = CollectorRegistry()
         if folder:
             os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(folder)
+            values.MmapedDict = _CountsFile  # pyright: ignore[reportPrivateImportUsage]
             values.ValueClass = values.MultiProcessValue()
             MultiProcessCollector(self._registry, str(folder))
             self._registry.register(_ServiceProcesses(os.getpid()))

@@ -11,8 +11,8 @@ from threading import Lock
 import numpy as np
 
 _NAME_BYTES = 16
-IN_MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK | os.X_OK) else None  # noqa: S108
-"""Folder of files in RAM: a full disk kills a process that writes into a mapped file. None: the default folder."""
+_IN_MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK | os.X_OK) else None  # noqa: S108
+"""Folder of files in RAM, for unnamed ones: logind may remove the others when their user logs out. None: the default folder."""
 
 
 class SharedRecords:
@@ -27,7 +27,7 @@ class SharedRecords:
         self.most_bytes = most_bytes
         self._heads = np.frombuffer(mmap.mmap(-1, count * layout.itemsize), layout)
         self._values = np.frombuffer(mmap.mmap(-1, count * most_bytes), np.uint8).reshape(count, most_bytes)
-        self._lock_file = TemporaryFile(dir=IN_MEMORY)  # noqa: SIM115 - open for the lifetime of this object
+        self._lock_file = TemporaryFile(dir=_IN_MEMORY)  # noqa: SIM115 - open for the lifetime of this object
         self._threads = Lock()
 
     def change(self, name: str, change: Callable[[bytes], bytes]) -> bytes:

@@ -218,7 +218,7 @@ def work() -> None:
     from memory_assets.defs.instance import explaining_failures
     from memory_assets.privacy import keep_private
     from memory_assets.settings import load_settings
-    from memory_assets.tenants import tenant_names
+    from memory_assets.tenants import open_states, tenant_names
 
     keep_private()
     try:
@@ -231,6 +231,7 @@ def work() -> None:
         if missing := [name for name, uri in named.items() if not uri]:
             raise SettingsError(f"A worker needs the stores that all hosts share; set {' and '.join(missing)}.")
         tenant_names(settings)
+        open_states(settings).close()
         with explaining_failures(Path(os.environ.get("DAGSTER_HOME", ""))), dg.DagsterInstance.get() as instance:
             launcher = instance.run_launcher
     except MemoryAssetsError as error:

@@ -187,15 +187,16 @@ def find_sentences(transcript: Path, project: str, session: str, known: dict[str
     from memory_assets.language.secrets import KnownSecrets, marks, mask, mask_known, secrets_in
     from memory_assets.language.words import on_one_line, sentences
 
-    entries = [(entry, user_words(entry)) for entry in user_entries(transcript)]
-    known = {} if known is None else known
-    known.update(secrets_in(words for _, words in entries))
+    every: list[str] = []
     said: list[tuple[str, object]] = []
     conversation = Conversation()
-    for entry, words in entries:
+    for entry in user_entries(transcript):
         del said[conversation.find_place(entry, len(said)) :]
-        if words:
+        if words := user_words(entry):
+            every.append(words)
             said.append((words, entry.get("timestamp")))
+    known = {} if known is None else known
+    known.update(secrets_in(every))
     masked = KnownSecrets(known)
     found: dict[str, Noted] = {}
     for words, moment in said:

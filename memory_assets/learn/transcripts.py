@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
-from itertools import chain
+from itertools import chain, takewhile
 from pathlib import Path
 from typing import Any
 
@@ -122,19 +122,19 @@ class Conversation:
 
     def __init__(self) -> None:
         self._begun: dict[str, tuple[int, object]] = {}
-        """Place and id of each prompt or command, by the id of the entry before it."""
+        """Place and id of each prompt or command, by the id of the entry before it; in the order of the conversation."""
 
     def find_place(self, entry: dict[str, Any], end: int) -> int:
         """Return the place of the next prompt or command: the `end`, or that of an earlier one that followed the same entry."""
         before, number = entry.get("parentUuid"), entry.get("uuid")
-        is_given = entry.get("type") == "user" or entry.get("subtype") == _COMMAND
-        if not is_given or "toolUseResult" in entry or not isinstance(before, str):
+        is_given = (entry.get("type") == "user" and not _is_result(entry)) or entry.get("subtype") == _COMMAND
+        if not is_given or entry.get("isMeta") or entry.get("isSidechain") or not isinstance(before, str):
             return end
         place, replaced = self._begun.get(before, (end, number))
         if replaced == number:
             place = end
         if place < end:
-            self._begun = {each: begun for each, begun in self._begun.items() if begun[0] < place}
+            self._begun = dict(takewhile(lambda begun: begun[0] != before, self._begun.items()))
         self._begun[before] = (place, number)
         return place
 
@@ -309,11 +309,16 @@ def user_words(entry: dict[str, Any]) -> str:
         texts = [_join_text(queued.get("prompt"))] if queued.get("commandMode", "prompt") == "prompt" else []
     elif entry.get("type") != "user":
         return ""
-    elif entry.get("toolUseResult") or any(block.get("type") == "tool_result" for block in blocks(entry)):
+    elif _is_result(entry):
         texts = [_read_refusal(block) for block in blocks(entry)]
     else:
         texts = [block.get("text") for block in blocks(entry) if block.get("type") == "text"]
     return "\n".join(text for text in texts if isinstance(text, str) and not is_by_program(text))
+
+
+def _is_result(entry: dict[str, Any]) -> bool:
+    """Whether an entry holds results of tools."""
+    return bool(entry.get("toolUseResult")) or any(block.get("type") == "tool_result" for block in blocks(entry))
 
 
 def _is_sent_by_program(said: dict[str, Any]) -> bool:

@@ -31,14 +31,17 @@ _SCHEMA = """
 CREATE TABLE IF NOT EXISTS memory_tenants (
     name text PRIMARY KEY, store text NOT NULL UNIQUE, commits bigint NOT NULL DEFAULT 0, vectors text
 );
+CREATE TABLE IF NOT EXISTS memory_deleted (
+    store text PRIMARY KEY, name text NOT NULL, at timestamptz NOT NULL DEFAULT now(), swept boolean NOT NULL DEFAULT false, vectors text
+);
 DO $$ BEGIN
     IF NOT EXISTS (SELECT FROM pg_attribute WHERE attrelid = 'memory_tenants'::regclass AND attname = 'vectors') THEN
         ALTER TABLE memory_tenants ADD COLUMN vectors text;
     END IF;
+    IF NOT EXISTS (SELECT FROM pg_attribute WHERE attrelid = 'memory_deleted'::regclass AND attname = 'vectors') THEN
+        ALTER TABLE memory_deleted ADD COLUMN vectors text;
+    END IF;
 END $$;
-CREATE TABLE IF NOT EXISTS memory_deleted (
-    store text PRIMARY KEY, name text NOT NULL, at timestamptz NOT NULL DEFAULT now(), swept boolean NOT NULL DEFAULT false
-);
 CREATE TABLE IF NOT EXISTS memory_values (
     store text REFERENCES memory_tenants (store) ON DELETE CASCADE, name text, size bigint NOT NULL, content bytea NOT NULL,
     PRIMARY KEY (store, name)
@@ -122,6 +125,11 @@ class Database:
                 connection.execute(each, given)  # pyright: ignore[reportArgumentType, reportCallIssue]
             return rows
 
+    def close(self) -> None:
+        """Close the connections of this process and end their threads, before it forks others. The next statement opens new ones."""
+        _pool(self._uri, self._patience, os.getpid()).close()
+        _pool.cache_clear()
+
     @contextmanager
     def locked(self, name: str, what: str, patience: float) -> "Iterator[Connection[Any]]":
         """Hold a lock across machines, released if this process dies. StoreBusyError after `patience` seconds."""
@@ -180,7 +188,9 @@ def _check_place(database: Database, mine: str) -> None:
 
 
 def _describe_mend(mine: str, theirs: str) -> str:
-    return f"this host looks in {mine}: set MEMORY_VECTORS_URI={theirs} here"
+    if "://" in theirs:
+        return f"this host looks in {mine}: set MEMORY_VECTORS_URI={theirs} here"
+    return f"this host looks in {mine}: unset MEMORY_VECTORS_URI here, or set it to {mine} on all hosts, with a new database"
 
 
 class PostgresState(TenantState):
@@ -287,8 +297,8 @@ class PostgresState(TenantState):
     def delete(self) -> None:
         self._execute(
             """
-            WITH gone AS (DELETE FROM memory_tenants WHERE name = %(tenant)s AND store = %(store)s RETURNING store, name)
-            INSERT INTO memory_deleted (store, name) SELECT store, name FROM gone
+            WITH gone AS (DELETE FROM memory_tenants WHERE name = %(tenant)s AND store = %(store)s RETURNING store, name, vectors)
+            INSERT INTO memory_deleted (store, name, vectors) SELECT store, name, vectors FROM gone
             """
         )
 
@@ -304,14 +314,22 @@ class PostgresStates(TenantStates):
     def open(self, tenant: str) -> PostgresState:
         return PostgresState(self._database, tenant, self._place)
 
+    def close(self) -> None:
+        self._database.close()
+
     def names(self) -> Iterable[str]:
         """Return the names of tenants. SettingsError if the tables of each are in another place than this host's."""
         _check_place(self._database, self._place)
         return (name for (name,) in self._database.execute("SELECT name FROM memory_tenants"))
 
     def deleted(self) -> "list[DeletedTenant]":
-        found = self._database.execute("SELECT name, store, swept FROM memory_deleted ORDER BY at")
-        return [DeletedTenant(name, store, f"the store {store} of the tenant {name!r}", swept) for name, store, swept in found]
+        """Return the deleted tenants, without those whose tables are in another place than this host's: it cannot remove them."""
+        found = self._database.execute("SELECT name, store, swept, vectors FROM memory_deleted ORDER BY at")
+        return [
+            DeletedTenant(name, store, f"the store {store} of the tenant {name!r}", swept)
+            for name, store, swept, place in found
+            if not _differ(place, self._place)
+        ]
 
     def sweep(self, left: DeletedTenant) -> None:
         """Remove the remains of a deleted tenant; the record stays for an hour, so that the next sweep also removes late commits."""

@@ -296,6 +296,9 @@ class TenantStates(ABC):
     def open(self, tenant: str) -> TenantState:
         """Return the state of a tenant; creates nothing."""
 
+    def close(self) -> None:  # noqa: B027 - files need none
+        """Close this process's connections, before it forks others."""
+
     @abstractmethod
     def names(self) -> Iterable[str]:
         """Return the names of tenants with any state."""

@@ -5,6 +5,7 @@ import fcntl
 import json
 import os
 import re
+import shutil
 import socket
 import stat
 import subprocess
@@ -12,6 +13,7 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import httpx
@@ -20,6 +22,8 @@ from fastapi import Request
 
 from memory_assets.api import app
 from memory_assets.api.errors import answer_error
+from memory_assets.api.middleware import Metrics
+from memory_assets.settings import Settings
 from memory_assets_tests.api.service import ROOT, Service, TenantClient, get
 from memory_assets_tests.torture import zygote
 
@@ -106,21 +110,42 @@ def test_limits_and_tokens_hold_where_they_are_set(tmp_path: Path) -> None:
 
 
 def test_several_workers_count_in_a_private_folder_that_the_next_service_removes_if_they_are_killed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    place = tmp_path / "shm"
-    monkeypatch.setattr(app, "IN_MEMORY", str(place))
-    with app._open_counts(1) as none:
+    place, several, made = settings.data_dir / "tmp", settings.model_copy(update={"workers": 2}), list[str]()
+
+    def make(**given: Any) -> TemporaryDirectory[str]:
+        folder = TemporaryDirectory(**given)
+        if not made:  # a service that starts at the same time takes it for one that was left
+            Path(folder.name).rmdir()
+        made.append(folder.name)
+        return folder
+
+    monkeypatch.setattr(app, "TemporaryDirectory", make)
+    with app._open_counts(settings.model_copy(update={"workers": 1})) as none:
         assert none is None
     for left in ("killed", "running"):
         (place / f"memory-metrics-{left}").mkdir(parents=True)
     running = os.open(place / "memory-metrics-running", os.O_RDONLY)
     fcntl.flock(running, fcntl.LOCK_EX)
-    with app._open_counts(2) as folder:
+    with app._open_counts(several) as folder:
         assert folder and stat.S_IMODE(folder.stat().st_mode) == 0o700
         assert {*place.iterdir()} == {folder, place / "memory-metrics-running"}
     os.close(running)
     assert not folder.exists()
+
+
+def _count_without(gone: Path, folder: Path) -> None:
+    metrics = Metrics(folder)
+    shutil.rmtree(gone)
+    metrics.requests.labels("GET", "/", 200).inc()
+    assert (b"memory_requests_total{" in metrics.exposition()) == (gone == folder)
+
+
+def test_a_worker_counts_even_if_the_folder_of_the_counts_is_gone(tmp_path: Path) -> None:
+    for gone in ("tmp/counts", "tmp"):
+        (folder := tmp_path / "tmp" / "counts").mkdir(parents=True, exist_ok=True)
+        assert zygote.shared().call(_count_without, tmp_path / gone, folder).wait().code == 0
 
 
 def test_with_a_hung_embedder_health_is_red_and_what_needs_none_is_answered(tmp_path: Path) -> None:

@@ -75,6 +75,9 @@ def test_what_is_not_installed_never_takes_the_place_of_what_made_the_vectors(pa
 def test_no_text_goes_to_a_service_that_the_settings_no_longer_name(packages):
     with pytest.raises(EmbedderError, match=r"openai:m, which is not asked.*memory backfill.*MEMORY_EMBEDDER=openai:m"):
         spec_in_use("auto", "openai:m")
+    shared = "; set MEMORY_EMBEDDER=openai:m, or launch `move_models` to move them to .* once all hosts choose it"
+    with pytest.raises(EmbedderError, match=shared):
+        spec_in_use("auto", "openai:m", is_shared=True)
     assert spec_in_use("openai:m", "openai:m") == "openai:m"
 
 

@@ -516,6 +516,37 @@ def test_what_the_user_took_back_is_neither_summarised_nor_noted(tenant: Tenant,
     assert [each.text for each in read_noted(tenant.folder)] == ["From now on always write a test, because it finds faults."]
 
 
+def test_a_prompt_after_a_command_that_was_taken_back_is_no_part_of_the_record(tmp_path: Path) -> None:
+    command = {"type": "system", "subtype": "local_command", "content": "<command-name>/context</command-name>"}
+    lines = [
+        after(asked("Move the crane."), "start", "p0"),
+        after(command, "a0", "c1"),
+        after(asked("Drop the docs."), "c1", "p1"),
+        after(asked("Drop the tests."), "c1", "p2"),
+        after(asked("Move the boiler."), "a0", "p3"),
+    ]
+    transcript = tmp_path / "s1.jsonl"
+    transcript.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
+    assert read_record(transcript).requests == ["Move the crane.", "Move the boiler."]
+
+
+@pytest.mark.parametrize(
+    "beside",
+    [
+        {**asked("Base directory for this skill."), "isMeta": True},
+        {**asked("Search the repository."), "isSidechain": True},
+        {"type": "user", "message": {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t", "content": "ok"}]}},
+    ],
+)
+def test_what_is_no_prompt_takes_none_back(beside: dict[str, Any], tmp_path: Path) -> None:
+    said = "From now on always write a test, because it finds faults."
+    lines = [after(asked(said), "start", "p1"), after(beside, "start", "m1")]
+    transcript = tmp_path / "s1.jsonl"
+    transcript.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
+    assert read_record(transcript).requests == [said]
+    assert [each.text for each in find_sentences(transcript, "", "s1")] == [said]
+
+
 def test_a_commit_that_was_taken_back_keeps_no_file_that_was_restored_later(tmp_path: Path) -> None:
     written = ran("Write", file_path="/atlas/crane.py")
     lines = [

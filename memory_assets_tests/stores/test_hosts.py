@@ -2,17 +2,20 @@
 
 import os
 import signal
+import threading
 from datetime import UTC
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from memory_assets.errors import ConflictError, MemoryAssetsError, StoreError
+from memory_assets.defs import workers
+from memory_assets.errors import ConflictError, MemoryAssetsError, SettingsError, StoreError
 from memory_assets.ingest.backfill import catch_up
 from memory_assets.keeping import restoring
 from memory_assets.keeping.copying import take_backup
 from memory_assets.keeping.repository import Repository
+from memory_assets.language.embedders import EmbedderError
 from memory_assets.models import NewMemory, RelationType, Source
 from memory_assets.operations import tenants
 from memory_assets.operations.answers import LocalTime
@@ -24,7 +27,7 @@ from memory_assets.stores.lance import facts_of
 from memory_assets.stores.relations import StatedRelation
 from memory_assets.stores.tombstones import Tombstones
 from memory_assets.stores.upkeep import REWRITTEN_FACT, drop_older_versions
-from memory_assets.tenants import Tenant, tenant_names
+from memory_assets.tenants import Tenant, open_states, sweep_deleted, tenant_names
 from memory_assets_tests.stores.manifests import set_clock_of_writer
 from memory_assets_tests.stores.objects import object_storage, objects
 from memory_assets_tests.torture import zygote
@@ -51,12 +54,54 @@ def test_a_host_with_another_place_refuses_with_the_place_that_the_others_use(el
 
 
 def test_a_host_with_another_embedder_than_the_memories_moves_none_and_says_so(
-    elsewhere: Settings, caplog: pytest.LogCaptureFixture
+    elsewhere: Settings, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store(Tenant(elsewhere), NewMemory("Mira owns the xylophone.", Source.CLI))
     behind = Tenant(elsewhere.model_copy(update={"embedder": "ollama:none"}))
     assert catch_up(behind, lambda *_: None) == 0
     assert "while MEMORY_EMBEDDER of this host is ollama:none; give all hosts the same, and to move" in caplog.text
+    monkeypatch.setattr(type(behind.memories.columns), "embedder", "openai:m")
+    with pytest.raises(EmbedderError, match="; set MEMORY_EMBEDDER=openai:m, or launch"):
+        _ = Tenant(elsewhere).embedder
+
+
+def test_a_host_that_looks_in_object_storage_for_memories_in_a_folder_is_told_what_to_unset(elsewhere: Settings) -> None:
+    here = elsewhere.model_copy(update={"vectors_uri": None})
+    state = open_states(here).open("ann")
+    state.claim()
+    state.note_commit()
+    with pytest.raises(
+        SettingsError,
+        match=f"in {elsewhere.vectors_uri}: unset MEMORY_VECTORS_URI here, or set it to {elsewhere.vectors_uri} on all",
+    ):
+        tenant_names(elsewhere)
+
+
+def test_a_host_with_another_place_leaves_the_remains_of_deleted_tenants_to_the_others(elsewhere: Settings) -> None:
+    store(Tenant(elsewhere), NewMemory("Mira owns the xylophone.", Source.CLI))
+    other = elsewhere.model_copy(update={"vectors_uri": f"{elsewhere.vectors_uri}-other"})
+    state = Tenant(elsewhere).state
+    state.claim()
+    state.delete()
+    assert sweep_deleted(other) == {}
+    assert [each.is_swept for each in open_states(elsewhere).deleted()] == [False]
+    sweep_deleted(elsewhere)
+    assert objects(elsewhere, "main") == []
+
+
+def test_a_worker_has_no_connection_to_postgresql_when_it_forks(elsewhere: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    open_states(elsewhere).close()
+    threads = set(threading.enumerate())
+
+    def fork() -> None:
+        assert set(threading.enumerate()) <= threads
+        raise StoreError("forked")
+
+    monkeypatch.setattr("memory_assets.settings.load_settings", lambda: elsewhere)
+    monkeypatch.setattr(workers.dg.DagsterInstance, "get", fork)
+    with pytest.raises(SystemExit, match="forked"):
+        workers.work()
+    assert tenant_names(elsewhere) == []
 
 
 def objects_with(settings: Settings, word: bytes) -> list[str]:

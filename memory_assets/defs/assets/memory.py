@@ -49,7 +49,8 @@ class Moving(dg.Config):
 def memories(context: dg.AssetExecutionContext, memory: MemoryResource, config: Moving) -> dict[str, Any]:
     """The `memories` table: embedded entries. A changed entry supersedes its old version; a vanished one leaves recall until it returns.
 
-    If the settings choose a better embedder than the one in use, all memories move to it first.
+    If the settings choose a better embedder than the one in use, all memories move to it first. If hosts share the memories, only the job
+    `move_models` moves them.
     """
     tenant = memory.open_for(context)
     embedded = report_progress(context, "embedded {} of {} memories")

@@ -112,16 +112,17 @@ def describe_choice(spec: str) -> EmbedderChoice:
             raise EmbedderError(f"There is no embedder {spec!r}; set MEMORY_EMBEDDER to {SPECS}.")
 
 
-def spec_in_use(spec: str, stored: str | None) -> str:
+def spec_in_use(spec: str, stored: str | None, *, is_shared: bool = False) -> str:
     """Return the setting to open for a store: that of the embedder of its vectors, or `spec` if there are none yet.
 
     The old embedder stays in use until the memories are moved to the new one. A remote embedder that the settings do not name gets no
-    text. `stored` is the name that the rows record, None before the first row.
+    text. `stored` is the name that the rows record, None before the first row. If hosts share the store (`is_shared`), the message names
+    the setting before the move.
     """
     chosen = describe_choice(spec)
     if stored is None or stored == chosen.name:
         return spec
-    move = f"run `memory backfill` to move them to {chosen.name}"
+    move = f"{'launch `move_models`' if is_shared else 'run `memory backfill`'} to move them to {chosen.name}"
     try:
         maker = describe_choice(_OFFLINE_SPECS.get(stored) or spec_recorded(stored))
     except EmbedderError:
@@ -131,9 +132,10 @@ def spec_in_use(spec: str, stored: str | None) -> str:
     if not maker.ready:
         raise EmbedderError(f"The memories are embedded by {stored}, but {maker.reason}; run `{maker.command}`, or {move}.")
     if not maker.offline:
+        name = f"set MEMORY_EMBEDDER={maker.spec}"
+        mend = f"{name}, or {move} once all hosts choose it" if is_shared else f"{move}, or {name}"
         raise EmbedderError(
-            f"The memories are embedded by {stored}, which is not asked while the settings choose {chosen.name}; {move}, or set"
-            f" MEMORY_EMBEDDER={maker.spec}."
+            f"The memories are embedded by {stored}, which is not asked while the settings choose {chosen.name}; {mend}."
         )
     return maker.spec
 
