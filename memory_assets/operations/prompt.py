@@ -59,9 +59,9 @@ def recall_for_prompt(
     """Return the memories that a prompt needs and the session lacks, framed, within `MEMORY_PROMPT_RECALL_TOKENS`.
 
     The best memory gets the room that it needs, a next one what is left; of the best, the network reads the sentences. If it hardly
-    answers, the others are pointed at with a line each. The newest comes first, so that the model reads a current fact before an
-    unnoticed outdated one. If `is_awaited` returns false after the search, the result is empty and nothing is recorded as given. What was
-    given with prompts that the `transcript` shows as taken back is given again.
+    answers, the others are pointed at with a line each: once, and without counting as given. The newest comes first, so that the model
+    reads a current fact before an unnoticed outdated one. If `is_awaited` returns false after the search, the result is empty and nothing
+    is recorded as given. What was given with prompts that the `transcript` shows as taken back is given again.
     """
     wanted = tenant.settings.prompt_recall
     if wanted == "off" or is_by_program(prompt) or not tenant.exists or is_quiet(tenant.folder, here):
@@ -72,6 +72,7 @@ def recall_for_prompt(
     room = tenant.settings.prompt_recall_tokens - _FRAME_TOKENS
     zone = LocalTime.of(tenant.settings).zone
     told: list[tuple[Memory, str]] = []
+    pointed: set[int] = set()
 
     def is_known(hit: Hit) -> bool:
         digests = known.get(hit.memory.id)
@@ -80,13 +81,15 @@ def recall_for_prompt(
     hits = find_for_prompt(tenant, text, filters, datetime.now(UTC), is_known, only_sure=wanted == "sure")
     outdated = find_outdated_of(tenant, [hit.memory for hit in hits])
     is_sure = any((hit.likelihood or 0.0) >= _LIKELY for hit in hits)
-    left, kept = room, 0 if is_sure else _POINTER_TOKENS * len(hits[1:_MOST_LINES])
+    new_ones = [hit for hit in hits[1:_MOST_LINES] if hit.memory.id not in known]
+    left, kept = room, 0 if is_sure else _POINTER_TOKENS * len(new_ones)
     weigh = weigh_answers(text)
     for hit in hits[:_MOST_LINES]:
         new = replace(hit, memory=_leave_out(hit.memory, known.get(hit.memory.id, set())))
         rendered, tokens = _render(new, text, weigh, outdated.get(hit.memory.id, ()), zone, left - kept)
-        if not rendered and not is_sure:
+        if not rendered and not is_sure and hit.memory.id not in known:
             rendered, tokens = _point(hit, outdated.get(hit.memory.id, ()), zone, left)
+            pointed.add(hit.memory.id)
         weigh, kept = None, 0
         if rendered:
             left -= tokens
@@ -94,7 +97,8 @@ def recall_for_prompt(
     if not told or not is_awaited():
         return PromptRecall()
     told.sort(key=lambda each: each[0].created_at, reverse=True)
-    record_told(tenant.folder, session, [(memory.id, rendered) for memory, rendered in told], PROMPT)
+    given = [(memory.id, "" if memory.id in pointed else rendered) for memory, rendered in told]
+    record_told(tenant.folder, session, given, PROMPT)
     ids = tuple(memory.id for memory, _ in told)
     return PromptRecall(ids=ids, framed=render_frame([(HEADING, [rendered for _, rendered in told])]))
 
