@@ -71,8 +71,7 @@ def recall_for_prompt(
     filters = Narrowing(here=here).filters(tenant)
     room = tenant.settings.prompt_recall_tokens - _FRAME_TOKENS
     zone = LocalTime.of(tenant.settings).zone
-    told: list[tuple[Memory, str]] = []
-    pointed: set[int] = set()
+    told: list[tuple[Memory, str, str]] = []  # with its line, and what of it counts as given
 
     def is_known(hit: Hit) -> bool:
         digests = known.get(hit.memory.id)
@@ -82,25 +81,24 @@ def recall_for_prompt(
     outdated = find_outdated_of(tenant, [hit.memory for hit in hits])
     is_sure = any((hit.likelihood or 0.0) >= _LIKELY for hit in hits)
     new_ones = [hit for hit in hits[1:_MOST_LINES] if hit.memory.id not in known]
-    left, kept = room, 0 if is_sure else _POINTER_TOKENS * len(new_ones)
+    left, kept = room, 0 if is_sure else max(0, min(_POINTER_TOKENS * len(new_ones), room - _LEAST_TOKENS))
     weigh = weigh_answers(text)
     for hit in hits[:_MOST_LINES]:
         new = replace(hit, memory=_leave_out(hit.memory, known.get(hit.memory.id, set())))
         rendered, tokens = _render(new, text, weigh, outdated.get(hit.memory.id, ()), zone, left - kept)
+        line = rendered
         if not rendered and not is_sure and hit.memory.id not in known:
-            rendered, tokens = _point(hit, outdated.get(hit.memory.id, ()), zone, left)
-            pointed.add(hit.memory.id)
+            line, tokens = _point(hit, outdated.get(hit.memory.id, ()), zone, left)
         weigh, kept = None, 0
-        if rendered:
+        if line:
             left -= tokens
-            told.append((hit.memory, rendered))
+            told.append((hit.memory, line, rendered))
     if not told or not is_awaited():
         return PromptRecall()
     told.sort(key=lambda each: each[0].created_at, reverse=True)
-    given = [(memory.id, "" if memory.id in pointed else rendered) for memory, rendered in told]
-    record_told(tenant.folder, session, given, PROMPT)
-    ids = tuple(memory.id for memory, _ in told)
-    return PromptRecall(ids=ids, framed=render_frame([(HEADING, [rendered for _, rendered in told])]))
+    record_told(tenant.folder, session, [(memory.id, given) for memory, _, given in told], PROMPT)
+    ids = tuple(memory.id for memory, _, _ in told)
+    return PromptRecall(ids=ids, framed=render_frame([(HEADING, [line for _, line, _ in told])]))
 
 
 def read_question(prompt: str) -> str:

@@ -209,6 +209,18 @@ def test_what_is_whole_though_it_has_an_ellipsis_is_told_in_little_room(tenant: 
     assert recall_for_prompt(small, "when do I close the books of the quarry?").ids == (number,)
 
 
+def test_in_little_room_the_best_memory_comes_before_lines_that_point_at_others(tenant: Tenant, settings: Settings) -> None:
+    small = Tenant(settings.model_copy(update={"prompt_recall_tokens": 140}))
+    kept = "The fountain of the garden is drained in November, before the first frost, by whoever holds the key of the cellar."
+    store(small, NewMemory(kept, Source.CLI, Kind.NOTE))
+    for name in ("inlet", "hose", "rake"):
+        text = " ".join(
+            f"The {name} of the garden is looked at in week {week} by the gardener and his boy." for week in range(30)
+        )
+        store(small, NewMemory(text, Source.CLI, Kind.NOTE))
+    assert kept in recall_for_prompt(small, "what about the water outside when it freezes?").framed
+
+
 _SPANISH = (
     "La base de pruebas se restaura cada lunes desde una copia; Priya se encarga de ello.",
     "Las declaraciones de aduana se envían por fax al agente Vandermeer antes del mediodía.",
