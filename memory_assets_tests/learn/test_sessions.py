@@ -28,6 +28,9 @@ KEY = "sk-ant-api03-" + "x9Kq2mZ7vB4nW8" * 6 + "AA"
 PANEL = "hunter2" + "Zebra99x"
 
 
+CONTEXT_COMMAND = {"type": "system", "subtype": "local_command", "content": "<command-name>/context</command-name>"}
+
+
 def asked(text: str, hour: int = 9) -> dict[str, Any]:
     return {"type": "user", "timestamp": f"2026-05-01T{hour:02}:00:00Z", "message": {"role": "user", "content": text}}
 
@@ -499,10 +502,9 @@ def test_what_the_user_took_back_is_neither_summarised_nor_noted(tenant: Tenant,
         answered(words("Done: the export has a test.")),
     ]
     repeated = [after(asked("From now on always write a test, because it finds faults."), "a1", "p4")]
-    command = {"type": "system", "subtype": "local_command", "content": "<command-name>/context</command-name>"}
     for_commands = [
         after(asked("From now on never write a comment, because it is long."), "a4", "p5"),
-        after(command, "a4", "c1"),
+        after(CONTEXT_COMMAND, "a4", "c1"),
         after(asked("We decided to drop the docs, because they are long."), "c1", "p6"),
         after(asked("<command-name>/memory:recall</command-name>"), "c1", "c2"),
     ]
@@ -517,10 +519,9 @@ def test_what_the_user_took_back_is_neither_summarised_nor_noted(tenant: Tenant,
 
 
 def test_a_prompt_after_a_command_that_was_taken_back_is_no_part_of_the_record(tmp_path: Path) -> None:
-    command = {"type": "system", "subtype": "local_command", "content": "<command-name>/context</command-name>"}
     lines = [
         after(asked("Move the crane."), "start", "p0"),
-        after(command, "a0", "c1"),
+        after(CONTEXT_COMMAND, "a0", "c1"),
         after(asked("Drop the docs."), "c1", "p1"),
         after(asked("Drop the tests."), "c1", "p2"),
         after(asked("Move the boiler."), "a0", "p3"),
