@@ -211,14 +211,17 @@ def test_what_is_whole_though_it_has_an_ellipsis_is_told_in_little_room(tenant: 
 
 def test_in_little_room_the_best_memory_comes_before_lines_that_point_at_others(tenant: Tenant, settings: Settings) -> None:
     small = Tenant(settings.model_copy(update={"prompt_recall_tokens": 140}))
-    kept = "The fountain of the garden is drained in November, before the first frost, by whoever holds the key of the cellar."
+    kept = (
+        "Whoever holds the key of the cellar drains the fountain in November, before the first frost, and fills it again after the saints "
+        "of the ice, which is in the middle of May."
+    )
     store(small, NewMemory(kept, Source.CLI, Kind.NOTE))
     for name in ("inlet", "hose", "rake"):
         text = " ".join(
             f"The {name} of the garden is looked at in week {week} by the gardener and his boy." for week in range(30)
         )
         store(small, NewMemory(text, Source.CLI, Kind.NOTE))
-    assert kept in recall_for_prompt(small, "what about the water outside when it freezes?").framed
+    assert kept in recall_for_prompt(small, "the basin outside must not burst in winter, what do we do with it?").framed
 
 
 _SPANISH = (
