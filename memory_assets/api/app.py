@@ -184,6 +184,7 @@ def serve(
         import_lancedb()  # once for all workers, as are the following modules
         for module in _PRELOADED_MODULES:
             import_module(module)
+        open_states(settings).close()
         pa.default_memory_pool().release_unused()
         _call_libc("malloc_trim", 0)  # otherwise each worker that writes into a free page copies it
 
