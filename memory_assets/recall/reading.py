@@ -23,7 +23,7 @@ _LETTERS = 125
 """Budget of characters per candidate, of question and text together, beyond the minimum number."""
 _MIN_SHARE, _MIN_SHARE_IN_DEPTH = 0.6, 0.3
 """Share of the best score from which a candidate is read: by default, and if more than `MOST_READ` may be."""
-_PASSAGE_CHARACTERS = 360
+PASSAGE_CHARACTERS = 360
 _SEARCHED_CHARACTERS = 20_000
 """Characters of a text among which its passage is chosen."""
 _MOST_SENTENCES, _SENTENCE_CHARACTERS = 12, 160
@@ -46,8 +46,8 @@ def read(question: Question, found: Candidates, scores: Values, idf: Callable[[s
     best = np.argsort(-scores, kind="stable")[:most]
     least = _MIN_SHARE if most <= MOST_READ else _MIN_SHARE_IN_DEPTH
     best = best[scores[best] >= least * scores[best].max(initial=0.0)]
-    letters = [min(len(found.texts[place]), _PASSAGE_CHARACTERS) for place in best.tolist()]
-    cost = np.cumsum([each + min(len(question.text), _PASSAGE_CHARACTERS) if each else 0 for each in letters])
+    letters = [min(len(found.texts[place]), PASSAGE_CHARACTERS) for place in best.tolist()]
+    cost = np.cumsum([each + min(len(question.text), PASSAGE_CHARACTERS) if each else 0 for each in letters])
     count = max(FEWEST_READ, int(np.searchsorted(cost, most * _LETTERS, "right")))
     parts = {place: passage(found.texts[place], question, idf) for place in best[:count].tolist()}
     texts = {place: part for place, part in parts.items() if not part or _is_known(part)}
@@ -79,19 +79,19 @@ def _is_known(text: str) -> bool:
 
 def passage(text: str, question: Question, idf: Callable[[str], float]) -> str:
     """Return a short text whole, of a long one its beginning and the sentences most similar to the question's words, weighted by idf."""
-    if len(text) <= _PASSAGE_CHARACTERS:
+    if len(text) <= PASSAGE_CHARACTERS:
         return text
     parts = sentences(text[:_SEARCHED_CHARACTERS]) or [""]
     near = nearness(question.topic, parts)
     mass = np.array([idf(term) for term in map(fold, question.topic)])
-    opening = parts[0][: _PASSAGE_CHARACTERS // 3]
+    opening = parts[0][: PASSAGE_CHARACTERS // 3]
     ends = np.cumsum([len(part) + 1 for part in parts])
 
     def worth(first: int) -> float:
-        room = _PASSAGE_CHARACTERS - (len(opening) if first else 0)
+        room = PASSAGE_CHARACTERS - (len(opening) if first else 0)
         end = max(first + 1, int(np.searchsorted(ends, ends[first] - len(parts[first]) - 1 + room, "right")))
         covered = np.maximum(near[:, 0], near[:, first:end].max(axis=1))
         return float(mass @ (covered + _FIRST * near[:, first]))
 
     place = max(range(len(parts)), key=worth)
-    return f"{opening} {' '.join(parts[place:])}"[:_PASSAGE_CHARACTERS] if place else text[:_PASSAGE_CHARACTERS]
+    return f"{opening} {' '.join(parts[place:])}"[:PASSAGE_CHARACTERS] if place else text[:PASSAGE_CHARACTERS]

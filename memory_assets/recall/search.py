@@ -25,7 +25,7 @@ from memory_assets.recall.bridges import DEPTH, Bridge, find_bridges
 from memory_assets.recall.candidates import PREFERENCE_RANKS, Candidates, gather
 from memory_assets.recall.likelihood import Fit, beside_the_best, finds_something, likelihoods
 from memory_assets.recall.question import Question, understand
-from memory_assets.recall.reading import MOST_READ, read
+from memory_assets.recall.reading import MOST_READ, PASSAGE_CHARACTERS, read
 from memory_assets.recall.repeats import Repeated, join
 from memory_assets.recall.scoring import Scores, Weights, scaled_cosine, scaled_logits, score
 from memory_assets.recall.view import View, current_view
@@ -51,6 +51,12 @@ _FEW = 2 * MOST_READ
 """If the network reads more candidates than this, as for a context, its log odds are scaled "in depth"."""
 _BELOW_SUCCESSOR = 0.98
 """Factor of the score of a memory whose newer version is a candidate, too."""
+_ANSWERS = 0.8
+"""Likelihood from which two memories both answer a question, so that the newer may be what holds."""
+_COMPARABLE = 0.7
+"""Share of the best score from which the newer of them is ranked first."""
+_DAY = 86_400_000_000
+"""Microseconds. Answers of one day tell the same story."""
 
 
 class Component(BaseModel):
@@ -218,15 +224,19 @@ def rank(
     if not np.isnan(logits).all():
         judged.add("answer", weights.answer, logits, scaled_logits(logits, in_depth=most_read > _FEW))
     newest = _lift_newest(question, view, found, judged.values)
-    preferred = _lift_preferences(found, newest)
-    lifts = (
-        _Lift("version", newest - judged.values, "a newer version comes before what it replaced"),
-        _Lift("preference", preferred - newest, "a preference that may apply to the request"),
-    )
     scale = scale_of(tenant.embedder.name, tenant.memories.columns.scale)
     is_weighed = view.background.texts > 0 and view.background.column == tenant.memories.columns.live
     everything = np.ones(len(found))
     likely = likelihoods(question, found, judged.coverage, logits, view, tenant.embedder, scale) if is_weighed else everything
+    whole = np.array([len(text) <= PASSAGE_CHARACTERS for text in found.texts], bool)
+    answering = np.flatnonzero(whole & is_weighed & ~np.isnan(logits) & (likely >= _ANSWERS))
+    current = newest if question.interval else _lift_newer_answer(view, found, answering, newest)
+    preferred = _lift_preferences(found, current)
+    lifts = (
+        _Lift("version", newest - judged.values, "a newer version comes before what it replaced"),
+        _Lift("newer", current - newest, "it answers as well as an older memory, and may be what holds"),
+        _Lift("preference", preferred - current, "a preference that may apply to the request"),
+    )
     is_judged = is_weighed and scale.separates_unrelated
     return Ranked(question, found, judged, lifts, view, everything.astype(bool), likely, logits, is_weighed, is_judged)
 
@@ -344,6 +354,24 @@ def _lift_newest(question: Question, view: View, found: Candidates, scores: Valu
             if not perhaps or scores[after] >= _FITTING * scores[before] > 0:
                 scores[after] = max(scores[after], scores[before])
                 scores[before] *= _BELOW_SUCCESSOR
+    return scores
+
+
+def _lift_newer_answer(view: View, found: Candidates, answering: Rows, scores: Values) -> Values:
+    """If the best candidate is `answering`, lift the next best that is, too, and is newer, to its score: no graph knows every change.
+
+    `answering` are texts that the network read as a whole: of a long one another part may be what is new.
+    """
+    scores = scores.copy()
+    best = int(scores.argmax()) if len(scores) else -1
+    if best not in answering:
+        return scores
+    created = view.timeline.values("created", view.timeline.rows(found.ids), 0)
+    newer = answering[(created[answering] - created[best] >= _DAY) & (scores[answering] >= _COMPARABLE * scores[best])]
+    if len(newer):
+        after = newer[scores[newer].argmax()]
+        scores[after] = scores[best]
+        scores[best] *= _BELOW_SUCCESSOR
     return scores
 
 

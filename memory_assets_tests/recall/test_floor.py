@@ -1,5 +1,5 @@
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -54,6 +54,23 @@ def test_what_nothing_fits_is_answered_so_and_all_shows_the_nearest(store, conte
         assert answer.text(LocalTime(UTC)).startswith(f"Nothing relevant to {query!r} is remembered; --all"), query
         nearest = search(tenant, query, everything=True)
         assert (nearest.below_floor, nearest.count) == (False, len(contents)), query
+
+
+@pytest.mark.parametrize(
+    ("days", "newer", "is_first"),
+    [
+        (40, "The spare key hangs behind the barometer in the porch of the Brandts.", True),
+        (0, "The spare key hangs behind the barometer in the porch of the Brandts.", False),
+        (40, "The neighbours want a key to the shed.", False),
+    ],
+)
+def test_of_two_answers_the_newer_comes_first_though_no_edge_says_that_it_replaces(store, days: int, newer: str, is_first: bool):
+    written = datetime(2026, 3, 2, tzinfo=UTC)
+    store("The spare key is with Gisela across the lane.", created_at=written)
+    tenant = store(newer, created_at=written + timedelta(days=days))
+    first, _ = search_hits(tenant, "where is our spare key")
+    assert (first.memory.content == newer) is is_first
+    assert [part.name for part in first.components].count("newer") == is_first
 
 
 ODD = [
