@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 from memory_assets.display import counted
-from memory_assets.errors import DamagedError, MemoryAssetsError, StoreError, first_line
+from memory_assets.errors import DamagedError, MemoryAssetsError, StoreError, describe_lack, first_line
 from memory_assets.graph.analyzer import ChatModel, ChatModelError
 from memory_assets.hook_settings import absolute_path, config_file, read_settings_file
 from memory_assets.ingest.backfill import outdated
@@ -115,7 +115,8 @@ def _run_check(look: Callable[[Tenant], Iterator[Finding]], tenant: Tenant, name
         found.append(_parse_fault(str(error)))
     except Exception as error:  # noqa: BLE001  damage may raise anything; the other checks still run
         name = name or look.__name__.strip("_")
-        found.append(Finding("fault", f"Checking {name} failed: {type(error).__name__}: {first_line(error)}."))
+        unknown = f"Checking {name} failed: {type(error).__name__}: {first_line(error)}."
+        found.append(_parse_fault(describe_lack(error) or unknown))
     return found
 
 

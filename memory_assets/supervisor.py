@@ -138,14 +138,17 @@ def stop_running(settings: Settings) -> bool:
 
 
 def supervise(settings: Settings, ui_port: int | None, port: int | None, announce: Announce) -> None:
-    """Run all parts until SIGINT or SIGTERM. Without `ui_port` there is no UI, without `port` no HTTP service; 0 is any free port.
+    """Run all parts until SIGINT, SIGTERM or the terminal's end. Without `ui_port` there is no UI, without `port` no HTTP service.
+
+    Port 0 is any free one.
 
     Raises:
         StoreError: a supervisor of this data folder runs already, or Dagster's instance cannot be set up.
         SettingsError: a port is taken, or the host is none of this machine.
     """
     stopping = Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
+    is_kept = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN  # as by nohup
+    for number in (signal.SIGINT, signal.SIGTERM, *(() if is_kept else (signal.SIGHUP,))):
         signal.signal(number, lambda *_: stopping.set())
     settings.data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
     with _lock_state(settings.data_dir / STATE) as state:

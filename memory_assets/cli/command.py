@@ -6,6 +6,7 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Callable
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from datetime import datetime
 from functools import wraps
@@ -171,8 +172,9 @@ def read_text(given: str) -> str:
 
 
 def say(text: str, **style: Any) -> None:
-    """Print text with control characters escaped; `style` goes to `click.secho`."""
-    click.secho(visible(text), color=False if os.environ.get("NO_COLOR") else None, **style)
+    """Print text with control characters escaped; `style` goes to `click.secho`. A stderr that takes no more ends nothing."""
+    with suppress(OSError) if style.get("err") else nullcontext():
+        click.secho(visible(text), color=False if os.environ.get("NO_COLOR") else None, **style)
 
 
 def print_answer(answer: "Answer", tenant: "Tenant", timezone: str | None = None, *, as_json: bool, **shown: Any) -> None:

@@ -62,13 +62,7 @@ def record_begun(folder: Path, begun: Ended) -> None:
 
 def list_by_age(folder: Path) -> list[Path]:
     """Return the files of a folder, oldest first. A file dated ahead counts as the oldest: the clock was set back after it was written."""
-    latest = time.time() + _CLOCK_SLACK_SECONDS
-
-    def age(path: Path) -> float:
-        changed_at = _changed_at(path)
-        return changed_at if changed_at <= latest else 0.0
-
-    return sorted(folder.iterdir(), key=age) if folder.is_dir() else []
+    return sorted(folder.iterdir(), key=_recorded_at) if folder.is_dir() else []
 
 
 def forget_begun(folder: Path, session: str) -> None:
@@ -94,12 +88,18 @@ def _find_silent(folder: Path) -> Iterator[tuple[Path, Ended]]:
     for path in (folder / _BEGUN).glob("*.json"):
         with suppress(OSError, ValueError, TypeError):  # damaged, or deleted meanwhile
             begun = Ended(**json.loads(path.read_bytes()))
-            if _changed_at(path) < _changed_at(Path(begun.transcript)) < time.time() - _SILENT_SECONDS:
+            if _recorded_at(path) < _changed_at(Path(begun.transcript)) < time.time() - _SILENT_SECONDS:
                 yield path, begun
 
 
 def _file_name(key: str) -> str:
     return f"{hashlib.blake2b(key.encode('utf-8', 'replace'), digest_size=8).hexdigest()}.json"
+
+
+def _recorded_at(path: Path) -> float:
+    """Return the time of a record, 0 if it is dated ahead."""
+    changed_at = _changed_at(path)
+    return changed_at if changed_at <= time.time() + _CLOCK_SLACK_SECONDS else 0.0
 
 
 def _changed_at(path: Path) -> float:

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from memory_assets.cli.command import say
 from memory_assets.cli.main import COMMANDS, cli, main
 from memory_assets.errors import MemoryAssetsError
 from memory_assets.language.embedders.e5 import E5_INSTALL_COMMAND, e5_is_installed
@@ -532,3 +533,14 @@ def test_names_the_timeline_and_a_session_are_shown_and_decided_on() -> None:
     assert "told again" in invoke("session", "--on", number).output
     assert "Would undo: store" in invoke("undo", number, "--dry-run").output
     assert invoke_json("show", number)["state"] == "active"
+
+
+def test_a_message_that_stderr_cannot_take_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(sys.stderr, "write", fail)
+    monkeypatch.setattr(sys.stderr, "flush", fail)
+    say("The daemon ended.", err=True)
+    with pytest.raises(OSError, match="No space left"):
+        sys.stderr.flush()

@@ -158,7 +158,7 @@ Supervise = Callable[[Callable[[Path], object]], list[str]]
 @pytest.fixture
 def supervised(tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> Iterator[Supervise]:
     """Return a function that supervises one process, calls a function with Dagster's folder, and returns the announcements."""
-    before = [(number, signal.getsignal(number)) for number in (signal.SIGINT, signal.SIGTERM)]
+    before = [(number, signal.getsignal(number)) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)]
     said: list[str] = []
 
     def supervise_and(happen: Callable[[Path], object]) -> list[str]:
@@ -197,10 +197,15 @@ def test_all_ends_if_dagsters_folder_is_deleted_and_the_next_run_has_it_again(
     assert "DAGSTER_HOME" not in caplog.text
 
 
-def test_all_ends_at_an_interrupt_even_if_a_shell_let_it_be_ignored(supervised: Supervise) -> None:
-    def interrupt(home: Path) -> None:
-        signal.raise_signal(signal.SIGINT)
+def test_all_ends_at_an_interrupt_that_a_shell_let_be_ignored_and_when_the_terminal_closes_unless_under_nohup(
+    supervised: Supervise,
+) -> None:
+    def interrupt(number: int, home: Path) -> None:
+        signal.raise_signal(number)
         shutil.rmtree(home)  # which ends it with an announcement if the signal does not
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    assert supervised(interrupt) == []
+    for number in (signal.SIGINT, signal.SIGHUP):
+        assert supervised(partial(interrupt, number)) == []
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    assert len(supervised(partial(interrupt, signal.SIGHUP))) == 1

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from memory_assets.cli.main import cli
-from memory_assets.doctor import examine
+from memory_assets.doctor import _brief, _run_check, examine
 from memory_assets.errors import StoreError
 from memory_assets.graph.edges import refresh_graph
 from memory_assets.learn.brief import FORMAT, read_brief
@@ -246,6 +246,8 @@ def test_a_key_that_may_not_be_read_is_not_to_be_removed(tenant: Tenant, monkeyp
     monkeypatch.setattr(FileState, "get", get)
     with pytest.raises(StoreError, match=r"cannot be read \(Permission denied\); give yourself read and write access to it\.$"):
         KeyStore(tenant.state).find(secret)
+    (found,) = _run_check(_brief, tenant)
+    assert found.what == "brief.json cannot be used (Permission denied)"
 
 
 def test_a_damaged_id_of_the_store_is_mended_by_the_doctor_which_looks_at_all_else(tenant: Tenant, table: Path) -> None:
