@@ -15,7 +15,7 @@ from memory_assets.errors import DamagedError, MemoryAssetsError, StoreError, de
 from memory_assets.graph.analyzer import ChatModel, ChatModelError
 from memory_assets.hook_settings import absolute_path, config_file, read_settings_file
 from memory_assets.ingest.backfill import outdated
-from memory_assets.install.claude_code import memory_directory, unread_projects
+from memory_assets.install.claude_code import find_hooks_off, memory_directory, unread_projects
 from memory_assets.invariants import INVARIANTS, Invariant
 from memory_assets.keeping.encryption import Cipher
 from memory_assets.language.embedders import EmbedderError, describe_choice, spec_in_use
@@ -185,6 +185,10 @@ def _sources(tenant: Tenant) -> Iterator[Finding]:
     if directory and not Path(absolute_path(directory)).is_relative_to(settings.claude_projects_dir):
         what = f"Claude Code's setting autoMemoryDirectory moves its memory files to {directory}, which is not read"
         yield Finding("note", what, "Remove the setting, so that each project has its own folder.")
+    if off := find_hooks_off():
+        name, path = off
+        what = f"Claude Code runs no hooks of the plugin, as {path} sets {name}: sessions are told nothing and leave no summary"
+        yield Finding("note", what, "Remove the setting.")
 
 
 def _backups(tenant: Tenant) -> Iterator[Finding]:

@@ -10,7 +10,7 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -23,6 +23,13 @@ from memory_assets.stores.files import clear_remains, free_path, replace_file
 
 NAME = "memory"
 MANIFEST = ".claude-plugin/plugin.json"
+MANAGED_SETTINGS = (
+    Path("/Library/Application Support/ClaudeCode" if sys.platform == "darwin" else "/etc/claude-code") / "managed-settings.json"
+)
+"""Claude Code's settings of an organisation."""
+_MANAGED_ONLY = ("allowManagedHooksOnly", "strictPluginOnlyCustomization")
+"""Settings of an organisation, ignored elsewhere, with which Claude Code runs no hooks of a user's plugin."""
+_PLUGIN_ID = f"{NAME}@skills-dir"
 _HOOK_SECONDS = 10
 """Timeout after which Claude Code continues without a hook; at SessionEnd it waits 1.5 seconds, whatever is set here.
 
@@ -148,11 +155,30 @@ def unread_projects(read: Path) -> Path | None:
 
 
 def memory_directory() -> str:
-    """Return Claude Code's setting `autoMemoryDirectory` of the user; empty if it is not set or the settings are unreadable."""
-    with suppress(ConflictError):
-        directory = _read_settings(settings_file(plugin_folder())).get("autoMemoryDirectory")
-        return directory if isinstance(directory, str) else ""
-    return ""
+    """Return Claude Code's setting `autoMemoryDirectory`; empty if it is not set or the settings are unreadable."""
+    directories = (members.get("autoMemoryDirectory") for _, members in _settings_in_force())
+    return next((each for each in directories if isinstance(each, str)), "")
+
+
+def find_hooks_off() -> tuple[str, Path] | None:
+    """Return the setting of Claude Code with which it runs no hooks of an installed plugin, and its file; None if it runs them."""
+    if not (plugin_folder() / MANIFEST).exists():
+        return None
+    for path, members in _settings_in_force():
+        plugins = members.get("enabledPlugins")
+        if isinstance(plugins, dict) and plugins.get(_PLUGIN_ID) is False:
+            return f"enabledPlugins.{_PLUGIN_ID}", path
+        for name in ("disableAllHooks", *(_MANAGED_ONLY if path == MANAGED_SETTINGS else ())):
+            if members.get(name) is True:
+                return name, path
+    return None
+
+
+def _settings_in_force() -> Iterator[tuple[Path, dict[str, Any]]]:
+    """Yield the readable settings of the organisation, which win, and of the user, each with its file."""
+    for path in (MANAGED_SETTINGS, settings_file(plugin_folder())):
+        with suppress(ConflictError):
+            yield path, _read_settings(path)
 
 
 def program() -> list[str]:

@@ -276,7 +276,7 @@ class Told:
 
 
 _SENTENCE_ENDS = re.compile(r"([.!?:;…·|\]]+)[*_`\"')\]]*(?:\s|$)")
-_BULLET = re.compile(r"(?:^|\s)[-*+•]\s")
+_BULLET = re.compile(r"(?:^|\s)(?:[-*+•]|(\d{1,3}[.)]))(?!\S)")
 _WORDS = re.compile(r"[^\W_]+")
 _NOTHING = 0
 """No memory's id: the record of a compaction, after which a session knows nothing that it was shown."""
@@ -310,7 +310,7 @@ def still_told(folder: Path, session: str, taken_back: Sequence[tuple[datetime, 
 
 def digest_sentences(text: str) -> set[str]:
     """Return a digest of each sentence or item, without markup, and without a label unless a single word follows it."""
-    parts = _SENTENCE_ENDS.split(_BULLET.sub(" · ", text))
+    parts = _SENTENCE_ENDS.split(_BULLET.sub(r" · \1 ", text))
     told: list[str] = []
     label = ""
     for part, mark in zip(parts[::2], [*parts[1::2], ""], strict=True):

@@ -18,6 +18,7 @@ _POINTER_BYTES = 4_096
 _MAX_WORKTREES = 50
 _CONFIG_BYTES = 65_536
 _REMOTE = re.compile(r'^\[remote "(?P<name>[^"\n]+)"\]\s*\n(?:(?!\[).*\n)*?\s*url\s*=\s*(?P<url>\S+)', re.MULTILINE)
+_MAIN_CHECKOUT = re.compile(r"^\s+worktree\s*=\s*(?P<folder>\S.*?)\s*$", re.MULTILINE)
 _ADDRESS = re.compile(
     r"(?:[a-z+]+://)?(?:[^@/\s]+@)?(?P<host>[\w.-]+\.[a-z]+)(?::\d+(?=/))?[:/]+(?P<path>.+?)(?:\.git)?/*", re.IGNORECASE
 )
@@ -94,11 +95,12 @@ def project_of(directory: Path) -> Project | None:
         return None
     above = (folder for folder in (directory, *directory.parents) if folder not in shared)
     checkout = next((folder for folder in above if os.path.lexists(folder / ".git")), directory)
-    repository = _find_git_directory(checkout)
-    is_hidden = repository.name.startswith(".")  # `atlas/.git`, or a bare `atlas/.bare`
-    folder = repository.parent if is_hidden and repository.parent not in shared else repository
+    repository, is_worktree = _find_git_directory(checkout)
+    config = _read(repository / "config", _CONFIG_BYTES)
+    main = _find_main_checkout(repository, config) if is_worktree else checkout
+    folder = repository if main in shared else main
     places = [str(place) for place in (checkout, directory, *_find_worktrees(repository))]
-    return Project.of(str(folder), places, _find_remote(repository))
+    return Project.of(str(folder), places, _find_remote(config))
 
 
 def is_home(project: str) -> bool:
@@ -107,14 +109,21 @@ def is_home(project: str) -> bool:
     return project in {name for folder in (home, *home.parents) for name in (str(folder), slug_of(str(folder)))}
 
 
-def _find_git_directory(checkout: Path) -> Path:
-    """Return the Git directory that a worktree shares with its repository, which may be bare; else the checkout's `.git`."""
+def _find_git_directory(checkout: Path) -> tuple[Path, bool]:
+    """Return a checkout's Git directory, of a worktree that of its repository, which may be bare; and whether it is a worktree."""
     own = checkout / ".git"
     if pointer := _POINTER.fullmatch(_read(own, _POINTER_BYTES)):
-        folder = checkout / pointer["folder"]
-        if common := _read(folder / "commondir", _POINTER_BYTES).strip():  # submodules have none
-            return (folder / common).resolve()
-    return own
+        own = checkout / pointer["folder"]
+        if common := _read(own / "commondir", _POINTER_BYTES).strip():  # submodules have none
+            return (own / common).resolve(), True
+    return own, False
+
+
+def _find_main_checkout(repository: Path, config: str) -> Path:
+    """Return the folder whose worktrees share a Git directory: `atlas` of `atlas/.git` and of a bare `atlas/.bare`."""
+    if stated := _MAIN_CHECKOUT.search(config):  # of a submodule
+        return (repository / stated["folder"]).resolve()
+    return repository.parent if repository.name.startswith(".") else repository
 
 
 def _find_worktrees(repository: Path) -> Iterator[Path]:
@@ -123,9 +132,9 @@ def _find_worktrees(repository: Path) -> Iterator[Path]:
             yield Path(os.path.normpath(pointer.parent / text)).parent
 
 
-def _find_remote(repository: Path) -> str:
+def _find_remote(config: str) -> str:
     """Return host and path of the remote `origin`, else of the first remote; empty without a remote on another host."""
-    found = {each["name"]: each["url"] for each in _REMOTE.finditer(_read(repository / "config", _CONFIG_BYTES))}
+    found = {each["name"]: each["url"] for each in _REMOTE.finditer(config)}
     address = _ADDRESS.fullmatch(found.get("origin", next(iter(found.values()), "")))
     return f"{address['host'].lower()}/{address['path']}" if address else ""
 

@@ -174,6 +174,31 @@ def test_a_memory_directory_of_claude_codes_own_that_is_not_read_is_named(
     assert any("autoMemoryDirectory" in each.what and "~/notes" in each.what for each in examine(tenant)) == named
 
 
+@pytest.mark.parametrize(
+    ("written", "is_managed", "named"),
+    [
+        ('{"disableAllHooks": true}', False, True),
+        ('{"enabledPlugins": {"memory@skills-dir": false}}', False, True),
+        ('{"allowManagedHooksOnly": true}', True, True),
+        ('{"allowManagedHooksOnly": true}', False, False),
+        ('{"enabledPlugins": ["memory@skills-dir"]}', False, False),
+    ],
+)
+def test_a_setting_of_claude_code_that_stops_the_hooks_is_named_if_the_plugin_is_installed(
+    folder: Path, tenant: Tenant, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: str, is_managed: bool, named: bool
+) -> None:
+    def is_named() -> bool:
+        return any(each.what.startswith("Claude Code runs no hooks") and str(path) in each.what for each in examine(tenant))
+
+    managed = tmp_path / "managed-settings.json"
+    monkeypatch.setattr("memory_assets.install.claude_code.MANAGED_SETTINGS", managed)
+    path = managed if is_managed else folder.parents[1] / "settings.json"
+    path.write_text(written)
+    assert not is_named()
+    install()
+    assert is_named() is named
+
+
 def test_what_its_owner_changed_is_never_lost(folder: Path) -> None:
     install()
     changed, added = folder / "commands/recall.md", folder / "commands/mine.md"

@@ -195,9 +195,10 @@ def test_a_memory_about_many_things_comes_behind_one_about_the_prompt(tenant: Te
     assert [hit.memory.id for hit in find_for_prompt(tenant, prompt, Filters(), datetime.now(UTC))] == [short, long]
 
 
-def test_a_list_that_was_told_whole_is_not_told_again(tenant: Tenant) -> None:
-    items = "\n".join(f"- the crane of berth {number} lifts boats of up to {number} tons" for number in range(10, 22))
-    store(tenant, NewMemory(f"Cranes of the harbour:\n{items}", Source.CLI, Kind.NOTE))
+@pytest.mark.parametrize("mark", ["-", "37."])
+def test_a_list_that_was_told_whole_is_not_told_again(tenant: Tenant, mark: str) -> None:
+    items = "\n".join(f"{mark} the crane of berth {number} lifts boats of up to {number} tons" for number in range(10, 22))
+    store(tenant, NewMemory(f"Cranes of the harbour\n\n{items}", Source.CLI, Kind.NOTE))
     question = "how many tons does the crane of berth 14 lift?"
     assert "of up to 14 tons" in recall_for_prompt(tenant, question, "s1").framed
     assert recall_for_prompt(tenant, question, "s1").ids == ()

@@ -157,11 +157,15 @@ def test_the_worktrees_of_a_bare_repository_are_one_project(tmp_path: Path, bare
 
 
 @pytest.mark.parametrize("place", ["lib", "worktrees/lib"])
-def test_a_submodule_is_a_project_of_its_own(tmp_path: Path, place: str) -> None:
-    main, library = make_repository(tmp_path / "atlas"), make_repository(tmp_path / "library")
+def test_a_submodule_is_a_project_of_its_own_with_its_remote_and_worktrees(tmp_path: Path, place: str) -> None:
+    main, library, tree = make_repository(tmp_path / "atlas"), make_repository(tmp_path / "library"), tmp_path / "fix"
     git(main, "-c", "protocol.file.allow=always", "submodule", "add", "-q", str(library), place)
-    project = project_of(main / place)
-    assert project and project.folder == str(main / place)
+    git(main / place, "remote", "set-url", "origin", "git@github.com:acme/library.git")
+    git(main / place, "worktree", "add", "-q", str(tree))
+    for project in (project_of(main / place), project_of(tree)):
+        assert project
+        assert (project.folder, project.remote) == (str(main / place), "github.com/acme/library")
+        assert str(tree) in project.names
 
 
 def test_the_home_directory_and_its_parents_are_no_project() -> None:
