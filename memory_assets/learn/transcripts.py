@@ -182,8 +182,8 @@ class _RecordReader:
         turn = self.record.turns[-1]
         if block.get("type") == "text" and isinstance(block.get("text"), str) and block["text"].strip():
             turn.answer = self._keep(block["text"].strip())
-        elif block.get("type") == "tool_use" and isinstance(block.get("input"), dict):
-            if block.get("name") not in _LISTS:
+        elif block.get("type") == "tool_use" and isinstance(block.get("input"), dict) and isinstance(block.get("name"), str):
+            if block["name"] not in _LISTS:
                 turn.answer = ""
             self._keep_inputs(block["input"])
             self._calls[str(block.get("id"))] = block

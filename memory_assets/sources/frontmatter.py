@@ -120,15 +120,20 @@ def _parse_line_by_line(block: str, depth: int = 0) -> dict[str, Any]:
 
 
 def _split_keys(block: str) -> Iterator[str]:
-    """Split a block at its unindented `key:` lines, dropping comment lines."""
+    """Split a block at its unindented `key:` lines, dropping comment lines. An unindented paragraph at its end is the body's."""
     chunk: list[str] = []
+    paragraph = ""
     for line in block.split("\n"):
         if line.startswith("#") or not (chunk or line.strip()):
             continue
         if chunk and _KEY_LINE.match(line):
             yield "\n".join(chunk)
-            chunk = []
+            chunk, paragraph = [], ""
+        elif chunk and not chunk[-1].strip() and line[:1].strip():
+            paragraph = line
         chunk.append(line)
+    if paragraph:
+        raise _malformed(f"the frontmatter is not closed before the paragraph `{paragraph[:60]}`", _MEND_CLOSE)
     if chunk:
         yield "\n".join(chunk)
 

@@ -242,9 +242,10 @@ def test_a_session_that_was_erased_stays_so_when_it_goes_on_and_its_transcript_i
     assert not has_queued(tenant.folder)
 
 
-def test_a_time_beside_the_calendar_holds_up_no_run(tenant: Tenant, project: Path) -> None:
+def test_a_time_beside_the_calendar_and_a_tool_without_a_name_cost_no_summary(tenant: Tenant, project: Path) -> None:
     odd = {"type": "system", "timestamp": "0001-01-01T00:00:00+14:00"}
-    end(tenant, project, [*work(project), odd])
+    nameless = used("Write") | {"name": ["Write"]}
+    end(tenant, project, [*work(project), odd, answered(nameless), result(nameless)])
     assert len(tenant.memories) == 1
     assert not has_queued(tenant.folder)
 

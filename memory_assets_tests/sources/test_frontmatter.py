@@ -119,6 +119,7 @@ def test_comments_are_not_keys() -> None:
     [
         ("---\nname: a\nbody", "never closed"),
         ("---\n", "never closed"),
+        ("---\nname: a\ntype: user\n\nBody.\n\n---\n\nMore.", "not closed before the paragraph `Body.`"),
         ("---\njust prose here\nand more\n---\n", "belongs to no key: `just prose here`"),
         ("---\n- a\n- b\n---\n", "belongs to no key"),
         ("---\na: &x [1]\nb: *x\n---\n", "anchor"),
