@@ -345,7 +345,7 @@ class LakeCatalog(Catalog):
                 yield lake, cursor
             except duckdb.Error as error:
                 is_outage = isinstance(error, duckdb.IOException | duckdb.HTTPException | duckdb.TransactionException)
-                is_damage = not is_draft and _is_damage(error)
+                is_damage = not is_draft and _is_damage(error) and self._files(schema).has_bucket
                 if is_outage and not is_damage:
                     raise self._explain_error(error) from error
                 if not is_draft and self._find_schema() != schema:

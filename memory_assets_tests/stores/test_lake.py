@@ -91,6 +91,15 @@ def test_a_catalog_whose_files_are_lost_is_set_aside_by_the_doctor(elsewhere: Se
         assert connection.execute("SELECT accesses FROM memory_access").fetchall() == [(3,)]
 
 
+def test_a_catalog_whose_bucket_is_missing_is_not_called_damaged(elsewhere: Settings) -> None:
+    tenant = Tenant(elsewhere.model_copy(update={"vectors_uri": "s3://missing/tenants"}))
+    with tenant.catalog.write() as connection:
+        connection.execute("INSERT INTO graph_builds FROM (SELECT unnest(range(100)), 2, 3)")
+    object_storage(elsewhere).delete_dir("missing")
+    with pytest.raises(StoreError, match=r"cannot be used .*; check PostgreSQL"), tenant.catalog.read() as connection:
+        connection.execute("FROM graph_builds")
+
+
 def test_who_reads_a_catalog_while_it_is_recreated_finds_all_its_tables(elsewhere: Settings) -> None:
     tenant = Tenant(elsewhere)
     with tenant.catalog.write() as connection:
