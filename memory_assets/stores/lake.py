@@ -119,6 +119,10 @@ class _Lakes:
             self._duckdb.cursor().execute(f"DETACH {lake.name}")
 
 
+_loading = Lock()
+"""Held while DuckDB is loaded: catalogs that two instances of a process attach under one name fail."""
+
+
 @cache
 def _lakes(secret: str, _process: int) -> _Lakes:
     """Return the instance of this process; a forked process must not use its parent's connections."""
@@ -372,7 +376,8 @@ class LakeCatalog(Catalog):
 
     @property
     def _lakes(self) -> _Lakes:
-        return _lakes("" if self._files(self._schema).is_folder else _secret(self._options), os.getpid())
+        with _loading:
+            return _lakes("" if self._files(self._schema).is_folder else _secret(self._options), os.getpid())
 
     def _attach_options(self, schema: str) -> str:
         """Return the options of ATTACH. They restrict DuckDB to one PostgreSQL schema; there is one for each tenant."""
