@@ -68,6 +68,10 @@ class StoreBusyError(StoreError):
     """Another process kept the store's lock for longer than the timeout."""
 
 
+class UnansweredError(StoreError):
+    """A store stopped answering: what was to be written may be written."""
+
+
 class SettingsError(MemoryAssetsError):
     """A setting's value is invalid; the message names the setting and where it is set."""
 

@@ -9,7 +9,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from memory_assets.errors import DamagedError, InvalidInputError, NotFoundError, StoreError
+from memory_assets.errors import DamagedError, InvalidInputError, NotFoundError, StoreError, UnansweredError
 from memory_assets.models import TENANT_PATTERN
 from memory_assets.privacy import refuse_link
 from memory_assets.stores.layout import FOLDERS, read_known_names
@@ -177,8 +177,8 @@ class Tenant:
         embedder = self.embedder
         try:
             return work(embedder)
-        except StoreError:
-            if self.memories.columns.newest_embedder() == embedder.name:
+        except StoreError as error:
+            if isinstance(error, UnansweredError) or self.memories.columns.newest_embedder() == embedder.name:
                 raise
             self.__dict__.pop("embedder", None)  # another thread may have removed it
             return work(self.embedder)

@@ -21,6 +21,7 @@ from memory_assets.errors import (
     NewerStoreError,
     NotFoundError,
     StoreError,
+    UnansweredError,
     is_program_missing,
 )
 from memory_assets.language.embedders import EmbedderError
@@ -89,6 +90,8 @@ def describe_error(error: Exception) -> str:
         return _PROGRAM_MISSING
     if isinstance(error, NewerStoreError):
         return _NEWER_STORE
+    if isinstance(error, UnansweredError):
+        return "store: the object storage does not answer, and a change may or may not have been made; look, or try again."
     if isinstance(error, StoreError):
         return f"store: the memory store did not do this, and nothing was written; {advice_for(error) or 'try again'}."
     if status is HTTPStatus.INTERNAL_SERVER_ERROR:

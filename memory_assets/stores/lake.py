@@ -23,7 +23,7 @@ from memory_assets.stores.catalog import Catalog, Stamp, put_kept, read_kept
 from memory_assets.stores.engine import CONFIG, NOT_FOR_ARROW
 from memory_assets.stores.location import Location
 from memory_assets.stores.migrations import create_catalog, create_tables, migrate_catalog, waiting_migrations
-from memory_assets.stores.postgres import LINK, Database
+from memory_assets.stores.postgres import HOLDER, LINK, Database
 from memory_assets.stores.schema import UNDERIVED
 
 if TYPE_CHECKING:
@@ -39,8 +39,8 @@ LAKE = "lake"
 """Prefix of the names under which DuckDB attaches catalogs."""
 _MOST_ATTACHED = 16
 """Most catalogs that a process keeps attached; each has connections to PostgreSQL."""
-_PLANNER_OPTIONS = "-c enable_seqscan=off -c jit=off"
-"""Planner options: DuckDB looks up its tables in PostgreSQL's own, which have a hundred thousand rows for a thousand tenants."""
+_OPTIONS = " ".join(f"-c {name}={value}" for name, value in {**HOLDER, "enable_seqscan": "off", "jit": "off"}.items())
+"""Those of the planner: DuckDB looks up its tables in PostgreSQL's own, which have a hundred thousand rows for a thousand tenants."""
 _DRAFT = "_draft"
 """Suffix of a schema that is being made."""
 _AFTER_SUFFIXES = "`"
@@ -117,6 +117,10 @@ class _Lakes:
         del self._attached[schema]
         with suppress(duckdb.Error):
             self._duckdb.cursor().execute(f"DETACH {lake.name}")
+
+
+_loading = Lock()
+"""Held while DuckDB is loaded: catalogs that two instances of a process attach under one name fail."""
 
 
 @cache
@@ -345,7 +349,7 @@ class LakeCatalog(Catalog):
                 yield lake, cursor
             except duckdb.Error as error:
                 is_outage = isinstance(error, duckdb.IOException | duckdb.HTTPException | duckdb.TransactionException)
-                is_damage = not is_draft and _is_damage(error)
+                is_damage = not is_draft and _is_damage(error) and self._files(schema).has_bucket
                 if is_outage and not is_damage:
                     raise self._explain_error(error) from error
                 if not is_draft and self._find_schema() != schema:
@@ -362,7 +366,7 @@ class LakeCatalog(Catalog):
         import duckdb
         from psycopg.conninfo import make_conninfo
 
-        uri = make_conninfo(self._uri.removeprefix(PREFIX), options=_PLANNER_OPTIONS, **LINK)
+        uri = make_conninfo(self._uri.removeprefix(PREFIX), options=_OPTIONS, **LINK)
         lake = stack.enter_context(self._lakes.attached(schema, uri, f"{self._attach_options(schema)}, {options}"))
         try:
             return lake, self._lakes.begin(lake)
@@ -372,7 +376,8 @@ class LakeCatalog(Catalog):
 
     @property
     def _lakes(self) -> _Lakes:
-        return _lakes("" if self._files(self._schema).is_folder else _secret(self._options), os.getpid())
+        with _loading:
+            return _lakes("" if self._files(self._schema).is_folder else _secret(self._options), os.getpid())
 
     def _attach_options(self, schema: str) -> str:
         """Return the options of ATTACH. They restrict DuckDB to one PostgreSQL schema; there is one for each tenant."""

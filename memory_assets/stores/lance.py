@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
-from memory_assets.errors import MENDS, DeletedError, MemoryAssetsError, StoreError, first_line
+from memory_assets.errors import MENDS, DeletedError, MemoryAssetsError, StoreError, UnansweredError, first_line
 
 if TYPE_CHECKING:
     from lancedb._lancedb import MergeResult
@@ -37,6 +37,10 @@ _ADVICE = {
     "Cannot allocate memory": "close other programs, or raise `ulimit -v`",
     "Out of Memory Error": "close other programs, or raise `ulimit -v`",
     "RequestTimeTooSkewed": "this machine's clock is wrong, so set it",
+    "NoSuchBucket": "the bucket is missing, so check MEMORY_VECTORS_URI",
+    **dict.fromkeys(
+        ("PermissionDenied (permanent)", "ACCESS_DENIED", "HTTP code 403"), "the keys are refused, so check MEMORY_STORAGE_*"
+    ),
     "/_indices/": "an index is lost, so run `memory doctor --mend` first",
 }
 """Part of an error message -> what a person can do."""
@@ -116,13 +120,16 @@ def commit(stored: "StoredTable", work: Callable[[], Result], failure: str, outc
 
 
 def advice_for(error: BaseException) -> str | None:
-    """Return what a person can do about a failure whose cause is not in the table's rows; None for all others."""
-    return next((advice for said, advice in _ADVICE.items() if said in str(error)), None)
+    """Return what a person can do about a failure, or its cause, that is not in the table's rows; None for all others."""
+    chain = f"{error}\n{error.__cause__}"
+    return next((advice for said, advice in _ADVICE.items() if said in chain), None)
 
 
 def reason_of(error: BaseException) -> str:
-    """Return an error's first line, or a sentence in place of the chain that LanceDB makes of an outage of the object storage."""
-    return "the object storage fails at the moment" if "(temporary)" in str(error) else first_line(error)
+    """Return an error's first line, or a sentence in place of the chain that LanceDB makes of an error of the object storage."""
+    if "(temporary)" in str(error):
+        return "the object storage fails at the moment"
+    return "the object storage refuses it" if "(permanent)" in str(error) and advice_for(error) else first_line(error)
 
 
 def is_lancedb_error(error: BaseException) -> bool:
@@ -142,7 +149,7 @@ def append(stored: "StoredTable", rows: pa.Table) -> int:
     table = stored.writing
     try:
         return commit(stored, lambda: table.add(aligned(rows, table.schema)).version, _not_written(table, rows))
-    except DeletedError:
+    except (DeletedError, UnansweredError):
         raise
     except StoreError:
         with suppress(RuntimeError, OSError, ValueError):

@@ -1,17 +1,22 @@
 """Location of LanceDB tables: a folder, or a prefix in object storage with the options that open it."""
 
+import asyncio
+import math
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Coroutine, Iterator, Mapping
+from concurrent.futures import wait
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import cache
 from pathlib import Path
+from threading import Lock
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from memory_assets.errors import StoreError, first_line
+from memory_assets.errors import StoreError, UnansweredError, first_line
 from memory_assets.stores.deferred import import_lancedb
 from memory_assets.stores.layout import PINNED
 from memory_assets.stores.locks import locked
@@ -26,6 +31,8 @@ if TYPE_CHECKING:
 
 ADVICE = "check MEMORY_VECTORS_URI and MEMORY_STORAGE_*, and whether the S3 service answers"
 _CONNECT_SECONDS, _REQUEST_SECONDS, _ATTEMPTS = 5, 60, 3
+_CHECK_SECONDS, _CHECKED_SECONDS = 20.0, 10
+"""How long a call of LanceDB waits until, and between, checks that the object storage answers, and a check for each of its attempts."""
 _MANIFEST = ".manifest"
 _LAST_MANIFEST = 2**64 - 1
 _INVERTED_DIGITS = 20
@@ -177,9 +184,32 @@ class Location:
         except OSError as error:
             raise StoreError(f"{self.uri} cannot be removed ({first_line(error)}); {ADVICE}.") from error
 
-    def _open_bucket(self) -> "S3FileSystem":
+    @property
+    def is_silent(self) -> bool:
+        """Whether the object storage does not answer, not even with an error."""
+        try:
+            self._open_bucket(request_timeout=_CHECKED_SECONDS).get_file_info(self._bucket)
+        except OSError as error:
+            return "NETWORK_CONNECTION" in str(error)
+        return False
+
+    @property
+    def has_bucket(self) -> bool:
+        """Whether it is a folder, or the object storage has its bucket; False if the object storage does not say so."""
+        from pyarrow.fs import FileType
+
+        try:
+            return self.is_folder or self._open_bucket().get_file_info(self._bucket).type is not FileType.NotFound
+        except OSError:
+            return False
+
+    @property
+    def _bucket(self) -> str:
+        return self.base.partition("://")[2].partition("/")[0]
+
+    def _open_bucket(self, **options: float) -> "S3FileSystem":
         given = s3_options(*map(self.options.get, ("aws_endpoint", "aws_region", "aws_access_key_id", "aws_secret_access_key")))
-        return open_bucket(self.base.partition("://")[2].partition("/")[0], given)
+        return open_bucket(self._bucket, {**given, **options})
 
 
 def s3_options(endpoint: str | None, region: str | None, key: str | None, secret: str | None) -> dict[str, str]:
@@ -205,7 +235,47 @@ def _connected(uri: str, options: tuple[tuple[str, str], ...], session: "Session
 
 
 def _connect(uri: str, options: Mapping[str, str], **how: Any) -> "DBConnection":
+    lancedb = import_lancedb()
+    if "://" in uri:
+        _storages.setdefault(uri.split("/")[2], _Storage(Location(uri, options)))
+        lancedb.background_loop.LOOP.run = _run_watched
     try:
-        return import_lancedb().connect(uri, storage_options=dict(options) or None, **how)
+        return lancedb.connect(uri, storage_options=dict(options) or None, **how)
     except ValueError as error:  # LanceDB raises it if an object storage does not answer
         raise OSError(first_line(error)) from error
+
+
+@dataclass
+class _Storage:
+    """An object storage to which this process connected. One thread at a time checks whether it answers."""
+
+    location: Location
+    checking: Lock = field(default_factory=Lock)
+    checked_at: float = -math.inf
+    is_silent: bool = False
+
+    def raise_if_silent(self, since: float) -> None:
+        """Raise UnansweredError if it did not answer a check that ended after `since`, made now if there is none."""
+        with self.checking:
+            if self.checked_at < since:
+                self.is_silent, self.checked_at = self.location.is_silent, monotonic()
+            if self.is_silent:
+                raise UnansweredError(f"The object storage of {self.location.base} does not answer; {ADVICE}.")
+
+
+_storages: dict[str, _Storage] = {}
+"""Bucket -> its storage."""
+
+
+def _run_watched(call: Coroutine[Any, Any, Any]) -> Any:
+    """Run a call of LanceDB, and cancel it if an object storage stops answering: LanceDB's requests have no timeout."""
+    running = asyncio.run_coroutine_threadsafe(call, import_lancedb().background_loop.LOOP.loop)
+    try:
+        while not wait([running], _CHECK_SECONDS).done:
+            since = monotonic() - _CHECK_SECONDS
+            for storage in list(_storages.values()):
+                storage.raise_if_silent(since)
+        return running.result()
+    except BaseException:
+        running.cancel()
+        raise

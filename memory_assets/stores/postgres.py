@@ -23,6 +23,14 @@ if TYPE_CHECKING:
 _MOST_CONNECTIONS = 16
 LINK: dict[str, Any] = {"connect_timeout": 10, "keepalives_idle": 10, "keepalives_interval": 10, "tcp_user_timeout": 30_000}
 """Parameters of libpq, in seconds and milliseconds: a connection fails half a minute after PostgreSQL's host vanished, not after hours."""
+HOLDER = {
+    "tcp_keepalives_idle": 10,
+    "tcp_keepalives_interval": 10,
+    "tcp_keepalives_count": 3,
+    "idle_in_transaction_session_timeout": 0,
+}
+"""Parameters of PostgreSQL, in seconds: it ends a transaction, with its locks, 40 s after the host of its client vanished, not after
+hours, and never while the client works."""
 _RECONNECT_SECONDS = 1.0
 """Interval of attempts to connect while PostgreSQL is away; the pool's own pauses would double."""
 _LATE_COMMITS = "1 hour"
@@ -137,7 +145,8 @@ class Database:
 
         with self.connection() as connection:
             try:
-                connection.execute(f"SET LOCAL lock_timeout = {max(1, int(patience * 1_000))}")  # pyright: ignore[reportArgumentType, reportCallIssue]
+                given = {**HOLDER, "statement_timeout": 0, "lock_timeout": max(1, int(patience * 1_000))}
+                connection.execute("; ".join(f"SET LOCAL {name} = {value}" for name, value in given.items()))  # pyright: ignore[reportArgumentType, reportCallIssue]
                 connection.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [name])
             except psycopg.errors.LockNotAvailable as error:
                 raise StoreBusyError(
@@ -159,7 +168,7 @@ def _pool(uri: str, patience: float, _process: int) -> "ConnectionPool[Connectio
         connection.execute(_SCHEMA)
     pool: ConnectionPool[Connection[Any]] = ConnectionPool(
         uri,
-        kwargs=LINK,
+        kwargs={**LINK, "prepare_threshold": None},
         min_size=0,
         max_size=_MOST_CONNECTIONS,
         timeout=max(patience, 1.0),

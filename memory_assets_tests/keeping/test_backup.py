@@ -88,6 +88,17 @@ def repository(tmp_path: Path) -> Repository:
     return Repository(str(tmp_path / "backups"))
 
 
+def test_a_backup_of_a_tenant_that_is_deleted_meanwhile_is_not_kept(used: Tenant, tmp_path: Path) -> None:
+    repository = Repository.of(used.settings, str(tmp_path / "backups"))
+    take_backup(used, repository)
+    late = Tenant(used.settings)
+    late.must_exist()
+    delete_tenant(Tenant(used.settings))
+    with pytest.raises(StoreError, match="deleted meanwhile"):
+        take_backup(late, repository)
+    assert repository.require("main").number == 1
+
+
 def test_a_restored_tenant_holds_every_row_and_file_that_is_not_derived(used: Tenant, repository: Repository):
     snapshot = take_backup(used, repository)
     used.settings.pai_mapping.unlink()

@@ -11,6 +11,7 @@ def object_storage(settings: Settings) -> fs.S3FileSystem:
         access_key=options["aws_access_key_id"],
         secret_key=options["aws_secret_access_key"],
         endpoint_override=options["aws_endpoint"],
+        allow_bucket_deletion=True,
     )
 
 

@@ -1,6 +1,7 @@
 """Catalogs in DuckLake on PostgreSQL and object storage."""
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import Any
 
@@ -11,6 +12,7 @@ from memory_assets.doctor import _catalog, _run_check
 from memory_assets.errors import DamagedError, StoreError
 from memory_assets.operations import tenants
 from memory_assets.settings import Settings
+from memory_assets.stores import lake
 from memory_assets.stores.postgres import Database
 from memory_assets.stores.schema import CATALOG_TABLES
 from memory_assets.stores.schema_differences import catalog_differences
@@ -91,6 +93,15 @@ def test_a_catalog_whose_files_are_lost_is_set_aside_by_the_doctor(elsewhere: Se
         assert connection.execute("SELECT accesses FROM memory_access").fetchall() == [(3,)]
 
 
+def test_a_catalog_whose_bucket_is_missing_is_not_called_damaged(elsewhere: Settings) -> None:
+    tenant = Tenant(elsewhere.model_copy(update={"vectors_uri": "s3://missing/tenants"}))
+    with tenant.catalog.write() as connection:
+        connection.execute("INSERT INTO graph_builds FROM (SELECT unnest(range(100)), 2, 3)")
+    object_storage(elsewhere).delete_dir("missing")
+    with pytest.raises(StoreError, match=r"cannot be used .*; check PostgreSQL"), tenant.catalog.read() as connection:
+        connection.execute("FROM graph_builds")
+
+
 def test_who_reads_a_catalog_while_it_is_recreated_finds_all_its_tables(elsewhere: Settings) -> None:
     tenant = Tenant(elsewhere)
     with tenant.catalog.write() as connection:
@@ -133,11 +144,18 @@ def test_a_catalog_that_another_machine_removed_hinders_no_other_one(elsewhere: 
     assert kept.find_damage() == ""
 
 
-def test_many_catalogs_are_open_at_once(elsewhere: Settings) -> None:
+def test_many_catalogs_are_made_and_open_at_once(elsewhere: Settings) -> None:
     catalogs = [Tenant(elsewhere, f"t{number}").catalog for number in range(3)]
-    for each in catalogs:
-        with each.write() as connection:
-            connection.execute("INSERT INTO memory_first_seen VALUES (?, now())", [int(each._tenant[1:])])  # pyright: ignore[reportAttributeAccessIssue]
+    lake._lakes.cache_clear()
+
+    def write(catalog: Any) -> object:
+        with catalog.write() as connection:
+            connection.execute("INSERT INTO memory_first_seen VALUES (?, now())", [int(catalog._tenant[1:])])
+        return catalog._lakes
+
+    with ThreadPoolExecutor() as threads:
+        assert len(set(threads.map(write, catalogs))) == 1
+    assert lake._lakes.cache_info().misses == 1
     with ExitStack() as stack:
         opened = [stack.enter_context(each.read()) for each in catalogs]
         found = [connection.execute("SELECT id FROM memory_first_seen").fetchall() for connection in opened]

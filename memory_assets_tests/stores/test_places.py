@@ -3,8 +3,10 @@
 import asyncio
 import itertools
 import json
+import os
 import random
 import re
+import signal
 import threading
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -14,10 +16,11 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
+from memory_assets.api.errors import describe_error
 from memory_assets.api.middleware import Metrics
 from memory_assets.api.pool import TenantPool
 from memory_assets.doctor import _run_check, _tables, examine
-from memory_assets.errors import ConflictError, MemoryAssetsError, StoreError
+from memory_assets.errors import ConflictError, MemoryAssetsError, StoreError, UnansweredError
 from memory_assets.graph.clusters import find_clusters
 from memory_assets.graph.decided_names import read_spellings
 from memory_assets.graph.edges import refresh_graph
@@ -39,7 +42,7 @@ from memory_assets.operations.status import status
 from memory_assets.operations.store import store
 from memory_assets.operations.take_in import take_in
 from memory_assets.settings import Settings
-from memory_assets.stores import locks
+from memory_assets.stores import location, locks
 from memory_assets.stores.keys import KeyStore
 from memory_assets.stores.postgres import PostgresState
 from memory_assets.stores.relations import StatedRelation
@@ -366,11 +369,36 @@ def test_object_storage_that_does_not_answer_is_said_and_asked_again(
     assert [hit.content for hit in search(tenant, "who owns the export").memories] == ["Mira owns the export."]
 
 
+def test_a_call_ends_if_the_object_storage_stops_answering(
+    elsewhere: Settings, servers: tuple[ObjectStorage, PostgreSQL], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage, _ = servers
+    tenant = Tenant(elsewhere)
+    store(tenant, NewMemory("Mira owns the export.", Source.CLI))
+    monkeypatch.setattr(location, "_CHECK_SECONDS", 0.3)
+    monkeypatch.setattr(location, "_CHECKED_SECONDS", 0.3)
+    os.kill(storage.pid, signal.SIGSTOP)
+    try:
+        for work in (
+            lambda: search(Tenant(elsewhere, embedders=tenant._embedders), "who owns the export"),
+            lambda: store(tenant, NewMemory("Tomasz owns the boiler.", Source.CLI)),
+        ):
+            with pytest.raises(UnansweredError, match=r"does not answer; check MEMORY_VECTORS_URI") as raised:
+                work()
+            assert "may or may not have been made" in describe_error(raised.value)
+    finally:
+        os.kill(storage.pid, signal.SIGCONT)
+    assert search(tenant, "who owns the export").memories[0].content == "Mira owns the export."
+
+
 def test_tables_that_a_wrong_key_does_not_open_are_told_with_their_settings_and_deleted_later(elsewhere: Settings) -> None:
     store(Tenant(elsewhere), NewMemory("Mira owns the export.", Source.CLI))
     wrong = Tenant(elsewhere.model_copy(update={"storage_secret_key": SecretStr("wrong")}))
     mends = {found.mend for found in _run_check(_tables, wrong)}
-    assert mends == {"check MEMORY_VECTORS_URI and MEMORY_STORAGE_*, and whether the S3 service answers."}
+    assert mends == {"the keys are refused, so check MEMORY_STORAGE_*."}
+    with pytest.raises(StoreError, match="the object storage refuses it") as raised:
+        search(wrong, "who owns the export")
+    assert describe_error(raised.value).endswith("nothing was written; the keys are refused, so check MEMORY_STORAGE_*.")
     tenants.delete(wrong)
     assert objects(elsewhere, wrong.name)
     sweep_deleted(elsewhere)

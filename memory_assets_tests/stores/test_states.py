@@ -58,6 +58,29 @@ def test_a_connection_to_a_host_that_vanished_fails_in_half_a_minute(elsewhere: 
         assert link.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == 10
 
 
+def test_a_lock_ends_soon_after_its_host_vanished_and_never_while_it_works(elsewhere: Settings) -> None:
+    database = Database(str(elsewhere.state_uri), 5)
+    for limit in ("statement_timeout", "idle_in_transaction_session_timeout"):
+        database.execute(f"ALTER ROLE CURRENT_USER SET {limit} = '100ms'")
+    try:
+        database.close()
+        with database.locked("a", "a", 5) as connection:
+            ((idle, count),) = connection.execute(
+                "SELECT current_setting('tcp_keepalives_idle'), current_setting('tcp_keepalives_count') FROM pg_sleep(0.2)"
+            )
+            time.sleep(0.2)
+            connection.execute("SELECT 1")
+    finally:
+        database.execute("ALTER ROLE CURRENT_USER RESET ALL")
+    assert (idle, count) == ("10", "3")
+
+
+def test_no_statement_is_prepared_for_another_client_of_a_pooler_to_find(elsewhere: Settings) -> None:
+    database = Database(str(elsewhere.state_uri), 5)
+    for _ in range(6):
+        assert database.execute("SELECT count(*) FROM pg_prepared_statements WHERE name <> %(name)s", name="") == [(0,)]
+
+
 def test_records_of_many_writers_never_mix(states: TenantStates) -> None:
     states.open("ann").put("names.json", b"[]")
 
