@@ -129,6 +129,8 @@ def search(
     )
     new = [hit for hit in found.hits if hit.memory.id not in known]
     page = new[:limit]
+    if not page:
+        tenant.memories.stored.raise_if_lost()
     outdated = find_outdated_of(tenant, [hit.memory for hit in page])
     if recalls and query.strip():
         AccessLog(tenant.state).record([hit.memory.id for hit in page[:_RECALLED]], now)

@@ -128,6 +128,8 @@ def recent(
         filters = replace(filters, after=(moment, max(ids, default=0)))
     memories = tenant.memories.recent(limit + 1, filters)
     page = memories[:limit]
+    if not page:
+        tenant.memories.stored.raise_if_lost()
     outdated = find_outdated_of(tenant, page)
     return RecentMemories(
         is_empty=not memories and not len(tenant.memories),

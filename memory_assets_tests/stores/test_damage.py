@@ -18,6 +18,8 @@ from memory_assets.learn.brief import FORMAT, read_brief
 from memory_assets.models import Kind, Memory, NewMemory, RelationType, Source, State
 from memory_assets.operations.backup import backup, verify
 from memory_assets.operations.exchange import export
+from memory_assets.operations.search import search
+from memory_assets.operations.show import recent
 from memory_assets.operations.store import store
 from memory_assets.settings import load_settings
 from memory_assets.stores import lance, tables
@@ -153,6 +155,8 @@ def test_a_table_that_is_gone_is_told_and_not_made_again_until_the_doctor_accept
     for use in (
         lambda fresh: store(fresh, NewMemory("Mira wants short answers.", Source.CLI)),
         lambda fresh: refresh_graph(fresh.catalog, fresh.memories, fresh.relations),
+        lambda fresh: search(fresh, "Who rewrites the ledger?"),
+        recent,
     ):
         with pytest.raises(StoreError, match=r"lost, with 1 memory, of which 1 came from no file; .*restore.*doctor --mend"):
             use(Tenant(tenant.settings))
