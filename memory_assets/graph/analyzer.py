@@ -20,7 +20,6 @@ from memory_assets.graph.neighbours import nearest_to
 from memory_assets.http import HttpAnswer, Repeat, Service, ServiceError, bearer
 from memory_assets.language.secrets import mask
 from memory_assets.models import Memory, RelationType, State
-from memory_assets.stores.analyzer_failures import record_failure
 from memory_assets.stores.schema import table
 
 if TYPE_CHECKING:
@@ -272,7 +271,7 @@ def analyze_changed(tenant: "Tenant", on_progress: Callable[[int, int], None]) -
         except ChatModelError as error:
             outcome.failure = str(error)
             outcome.failed += 1
-            record_failure(tenant.catalog, number, digest, chosen, outcome.failure)
+            _record_failure(tenant, number, digest, chosen, outcome.failure)
             failures += 1
             if failures == _MAX_CONSECUTIVE_FAILURES:
                 break
@@ -348,6 +347,15 @@ def _record(tenant: "Tenant", number: int, digest: str, model: str, links: Seque
         asked = table("analyzed_memories").merge("SELECT $1::BIGINT AS memory_id, $2 AS content_hash, $3 AS model")
         connection.execute(asked, [number, digest, model])
         connection.execute("DELETE FROM analyzer_failures WHERE memory_id = $1", [number])
+
+
+def _record_failure(tenant: "Tenant", number: int, digest: str, model: str, failure: str) -> None:
+    failed = table("analyzer_failures").merge("""
+        SELECT $1::BIGINT AS memory_id, $2 AS content_hash, $3 AS model, 1 + coalesce(
+            (SELECT attempts FROM analyzer_failures WHERE memory_id = $1), 0) AS attempts, $4 AS failure, now() AS failed_at
+    """)
+    with tenant.catalog.write() as connection:
+        connection.execute(failed, [number, digest, model, failure])
 
 
 def _record_news(connection: "DuckDBPyConnection", memories: str) -> None:

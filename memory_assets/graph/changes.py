@@ -27,7 +27,7 @@ from memory_assets.stores.schema import table
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-RULES_VERSION = 22
+RULES_VERSION = 23
 """Increment when a rule may give an unchanged memory other edges."""
 
 _SMALL_COLUMNS = ("id", "revision", "state", "superseded_by", "content_hash", "pipeline", "updated_at")

@@ -234,7 +234,7 @@ def _plan(
     connection.execute(f"""
         CREATE TEMP TABLE wanted AS
         SELECT e.* EXCLUDE (entry_hash), f.entities, f.actions, f.tags AS auto_tags, f.pipeline, read_on.machine,
-               md5(entry_hash || f.pipeline) AS revision, md5(entry_hash || f.pipeline || f::VARCHAR) AS former_revision
+               md5(entry_hash || f.pipeline) AS revision
         FROM memory_entries e JOIN extracted_features f USING (content_hash)
         LEFT JOIN (SELECT key, machine FROM source_items JOIN source_files USING (source, path)) read_on USING (key) WHERE f.fault IS NULL;
         CREATE TEMP TABLE current AS SELECT x.*, text_hash FROM existing x JOIN own USING (id) WHERE state <> 'superseded';
@@ -264,7 +264,7 @@ def _plan(
         """
         SELECT w.*, h.same_id, h.older, h.forgotten, x.updated_at AS read_at
         FROM wanted w LEFT JOIN heads h USING (key) LEFT JOIN existing x ON x.id = h.same_id
-        WHERE (x.id IS NULL OR x.revision NOT IN (w.revision, w.former_revision)) AND NOT list_contains($1, w.key)
+        WHERE (x.id IS NULL OR x.revision <> w.revision) AND NOT list_contains($1, w.key)
         ORDER BY length(w.content), w.key
     """,
         [list(covered)],

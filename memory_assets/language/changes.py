@@ -147,7 +147,7 @@ def features(old: str, new: str) -> dict[str, float]:
     """Return the features of an (older, newer) pair by name, as `changes.json` weighs them."""
     one, other = _sides(old, new)
     was, now = one.statement, other.statement
-    says, past = announces(new), bool(pattern("replacements.ended").search(new))
+    says = announces(new)
     exchanged = exchange_values(old, new)
     names = bool(one.names_alone and other.names_alone)
     shared = min(5, len(one.shared))
@@ -171,25 +171,19 @@ def features(old: str, new: str) -> dict[str, float]:
         "one shared": shared <= 1,
         "coverage of the old": one.coverage,
         "coverage of the new": other.coverage,
-        "shared names": min(2, len(one.shared & (was.names | now.names))),
         "values exchanged": exchanged,
         "values on one side": bool(other_values(was, now)) != bool(other_values(now, was)),
         "values common": min(2, len(was.values & now.values)),
         "names exchanged": names,
-        "names and values exchanged": names and exchanged,
         "announced": says,
         "announced by the old": announces(old),
         "the old's end is named": one.content[-1] not in one.alone,
         "the old's beginning is named": one.content[0] not in one.alone,
-        "one beginning": is_kin(one.content[0], other.content[0]),
-        "something ended": past,
+        "something ended": bool(pattern("replacements.ended").search(new)),
         "all named": says and not one.alone,
         "coverage, announced": one.coverage * says,
         "shared, announced": shared * says,
         "values, announced": exchanged and says,
-        "coverage, ended": one.coverage * (past and says),
-        "the old's end, announced": says and one.content[-1] not in one.alone,
-        "new is qualified": qualified[1],
         "old is qualified": qualified[0],
         "both qualified": all(qualified),
         "new is narrowed": narrowed[1],
@@ -208,7 +202,6 @@ def features(old: str, new: str) -> dict[str, float]:
         "prefix": min(3, begun),
         "long prefix": begun > 1 and prefix >= 0.4 * len(was.words),
         "frame": (prefix + suffix) / longer,
-        "short middle": all(len(middle) <= 2 for middle in middles),
         "only added": bool(middles[1]) and not middles[0],
         "events of two months": months_differ and (both_events or (one.is_past and other.is_past)),
         "both past": one.is_past and other.is_past,
@@ -225,7 +218,6 @@ def features(old: str, new: str) -> dict[str, float]:
         "announced twice": says and announces(old),
         "alone in the old": min(6, len(one.alone)),
         "alone in the new": min(10, len(other.alone)),
-        "announced, length": says * min(20, len(other.content)),
         "values, narrowed": exchanged and (narrowed[1] or qualified[1]),
     }
     return {name: float(value) for name, value in found.items()}

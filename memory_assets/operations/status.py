@@ -1,6 +1,8 @@
 """Count a tenant's memories, source files and services, and list the files that were not taken in."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
 from pathlib import PurePath
 
 from pydantic import Field
@@ -12,7 +14,6 @@ from memory_assets.operations.answers import Answer, Instant, LocalTime, View
 from memory_assets.settings import Settings
 from memory_assets.sources.claude_silos import INDEX_NAME
 from memory_assets.sources.markdown import TYPE_MEND
-from memory_assets.stores.analyzer_failures import AnalyzerFailures, read_failures
 from memory_assets.supervisor import find_running
 from memory_assets.tenants import Tenant
 
@@ -47,6 +48,20 @@ _COUNTS = """
 """
 _BY_STATE = "SELECT state, count(*) FROM stored GROUP BY state ORDER BY state"
 _BY_KIND = "SELECT kind, count(*) FROM stored WHERE state = 'active' GROUP BY kind ORDER BY kind"
+_FAILURES = """
+    SELECT count(*) OVER () AS memories, failure AS last, failed_at AS last_at FROM analyzer_failures
+    WHERE model = $1 ORDER BY failed_at DESC LIMIT 1
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class AnalyzerFailures:
+    """Failed requests of one chat model."""
+
+    memories: int
+    """Number of memories to retry."""
+    last: str
+    last_at: datetime
 
 
 class ServiceView(View):
@@ -157,7 +172,7 @@ def status(tenant: Tenant) -> Status:
             remarks=tuple(remark for (remark,) in connection.execute(_REMARKS).fetchall()),
             masked=dict(connection.execute(_MASKED).fetchall()),
             services=services(tenant.settings),
-            chat_model=read_failures(connection, tenant.settings.chat_model) if tenant.settings.chat_model else None,
+            chat_model=next(iter(connection.execute(_FAILURES, [tenant.settings.chat_model]).to_arrow_table().to_pylist()), None),
         )
 
 

@@ -35,8 +35,7 @@ _CHECK_SECONDS, _CHECKED_SECONDS = 20.0, 10
 """How long a call of LanceDB waits until, and between, checks that the object storage answers, and a check for each of its attempts."""
 _MANIFEST = ".manifest"
 _LAST_MANIFEST = 2**64 - 1
-_INVERTED_DIGITS = 20
-"""LanceDB names a manifest by its version, or by 2^64 - 1 minus the version, so that the newest is listed first."""
+"""LanceDB names a manifest by this number minus the version, so that the newest is listed first."""
 
 
 @dataclass(frozen=True)
@@ -133,15 +132,11 @@ class Location:
 
     def _versions_in_folder(self, table: str) -> Iterator[tuple[int, Path]]:
         for path in self._versions(table).glob(f"[0-9]*{_MANIFEST}"):
-            number = int(path.stem)
-            yield _LAST_MANIFEST - number if len(path.stem) == _INVERTED_DIGITS else number, path
+            yield _LAST_MANIFEST - int(path.stem), path
 
     def manifests(self, table: str, version: int) -> tuple[Path, Path]:
         """Return the paths of the manifests of a version and of the next version, in a folder."""
-        versions = self._versions(table)
-        if (plain := versions / f"{version}{_MANIFEST}").exists():
-            return plain, versions / f"{version + 1}{_MANIFEST}"
-        first, last = (versions / f"{_LAST_MANIFEST - each:0{_INVERTED_DIGITS}}{_MANIFEST}" for each in (version, version + 1))
+        first, last = (self._versions(table) / f"{_LAST_MANIFEST - each}{_MANIFEST}" for each in (version, version + 1))
         return first, last
 
     def _versions(self, table: str) -> Path:
