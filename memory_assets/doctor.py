@@ -336,8 +336,7 @@ def _catalog(tenant: Tenant) -> Iterator[Finding]:
         mend = "Run `memory doctor --mend`, then `memory run`, which derives it anew."
         yield Finding("fault", f"{catalog.where} is damaged ({damage}).", mend, catalog.set_aside)
         return
-    with catalog.read() as connection:
-        (entries,) = connection.execute("SELECT count(*) FROM memory_entries").fetchone() or (0,)
+    ((entries,),) = catalog.fetch("SELECT count(*) FROM memory_entries")
     yield Finding("ok", f"{catalog.where.removeprefix('The ')} with {entries} entries from files")
 
 

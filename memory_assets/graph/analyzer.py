@@ -306,9 +306,7 @@ def _withdraw_stale(tenant: "Tenant", model: str) -> int:
         LEFT JOIN graph_memories m ON m.id = a.memory_id
         WHERE m.id IS NULL OR m.content_hash <> a.content_hash OR m.state <> 'active' OR a.model <> $1
     """
-    with tenant.catalog.read() as connection:
-        (count,) = connection.execute(f"SELECT count(*) FROM ({stale})", [model]).fetchone() or (0,)
-    if not count:
+    if not tenant.catalog.fetch(f"{stale} LIMIT 1", [model]):
         return 0
     with tenant.catalog.write() as connection:
         (links,) = connection.execute(
@@ -322,16 +320,13 @@ def _withdraw_stale(tenant: "Tenant", model: str) -> int:
 
 
 def _unanalyzed(tenant: "Tenant", model: str) -> list[tuple[int, str]]:
-    with tenant.catalog.read() as connection:
-        return connection.execute(
-            """
-            SELECT m.id, m.content_hash FROM graph_memories m
-            ANTI JOIN analyzed_memories a ON a.memory_id = m.id AND a.content_hash = m.content_hash AND a.model = $1
-            LEFT JOIN analyzer_failures f ON f.memory_id = m.id
-            WHERE m.state = 'active' ORDER BY coalesce(f.attempts, 0), m.created_at DESC, m.id LIMIT $2
-            """,
-            [model, _MAX_MEMORIES_PER_RUN],
-        ).fetchall()
+    query = """
+        SELECT m.id, m.content_hash FROM graph_memories m
+        ANTI JOIN analyzed_memories a ON a.memory_id = m.id AND a.content_hash = m.content_hash AND a.model = $1
+        LEFT JOIN analyzer_failures f ON f.memory_id = m.id
+        WHERE m.state = 'active' ORDER BY coalesce(f.attempts, 0), m.created_at DESC, m.id LIMIT $2
+    """
+    return tenant.catalog.fetch(query, [model, _MAX_MEMORIES_PER_RUN])
 
 
 def _record(tenant: "Tenant", number: int, digest: str, model: str, links: Sequence[Link]) -> None:

@@ -79,14 +79,8 @@ def find_links(tenant: "Tenant", now: datetime, *, dry_run: bool = False) -> Cre
     """Draw the sample of `now`'s ISO week and connect similar memories. A second call in the same week finds nothing new."""
     catalog, least = tenant.catalog, tenant.settings.creative_similarity
     week = f"{now:%G-W%V}"
-    with catalog.read() as connection:
-        drawn = [
-            number
-            for (number,) in connection.execute(
-                "SELECT id FROM relevance_scores WHERE relevance > $1 ORDER BY md5($2 || id::VARCHAR) LIMIT $3",
-                [LEAST_RELEVANCE, week, tenant.settings.creative_sample],
-            ).fetchall()
-        ]
+    query = "SELECT id FROM relevance_scores WHERE relevance > $1 ORDER BY md5($2 || id::VARCHAR) LIMIT $3"
+    drawn = [number for (number,) in catalog.fetch(query, [LEAST_RELEVANCE, week, tenant.settings.creative_sample])]
     neighbours = nearest_to(tenant.memories, drawn, _NEIGHBOURS, (State.ACTIVE,), least=least)
     with catalog.read() as connection:
         found = _fresh_links(connection, neighbours, least)

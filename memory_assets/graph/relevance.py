@@ -348,11 +348,8 @@ def explain(catalog: Catalog, number: int) -> Factors | None:
     """Return the factors of a memory's score, or None if it has not been scored."""
     if not catalog.exists:
         return None
-    with catalog.read() as connection:
-        row = connection.execute(
-            f"SELECT {', '.join(Factors.model_fields)} FROM relevance_scores WHERE id = $1", [number]
-        ).fetchone()
-    return Factors(**dict(zip(Factors.model_fields, row, strict=True))) if row else None
+    rows = catalog.fetch(f"SELECT {', '.join(Factors.model_fields)} FROM relevance_scores WHERE id = $1", [number])
+    return Factors(**dict(zip(Factors.model_fields, rows[0], strict=True))) if rows else None
 
 
 def _day(now: datetime) -> datetime:

@@ -126,8 +126,7 @@ def find_said(catalog: Catalog, store: MemoryStore) -> frozenset[int]:
 def is_unsaid(catalog: Catalog, memory: Memory) -> bool:
     """Return whether a memory was read from a file of this machine that no longer says its text."""
     unsaid = "SELECT 1 FROM entry_keys ANTI JOIN memory_entries USING (key, content_hash) WHERE key = ? AND content_hash = ?"
-    with catalog.read() as connection:
-        return connection.execute(unsaid, [memory.source_key, memory.content_hash]).fetchone() is not None
+    return bool(catalog.fetch(unsaid, [memory.source_key, memory.content_hash]))
 
 
 def _find_own(connection: "DuckDBPyConnection", store: MemoryStore, existing: pa.Table, moves: Mapping[str, str]) -> None:

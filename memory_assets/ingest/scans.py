@@ -234,8 +234,7 @@ def read_items(catalog: Catalog, source: Source) -> list[StoredItem]:
 
 def active_projects(catalog: Catalog) -> list[str]:
     """Return the projects that seed.json calls active, as of the last scan."""
-    with catalog.read() as connection:
-        return [name for (name,) in connection.execute("SELECT name FROM source_projects ORDER BY rowid").fetchall()]
+    return [name for (name,) in catalog.fetch("SELECT name FROM source_projects ORDER BY rowid")]
 
 
 def _stored(row: dict[str, Any]) -> StoredItem:

@@ -55,6 +55,10 @@ _DECIDED = frozenset({"quiet.json", "projects.json", "names.json", "learn/moves.
 """Files with what a person decided about projects, names and files; an erasure leaves them alone."""
 _PLACES = frozenset({"id", "key", "path", "canonical", "canonical_key", "folders", "project", "session", "digest", "before"})
 """Fields of the other files that name an entry or a file, and stay, too."""
+_SAID = """
+    SELECT unnest([body, if(trim(body) = '', description, '')]) FROM source_items WHERE key = $1
+    UNION ALL SELECT hook FROM source_hooks WHERE target = $1
+"""
 _MIN_CHARACTERS = 16
 """Fewest characters of a sentence or title that is searched for by itself."""
 
@@ -213,18 +217,8 @@ def _tombstone_texts(tenant: Tenant, memory: Memory) -> list[str]:
     if memory.source_key:
         texts.append(memory.content.partition("\n\n")[2])
         if tenant.catalog.exists:
-            try:
-                with tenant.catalog.read() as connection:
-                    said = connection.execute(
-                        """
-                        SELECT unnest([body, if(trim(body) = '', description, '')]) FROM source_items WHERE key = $1
-                        UNION ALL SELECT hook FROM source_hooks WHERE target = $1
-                        """,
-                        [memory.source_key],
-                    ).fetchall()
-            except StoreError:
-                said = []
-            texts += [text for (text,) in said]
+            with suppress(StoreError):
+                texts += [text for (text,) in tenant.catalog.fetch(_SAID, [memory.source_key])]
     return [*texts, *map(node_name, texts)]
 
 

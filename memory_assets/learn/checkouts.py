@@ -67,8 +67,5 @@ def read_remotes(folder: Path) -> Mapping[str, tuple[str, ...]]:
         known = json.loads((folder / _NAME).read_bytes())
     except (OSError, ValueError):
         return {}
-    # earlier releases wrote the present remote alone
-    found = (
-        {place: each if isinstance(each, list) else [each] for place, each in known.items()} if isinstance(known, dict) else {}
-    )
-    return {place: tuple(map(str, remotes)) for place, remotes in found.items() if remotes}
+    found = known.items() if isinstance(known, dict) else ()
+    return {place: tuple(map(str, remotes)) for place, remotes in found if isinstance(remotes, list) and remotes}

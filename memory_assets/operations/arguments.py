@@ -138,16 +138,13 @@ def _find_spellings(tenant: Tenant, name: str) -> frozenset[Entity]:
     from memory_assets.language.entity_types import EntityType
 
     as_typed = {Entity(name.strip(), kind) for kind in EntityType}
-    with tenant.catalog.interactive.read() as connection:
-        known = connection.execute(
-            """
-            SELECT "text", type FROM graph_aliases WHERE entity_id IN (
-                SELECT entity_id FROM graph_aliases WHERE lower("text") = lower($1)
-                UNION ALL SELECT id FROM graph_nodes WHERE kind = 'entity' AND lower(label) = lower($1)
-            )
-            """,
-            [name.strip()],
-        ).fetchall()
+    query = """
+        SELECT "text", type FROM graph_aliases WHERE entity_id IN (
+            SELECT entity_id FROM graph_aliases WHERE lower("text") = lower($1)
+            UNION ALL SELECT id FROM graph_nodes WHERE kind = 'entity' AND lower(label) = lower($1)
+        )
+    """
+    known = tenant.catalog.interactive.fetch(query, [name.strip()])
     return frozenset(as_typed | {Entity(text, kind) for text, kind in known})
 
 

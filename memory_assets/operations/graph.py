@@ -144,8 +144,7 @@ class Drawn(Answer):
 
 def draw_graph(tenant: Tenant, file: Path, limit: int) -> Drawn:
     """Draw the most relevant memories with their names and clusters, at most `limit` nodes, as one HTML file."""
-    with tenant.catalog.read() as connection:
-        begin = [number for (number,) in connection.execute(_MOST_RELEVANT, [limit]).fetchall()]
+    begin = [number for (number,) in tenant.catalog.fetch(_MOST_RELEVANT, [limit])]
     found = neighbourhood(tenant, begin, most=limit)
     data = found.model_dump(include={"nodes": {"__all__": NodeView.model_fields.keys() - {"step"}}, "edges": True})
     drawing = Template((_FILES / "graph.html").read_text(encoding="utf-8")).substitute(

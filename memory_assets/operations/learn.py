@@ -281,9 +281,9 @@ def count_pending(tenant: Tenant) -> int:
 
 def silo_texts(tenant: Tenant, paths: Sequence[str]) -> dict[str, str]:
     """Return the texts of these files as last read, by path."""
-    with tenant.catalog.interactive.read() as connection:
-        found = connection.execute("SELECT path, body FROM source_items WHERE list_contains($1, path)", [list(paths)]).fetchall()
-    return dict(found)
+    return dict(
+        tenant.catalog.interactive.fetch("SELECT path, body FROM source_items WHERE list_contains($1, path)", [list(paths)])
+    )
 
 
 def reword(tenant: Tenant, reference: str, content: Content) -> ReviewAnswer:

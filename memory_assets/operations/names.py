@@ -175,11 +175,9 @@ def show_name(tenant: Tenant, number: int) -> ShownName:
 
 def find_name(tenant: Tenant, text: str) -> int:
     """Return the id of the name with this spelling, in any case; of several the one that most memories mention."""
-    with tenant.catalog.interactive.read() as connection:
-        row = connection.execute(_WRITTEN, [text]).fetchone()
-    if row is None:
-        raise NotFoundError(f"No memory names {text!r}, as of the last `memory run`.")
-    return row[0]
+    for (number,) in tenant.catalog.interactive.fetch(_WRITTEN, [text]):
+        return number
+    raise NotFoundError(f"No memory names {text!r}, as of the last `memory run`.")
 
 
 def count_memories(tenant: Tenant, *columns: Literal["state", "kind", "source", "project", "tags"]) -> dict[str, dict[str, int]]:
@@ -263,11 +261,9 @@ def _apply_decision(tenant: Tenant, made: "NameDecision", spelling: str, *, undo
     added = () if undone else (made,)
     change_name_decisions(tenant.state, lambda decisions: [*(each for each in decisions if each.id != made.id), *added])
     refresh_graph(tenant.catalog, tenant.memories, tenant.relations, read_spellings(tenant))
-    with tenant.catalog.interactive.read() as connection:
-        found = connection.execute(
-            'SELECT entity_id FROM graph_aliases WHERE "text" = $1 ORDER BY type LIMIT 1', [spelling]
-        ).fetchone()
-    return Decided(decision=DecisionView.model_validate(made), name=found[0] if found else None, undone=undone)
+    meant = 'SELECT min_by(entity_id, type) FROM graph_aliases WHERE "text" = $1'
+    ((name,),) = tenant.catalog.interactive.fetch(meant, [spelling])
+    return Decided(decision=DecisionView.model_validate(made), name=name, undone=undone)
 
 
 def _read_name(connection: "DuckDBPyConnection", number: int) -> tuple[NameView, list[tuple[str, str, str, int]]]:

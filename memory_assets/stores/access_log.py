@@ -111,8 +111,7 @@ def preview_accesses(connection: "DuckDBPyConnection", log: AccessLog) -> None:
 
 def fold_accesses(catalog: Catalog, log: AccessLog, now: datetime) -> int:
     """Add new recalls to `memory_access` in one transaction, each record exactly once; return their number."""
-    with catalog.read() as connection:
-        known = dict(connection.execute(_OFFSETS).fetchall())
+    known = dict(catalog.fetch(_OFFSETS))
     accesses = log.read_since(known)
     if accesses.offsets != known:
         with catalog.write() as connection:

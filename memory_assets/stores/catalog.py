@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from copy import copy
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from memory_assets.display import counted
 from memory_assets.errors import DamagedError, StoreBusyError, StoreError, first_line
@@ -146,6 +146,11 @@ class Catalog:
                 opened.close()
                 connection = self._open_copy(opened) if self.exists else self._engine.open_empty(opened, create_tables)
             yield connection
+
+    def fetch(self, query: str, parameters: object = None) -> list[tuple[Any, ...]]:
+        """Return the rows of one query, over a connection of `read`."""
+        with self.read() as connection:
+            return connection.execute(query, parameters).fetchall()
 
     @contextmanager
     def write(self) -> Iterator["DuckDBPyConnection"]:

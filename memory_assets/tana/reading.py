@@ -114,9 +114,8 @@ def read_workspace(
     reading = Reading(workspace=workspace.name)
     begun = datetime.now(UTC)
     deadline = time.monotonic() + tenant.settings.tana_read_seconds
-    with catalog.read() as connection:
-        row = connection.execute("SELECT since FROM tana_workspaces WHERE id = $1", [workspace.id]).fetchone()
-    edited = _find_edited(client, workspace, row[0] if row else None, reading)
+    ((since,),) = catalog.fetch("SELECT any_value(since) FROM tana_workspaces WHERE id = $1", [workspace.id])
+    edited = _find_edited(client, workspace, since, reading)
     roots = {workspace.home_node_id: workspace.name, workspace.library: "Library"}
     live = [
         *(each for each in edited if not each[0].in_trash),
@@ -189,8 +188,7 @@ def read_about(tenant: "Tenant", client: TanaClient, topics: Sequence[str]) -> N
     found = {node.id: node for topic in topics for node in _search_topic(client, workspace, topic)}
     hits = {node.id: node for node in found.values() if not node.in_trash}
     wanted = list(dict.fromkeys([*(topic for topic in topics if _NODE_ID.fullmatch(topic) and topic not in found), *hits]))
-    with catalog.read() as connection:
-        rows = connection.execute("SELECT id FROM tana_nodes WHERE list_contains($1, id)", [[*wanted, *found]]).fetchall()
+    rows = catalog.fetch("SELECT id FROM tana_nodes WHERE list_contains($1, id)", [[*wanted, *found]])
     known = {row[0] for row in rows} | set(hits)
     live = {*hits, workspace.home_node_id, workspace.library}
     gone = [_Page(node, gone=True) for node in found if node not in hits]
@@ -233,16 +231,12 @@ def _search_topic(client: TanaClient, workspace: Workspace, topic: str) -> list[
 
 def _unread_targets(catalog: "Catalog", nodes: Sequence[str]) -> list[str]:
     """Return link targets of these nodes that are unread since they changed; fields and references come before children."""
-    with catalog.read() as connection:
-        rows = connection.execute(
-            """
-            SELECT l.target FROM tana_links l LEFT JOIN tana_nodes n ON n.id = l.target
-            WHERE list_contains($nodes, l.source) AND n.read_at IS NULL
-            GROUP BY l.target ORDER BY min(l.relation = 'CHILD'), min(l.place), l.target
-            """,
-            {"nodes": list(nodes)},
-        ).fetchall()
-    return [row[0] for row in rows]
+    query = """
+        SELECT l.target FROM tana_links l LEFT JOIN tana_nodes n ON n.id = l.target
+        WHERE list_contains($1, l.source) AND n.read_at IS NULL
+        GROUP BY l.target ORDER BY min(l.relation = 'CHILD'), min(l.place), l.target
+    """
+    return [row[0] for row in catalog.fetch(query, [list(nodes)])]
 
 
 def _find_edited(
@@ -294,25 +288,17 @@ def _table(workspace: Workspace, nodes: Iterable[tuple[Node, datetime | None]], 
 
 def _next_nodes(catalog: "Catalog", workspace: Workspace, most: int, again: int) -> list[str]:
     """Return the nodes to read: those unread since they changed, then some that were read longest ago."""
-    with catalog.read() as connection:
-        rows = connection.execute(
-            """
-            (SELECT id FROM tana_nodes WHERE workspace = $workspace AND read_at IS NULL ORDER BY modified DESC NULLS LAST, id LIMIT $most)
-            UNION ALL
-            (SELECT id FROM tana_nodes WHERE workspace = $workspace AND read_at IS NOT NULL ORDER BY read_at, id LIMIT $again)
-            """,
-            {"workspace": workspace.id, "most": most, "again": again},
-        ).fetchall()
-    return [row[0] for row in rows[:most]]
+    query = """
+        (SELECT id FROM tana_nodes WHERE workspace = $1 AND read_at IS NULL ORDER BY modified DESC NULLS LAST, id LIMIT $2)
+        UNION ALL (SELECT id FROM tana_nodes WHERE workspace = $1 AND read_at IS NOT NULL ORDER BY read_at, id LIMIT $3)
+    """
+    return [row[0] for row in catalog.fetch(query, [workspace.id, most, again])[:most]]
 
 
 def _find_placed(catalog: "Catalog", nodes: Sequence[str]) -> set[str]:
     """Return those of the nodes that are children of a node that was read, which shows when they go to the trash."""
-    with catalog.read() as connection:
-        rows = connection.execute(
-            "SELECT DISTINCT target FROM tana_links WHERE relation = 'CHILD' AND target IN (SELECT unnest($1))", [list(nodes)]
-        ).fetchall()
-    return {row[0] for row in rows}
+    query = "SELECT DISTINCT target FROM tana_links WHERE relation = 'CHILD' AND target IN (SELECT unnest($1))"
+    return {row[0] for row in catalog.fetch(query, [list(nodes)])}
 
 
 def _read_page(client: TanaClient, node: str) -> _Page:

@@ -30,8 +30,7 @@ def test_checkouts_share_memories_and_silence_whatever_the_case_of_their_remotes
     set_remote(other, "git@github.com:acme/atlas.git")
     of_remote = told("note", "Reviewed by Mira.", "github.com/acme/atlas", 2)
     write_brief(settings, told("note", "Released on Friday.", str(atlas)), of_remote)
-    # as earlier releases wrote it
-    (settings.tenant_dir() / "projects.json").write_text(json.dumps({str(atlas): "github.com/Acme/Atlas"}))
+    (settings.tenant_dir() / "projects.json").write_text(json.dumps({str(atlas): ["github.com/Acme/Atlas"]}))
     (settings.tenant_dir() / "quiet.json").write_text('["github.com/ACME/atlas"]')
     assert hook(cwd=str(other)) == ""
     monkeypatch.chdir(other)
