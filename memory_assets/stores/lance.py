@@ -144,6 +144,11 @@ def is_conflict(error: BaseException) -> bool:
     return any(words in str(error) for words in ("ommit conflict", "concurrent writers", "concurrent transaction"))
 
 
+def fetch(query: Any) -> pa.Table:
+    """Run a query without a search. `to_arrow` would read the table's schema once more, to look for blobs."""
+    return query.to_batches().read_all()
+
+
 def append(stored: "StoredTable", rows: pa.Table) -> int:
     """Add `rows`, whose ids are new, in one commit. Returns the new version; 0 if it is unknown."""
     table = stored.writing

@@ -305,7 +305,7 @@ class MemoryStore(TableStore):
     def scan(self, columns: Sequence[str], where: str = "true", limit: int | None = None) -> pa.Table:
         """Return the given columns of all rows that satisfy `where`."""
         query = self.table.search().where(where).select(list(columns))
-        return query.limit(limit).to_arrow() if limit else query.to_arrow()
+        return lance.fetch(query.limit(limit) if limit else query)
 
     def batches(self) -> Iterator[list[Memory]]:
         """Yield all memories in batches, in no order, so that memory use does not grow with the store."""

@@ -130,7 +130,7 @@ class DiskSearch:
         return self._scan(lance.ids_in(ids.tolist()), columns)
 
     def _scan(self, where: str, columns: Sequence[str]) -> pa.Table:
-        return self._stored.reading.search().where(where).select(list(columns)).with_row_id(True).to_arrow()
+        return lance.fetch(self._stored.reading.search().where(where).select(list(columns)).with_row_id(True))
 
 
 def _condition(filters: Filters) -> str | None:

@@ -10,6 +10,7 @@ from memory_assets.graph.rules import ENTITY_CAP
 from memory_assets.graph.statements import read_statements
 from memory_assets.models import Kind, Memory, RelationType, Source, State
 from memory_assets.stores.relations import StatedRelation
+from memory_assets_tests.conftest import examples
 from memory_assets_tests.graph.conftest import DAY, World
 
 A, B, C, D = 11, 22, 33, 44
@@ -272,7 +273,7 @@ CHANGES = st.lists(
 )
 
 
-@settings(max_examples=4)
+@settings(max_examples=examples(2))
 @given(CHANGES)
 def test_step_by_step_gives_the_graph_that_one_build_gives(tmp_path_factory, changes):
     slowly = World(tmp_path_factory.mktemp("slowly"))

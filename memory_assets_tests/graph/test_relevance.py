@@ -12,6 +12,7 @@ from memory_assets.operations.answers import LocalTime
 from memory_assets.operations.consolidate import Decayed
 from memory_assets.stores.access_log import AccessLog, fold_accesses
 from memory_assets.stores.relations import StatedRelation
+from memory_assets_tests.conftest import examples
 from memory_assets_tests.graph.conftest import DAY, World
 
 MIDNIGHT = DAY.replace(hour=0)
@@ -214,7 +215,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=3)
+@settings(max_examples=examples(2))
 @given(STEPS)
 def test_scoring_what_a_change_concerns_gives_the_scores_of_scoring_all(tmp_path_factory, steps):
     world = World(tmp_path_factory.mktemp("scores"))

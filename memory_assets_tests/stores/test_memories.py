@@ -244,6 +244,17 @@ def test_the_oldest_memory_is_found_by_one_query_however_the_rows_lie(
     assert len(asked) == 1
 
 
+def test_a_scan_asks_for_the_schema_only_as_often_as_lancedb_needs_it(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.put([memory()], unit(0), "test")
+    table, asked = store.table, []
+    schema = table.schema
+    monkeypatch.setattr(type(table), "schema", property(lambda _: asked.append(1) or schema))
+    assert store.scan(("id",)).num_rows == 1
+    assert len(asked) == 2
+
+
 def fill_indexed(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> np.ndarray:
     """Store 3,000 memories, of which every 300th has the tag "rare", with a vector index. Returns their vectors."""
     for module in (search, upkeep):

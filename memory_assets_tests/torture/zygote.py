@@ -266,9 +266,9 @@ def _preload() -> None:
         if not name.endswith("__main__"):
             importlib.import_module(name)
     import duckdb  # noqa: F401
-    import lancedb.background_loop as background
     from dagster._core.storage.sqlite_storage import DagsterSqliteStorage
 
+    from memory_assets.stores.deferred import import_lancedb
     from memory_assets_tests.conftest import read_migrations_once  # it imports the same as the called tests
 
     read_migrations_once()
@@ -279,6 +279,7 @@ def _preload() -> None:
     bge.open_bge = lambda: opened  # one session for all forks; it survives a fork
     judge.load()
     tokens.load_encoding()
+    background = import_lancedb().background_loop
     background.LOOP.loop.call_soon_threadsafe(background.LOOP.loop.stop)  # a process must have one thread to fork
     background.LOOP.thread.join()
     assert threading.active_count() == 1, threading.enumerate()

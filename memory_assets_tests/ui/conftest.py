@@ -19,7 +19,8 @@ from memory_assets_tests.conftest import SAMPLE
 from memory_assets_tests.ui.site import Site, Visitor
 
 _numbers = count(1)
-_CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+_PROGRAMS = "chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"  # the first does without windows
+_CHROMIUM = next(filter(None, map(shutil.which, _PROGRAMS)), None)
 
 
 @pytest.fixture(scope="session")
