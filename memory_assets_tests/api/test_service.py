@@ -240,7 +240,7 @@ def test_schemathesis_finds_nothing(service: Service, client: TenantClient, tmp_
             "--request-timeout",
             "60",  # a machine with other work answers late
             "--max-time",
-            "8",
+            "12",
         ),
     ]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=200, check=False)
