@@ -248,7 +248,9 @@ def test_a_key_that_may_not_be_read_is_not_to_be_removed(tenant: Tenant, monkeyp
         raise PermissionError(13, "Permission denied", name)
 
     monkeypatch.setattr(FileState, "get", get)
-    with pytest.raises(StoreError, match=r"cannot be read \(Permission denied\); give yourself read and write access to it \(`sudo chown"):
+    with pytest.raises(
+        StoreError, match=r"cannot be read \(Permission denied\); give yourself read and write access to it \(`sudo chown"
+    ):
         KeyStore(tenant.state).find(secret)
     (found,) = _run_check(_brief, tenant)
     assert found.what == "brief.json cannot be used (Permission denied)"
