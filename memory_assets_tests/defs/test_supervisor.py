@@ -205,6 +205,7 @@ def test_all_ends_at_an_interrupt_that_a_shell_let_be_ignored_and_when_the_termi
         shutil.rmtree(home)  # which ends it with an announcement if the signal does not
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
     for number in (signal.SIGINT, signal.SIGHUP):
         assert supervised(partial(interrupt, number)) == []
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
