@@ -248,9 +248,7 @@ def test_a_key_that_may_not_be_read_is_not_to_be_removed(tenant: Tenant, monkeyp
         raise PermissionError(13, "Permission denied", name)
 
     monkeypatch.setattr(FileState, "get", get)
-    with pytest.raises(
-        StoreError, match=r"cannot be read \(Permission denied\); give yourself read and write access to it \(`sudo chown"
-    ):
+    with pytest.raises(StoreError, match=r"cannot be read \(Permission denied\); give yourself read and write access to it\.$"):
         KeyStore(tenant.state).find(secret)
     (found,) = _run_check(_brief, tenant)
     assert found.what == "brief.json cannot be used (Permission denied)"
@@ -358,3 +356,9 @@ def test_a_damaged_brief_is_named_and_written_anew(tenant: Tenant) -> None:
     assert f"{path} cannot be read, so sessions are told nothing at their start." in faults(tenant)
     CliRunner().invoke(cli, ["doctor", "--mend"])
     assert path.read_bytes() == whole
+
+
+def test_an_index_that_object_storage_lacks_is_not_called_a_refusal() -> None:
+    error = RuntimeError("NotFound (permanent) at stat, path: memories.lance/_indices/1f/page")
+    assert lance.reason_of(error) == str(error)
+    assert "an index is lost" in (lance.advice_for(error) or "")
