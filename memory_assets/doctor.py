@@ -116,7 +116,7 @@ def _run_check(look: Callable[[Tenant], Iterator[Finding]], tenant: Tenant, name
     except Exception as error:  # noqa: BLE001  damage may raise anything; the other checks still run
         name = name or look.__name__.strip("_")
         unknown = f"Checking {name} failed: {type(error).__name__}: {first_line(error)}."
-        found.append(_parse_fault(describe_lack(error) or unknown))
+        found.append(_parse_fault(lack) if (lack := describe_lack(error)) else Finding("fault", unknown))
     return found
 
 
