@@ -217,7 +217,9 @@ def test_a_setting_of_claude_code_that_stops_the_hooks_is_named_if_the_plugin_is
 
     def mends() -> list[str]:
         path = managed if mend == _ASK else user
-        return [each.mend for each in examine(tenant) if each.what.startswith(f"Claude Code runs no hooks of the plugin, as {path} ")]
+        return [
+            each.mend for each in examine(tenant) if each.what.startswith(f"Claude Code runs no hooks of the plugin, as {path} ")
+        ]
 
     managed.write_text(of_organisation)
     user.write_text(of_user)
