@@ -49,7 +49,7 @@ class ChangedMeanwhileError(ConflictError):
 
 
 class StoreError(MemoryAssetsError):
-    """A store cannot be opened, read or written; no partial write remains."""
+    """A store cannot be opened, read or written. Except in an `UnansweredError`, nothing was written."""
 
 
 class DamagedError(StoreError):
