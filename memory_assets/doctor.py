@@ -116,7 +116,7 @@ def _run_check(look: Callable[[Tenant], Iterator[Finding]], tenant: Tenant, name
     except Exception as error:  # noqa: BLE001  damage may raise anything; the other checks still run
         name = name or look.__name__.strip("_")
         unknown = f"Checking {name} failed: {type(error).__name__}: {first_line(error)}."
-        found.append(_parse_fault(describe_lack(error) or unknown))
+        found.append(_parse_fault(lack) if (lack := describe_lack(error)) else Finding("fault", unknown))
     return found
 
 
@@ -181,14 +181,13 @@ def _sources(tenant: Tenant) -> Iterator[Finding]:
     if unread := unread_projects(settings.claude_projects_dir):
         what = f"Claude Code writes memory files below {unread} (CLAUDE_CONFIG_DIR), which is not read"
         yield Finding("note", what, "Set MEMORY_CLAUDE_PROJECTS_DIR to that folder in memory.toml.")
-    directory = memory_directory()
-    if directory and not Path(absolute_path(directory)).is_relative_to(settings.claude_projects_dir):
-        what = f"Claude Code's setting autoMemoryDirectory moves its memory files to {directory}, which is not read"
-        yield Finding("note", what, "Remove the setting, so that each project has its own folder.")
+    moved = memory_directory()
+    if moved and moved.value and not Path(absolute_path(moved.value)).is_relative_to(settings.claude_projects_dir):
+        what = f"{moved.name} in {moved.path} moves Claude Code's memory files to {moved.value}, which is not read"
+        yield Finding("note", what, f"{moved.mend}, so that each project has its own folder.")
     if off := find_hooks_off():
-        name, path = off
-        what = f"Claude Code runs no hooks of the plugin, as {path} sets {name}: sessions are told nothing and leave no summary"
-        yield Finding("note", what, "Remove the setting.")
+        what = f"Claude Code runs no hooks of the plugin, as {off.path} sets {off.name}: sessions are told nothing and leave no summary"
+        yield Finding("note", what, f"{off.mend}.")
 
 
 def _backups(tenant: Tenant) -> Iterator[Finding]:

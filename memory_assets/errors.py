@@ -9,15 +9,14 @@ if TYPE_CHECKING:
     from pydantic import ValidationError
 
 MAKE_ROOM = "make room on it"
-_OWN = "give yourself read and write access to it (`sudo chown -R` its folder if a command was run as root)"
 MENDS = {
     errno.ENOSPC: MAKE_ROOM,
     errno.EDQUOT: MAKE_ROOM,
     errno.EFBIG: "raise `ulimit -f`, or use a disk that takes larger files",
     errno.EIO: "check the disk",
     errno.EROFS: "it can only be read, so mount it for writing",
-    errno.EACCES: _OWN,
-    errno.EPERM: _OWN,
+    errno.EACCES: "give yourself read and write access to it",
+    errno.EPERM: "give yourself read and write access to it",
     errno.EEXIST: "name another folder, or move away what is in its place",
     errno.ENOTDIR: "name another folder, or move away what is in its place",
     errno.ENAMETOOLONG: "name a shorter path",
@@ -50,7 +49,7 @@ class ChangedMeanwhileError(ConflictError):
 
 
 class StoreError(MemoryAssetsError):
-    """A store cannot be opened, read or written; no partial write remains."""
+    """A store cannot be opened, read or written. Except in an `UnansweredError`, nothing was written."""
 
 
 class DamagedError(StoreError):

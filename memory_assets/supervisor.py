@@ -138,9 +138,9 @@ def stop_running(settings: Settings) -> bool:
 
 
 def supervise(settings: Settings, ui_port: int | None, port: int | None, announce: Announce) -> None:
-    """Run all parts until SIGINT, SIGTERM or the terminal's end. Without `ui_port` there is no UI, without `port` no HTTP service.
+    """Run all parts until SIGINT, SIGTERM or the terminal's end.
 
-    Port 0 is any free one.
+    Without `ui_port` there is no UI, without `port` no HTTP service. A port of 0 stands for any free port.
 
     Raises:
         StoreError: a supervisor of this data folder runs already, or Dagster's instance cannot be set up.

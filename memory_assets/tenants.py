@@ -9,7 +9,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from memory_assets.errors import DamagedError, InvalidInputError, NotFoundError, StoreError, UnansweredError
+from memory_assets.errors import DamagedError, InvalidInputError, NotFoundError, StoreBusyError, StoreError, UnansweredError
 from memory_assets.models import TENANT_PATTERN
 from memory_assets.privacy import refuse_link
 from memory_assets.stores.layout import FOLDERS, read_known_names
@@ -37,6 +37,8 @@ _MARKS = ("vectors/*.lance", "catalog.duckdb", "keys/[0-9a-f]*.json", "dagster.y
 """Files by which a tenant's or Dagster's folder is recognised."""
 _WORKING_FOLDERS = frozenset({"cache", "tmp", "dagster"})
 """Other folders that this program makes in the data folder."""
+_LOOK_SECONDS = 0.25
+"""How long a search that found nothing waits for the catalog."""
 
 
 def validate_tenant(name: str) -> str:
@@ -137,6 +139,14 @@ class Tenant:
         store = MemoryStore(self.location, self._freshness, self.settings.data_dir)
         store.stored.known_rows = partial(count_known_memories, self.catalog)
         return store
+
+    def raise_if_gone(self) -> None:
+        """Raise DamagedError if the table of memories is gone that the catalog knows; a locked catalog is not waited for."""
+        from memory_assets.stores.catalog import count_known_memories
+
+        with suppress(StoreBusyError):
+            if not self.memories.stored.exists and count_known_memories(self.catalog.within(_LOOK_SECONDS)):
+                self.memories.stored.raise_if_lost()
 
     @cached_property
     def commits(self) -> "GroupCommit[NewMemory, StoredMemory]":

@@ -91,7 +91,7 @@ def describe_error(error: Exception) -> str:
     if isinstance(error, NewerStoreError):
         return _NEWER_STORE
     if isinstance(error, UnansweredError):
-        return "store: the object storage does not answer, and a change may or may not have been made; look, or try again."
+        return "store: the object storage does not answer; if this was a change, it may have been made: look, then try again."
     if isinstance(error, StoreError):
         return f"store: the memory store did not do this, and nothing was written; {advice_for(error) or 'try again'}."
     if status is HTTPStatus.INTERNAL_SERVER_ERROR:

@@ -27,8 +27,8 @@ MANAGED_SETTINGS = (
     Path("/Library/Application Support/ClaudeCode" if sys.platform == "darwin" else "/etc/claude-code") / "managed-settings.json"
 )
 """Claude Code's settings of an organisation."""
-_MANAGED_ONLY = ("allowManagedHooksOnly", "strictPluginOnlyCustomization")
-"""Settings of an organisation, ignored elsewhere, with which Claude Code runs no hooks of a user's plugin."""
+_LOCKABLE = ("skills", "agents", "hooks", "mcp")
+"""What an organisation's `strictPluginOnlyCustomization` may list; each of them locks the plugin's folder out."""
 _PLUGIN_ID = f"{NAME}@skills-dir"
 _HOOK_SECONDS = 10
 """Timeout after which Claude Code continues without a hook; at SessionEnd it waits 1.5 seconds, whatever is set here.
@@ -154,24 +154,47 @@ def unread_projects(read: Path) -> Path | None:
     return projects if os.environ.get("CLAUDE_CONFIG_DIR") and projects.resolve() != read.resolve() else None
 
 
-def memory_directory() -> str:
-    """Return Claude Code's setting `autoMemoryDirectory`; empty if it is not set or the settings are unreadable."""
-    directories = (members.get("autoMemoryDirectory") for _, members in _settings_in_force())
-    return next((each for each in directories if isinstance(each, str)), "")
+@dataclass(frozen=True, slots=True)
+class ClaudeSetting:
+    """A setting of Claude Code, from the file that decides it."""
+
+    name: str
+    value: Any
+    path: Path
+
+    @property
+    def mend(self) -> str:
+        """What the user does about it, without a full stop."""
+        return f"{'Ask your organisation to remove' if self.path == MANAGED_SETTINGS else 'Remove'} the setting"
 
 
-def find_hooks_off() -> tuple[str, Path] | None:
-    """Return the setting of Claude Code with which it runs no hooks of an installed plugin, and its file; None if it runs them."""
+def memory_directory() -> ClaudeSetting | None:
+    """Return Claude Code's setting `autoMemoryDirectory`; None if it is not set or the settings are unreadable."""
+    return _find_setting("autoMemoryDirectory", str)
+
+
+def find_hooks_off() -> ClaudeSetting | None:
+    """Return the setting with which Claude Code runs no hooks of an installed plugin; None if it runs them."""
     if not (plugin_folder() / MANIFEST).exists():
         return None
     for path, members in _settings_in_force():
-        plugins = members.get("enabledPlugins")
-        if isinstance(plugins, dict) and plugins.get(_PLUGIN_ID) is False:
-            return f"enabledPlugins.{_PLUGIN_ID}", path
-        for name in ("disableAllHooks", *(_MANAGED_ONLY if path == MANAGED_SETTINGS else ())):
-            if members.get(name) is True:
-                return name, path
-    return None
+        is_managed, plugins = path == MANAGED_SETTINGS, members.get("enabledPlugins")
+        for name, value in plugins.items() if isinstance(plugins, dict) else ():
+            # An organisation's plugin of this name, even an enabled one, replaces the user's.
+            if name.startswith(f"{NAME}@") if is_managed else name == _PLUGIN_ID and value is False:
+                return ClaudeSetting(f"enabledPlugins.{name}", value, path)
+        for name in ("allowManagedHooksOnly", "strictPluginOnlyCustomization") if is_managed else ():
+            value = members.get(name)
+            if value is True or (isinstance(value, list) and any(each in _LOCKABLE for each in value)):
+                return ClaudeSetting(name, value, path)
+    off = _find_setting("disableAllHooks", bool)
+    return off if off and off.value else None
+
+
+def _find_setting(name: str, kind: type) -> ClaudeSetting | None:
+    """Return a setting from the first file that gives it a value of this type."""
+    found = (ClaudeSetting(name, members.get(name), path) for path, members in _settings_in_force())
+    return next((each for each in found if isinstance(each.value, kind)), None)
 
 
 def _settings_in_force() -> Iterator[tuple[Path, dict[str, Any]]]:

@@ -160,6 +160,7 @@ def take_backup(tenant: Tenant, repository: Repository) -> Snapshot:
             snapshot.notes.append(f"{_LACKS_RECALLS}: the catalog has lost it since an earlier one.")
         snapshot.objects, snapshot.added_bytes = writer.objects, writer.added_bytes
         if not tenant.state.is_current:
+            repository.remove([])  # what was copied
             raise tenant.state.deleted()
         repository.write(snapshot)
     return snapshot
@@ -213,7 +214,8 @@ def pinned_tables(tenant: Tenant) -> Iterator[Location]:
             yield Location(str(pin / "vectors"))
         finally:
             drop_pins(pin)
-            pin.rmdir()
+            with suppress(FileNotFoundError):  # the tenant was deleted
+                pin.rmdir()
 
 
 def drop_pins(pin: Path) -> None:

@@ -276,7 +276,11 @@ class Told:
 
 
 _SENTENCE_ENDS = re.compile(r"([.!?:;…·|\]]+)[*_`\"')\]]*(?:\s|$)")
-_BULLET = re.compile(r"(?:^|\s)(?:[-*+•]|(\d{1,3}[.)]))(?!\S)")
+_BULLET = re.compile(r"(?:^|\s)[-*+•](?!\S)")
+_NUMBER = re.compile(r"(?<!\S)(\d{1,3})[.)](?=\s)")
+_IN_SENTENCE = r"\1"
+_READINGS = (_IN_SENTENCE, r"· \1", r"\1 ·")
+"""What a number with a full stop may be: a part of its sentence ("on 12. May"), an item's, or the end of a sentence."""
 _WORDS = re.compile(r"[^\W_]+")
 _NOTHING = 0
 """No memory's id: the record of a compaction, after which a session knows nothing that it was shown."""
@@ -309,8 +313,16 @@ def still_told(folder: Path, session: str, taken_back: Sequence[tuple[datetime, 
 
 
 def digest_sentences(text: str) -> set[str]:
-    """Return a digest of each sentence or item, without markup, and without a label unless a single word follows it."""
-    parts = _SENTENCE_ENDS.split(_BULLET.sub(r" · \1 ", text))
+    """Return a digest of each sentence or item, without markup, and without a label unless a single word follows it.
+
+    A number with a full stop ends no sentence, so that two dates are not taken for each other. `record_told` records what is shown in one
+    line, in which it may also be an item's number or end a sentence.
+    """
+    return _digest(text, _IN_SENTENCE)
+
+
+def _digest(text: str, number: str) -> set[str]:
+    parts = _SENTENCE_ENDS.split(_BULLET.sub(" · ", _NUMBER.sub(number, text)))
     told: list[str] = []
     label = ""
     for part, mark in zip(parts[::2], [*parts[1::2], ""], strict=True):
@@ -333,7 +345,8 @@ def record_told(folder: Path, session: str, told: Iterable[tuple[int, str]], rea
     if not session:
         return
     path, now = _record_file(folder, session), datetime.now(UTC).isoformat(timespec="seconds")
-    digests = [(number, sorted(digest_sentences(line.partition(")")[2]))) for number, line in told]
+    shown = [(number, line.partition(")")[2]) for number, line in told]
+    digests = [(number, sorted({each for reading in _READINGS for each in _digest(text, reading)})) for number, text in shown]
     written = "".join(" ".join([str(number), *each, reason, now]) + "\n" for number, each in digests)
     path.parent.mkdir(mode=0o700, exist_ok=True)
     with path.open("a", encoding="ascii") as file:

@@ -130,7 +130,7 @@ def search(
     new = [hit for hit in found.hits if hit.memory.id not in known]
     page = new[:limit]
     if not page:
-        tenant.memories.stored.raise_if_lost()
+        tenant.raise_if_gone()
     outdated = find_outdated_of(tenant, [hit.memory for hit in page])
     if recalls and query.strip():
         AccessLog(tenant.state).record([hit.memory.id for hit in page[:_RECALLED]], now)

@@ -129,7 +129,7 @@ def recent(
     memories = tenant.memories.recent(limit + 1, filters)
     page = memories[:limit]
     if not page:
-        tenant.memories.stored.raise_if_lost()
+        tenant.raise_if_gone()
     outdated = find_outdated_of(tenant, page)
     return RecentMemories(
         is_empty=not memories and not len(tenant.memories),

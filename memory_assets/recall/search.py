@@ -51,12 +51,12 @@ _FEW = 2 * MOST_READ
 """If the network reads more candidates than this, as for a context, its log odds are scaled "in depth"."""
 _BELOW_SUCCESSOR = 0.98
 """Factor of the score of a memory whose newer version is a candidate, too."""
-_ANSWERS = 0.8
+_ANSWER_LIKELIHOOD = 0.8
 """Likelihood from which two memories both answer a question, so that the newer may be what holds."""
 _COMPARABLE = 0.7
 """Share of the best score from which the newer of them is ranked first."""
-_DAY = 86_400_000_000
-"""Microseconds. Answers of one day tell the same story."""
+_DAY_MICROSECONDS = 86_400_000_000
+"""Answers of one day tell the same story."""
 
 
 class Component(BaseModel):
@@ -223,14 +223,16 @@ def rank(
     logits = _read(question, found, judged.values, view, most_read) if weights.answer else np.full(len(found), np.nan)
     if not np.isnan(logits).all():
         judged.add("answer", weights.answer, logits, scaled_logits(logits, in_depth=most_read > _FEW))
-    newest = _lift_newest(question, view, found, judged.values)
+    surely = _successors_asked_for(question, view, found), _successors(view, found.ids)
+    newest = _lift_newest(view, found, surely, judged.values)
     scale = scale_of(tenant.embedder.name, tenant.memories.columns.scale)
     is_weighed = view.background.texts > 0 and view.background.column == tenant.memories.columns.live
     everything = np.ones(len(found))
     likely = likelihoods(question, found, judged.coverage, logits, view, tenant.embedder, scale) if is_weighed else everything
     whole = np.array([len(text) <= PASSAGE_CHARACTERS for text in found.texts], bool)
-    answering = np.flatnonzero(whole & is_weighed & ~np.isnan(logits) & (likely >= _ANSWERS))
-    current = newest if question.interval else _lift_newer_answer(view, found, answering, newest)
+    answering = np.flatnonzero(whole & is_weighed & ~np.isnan(logits) & (likely >= _ANSWER_LIKELIHOOD))
+    outdated = np.concatenate([old[found.places(newer) >= 0] for old, newer in surely])
+    current = newest if question.interval else _lift_newer_answer(view, found, np.setdiff1d(answering, outdated), newest)
     preferred = _lift_preferences(found, current)
     lifts = (
         _Lift("version", newest - judged.values, "a newer version comes before what it replaced"),
@@ -341,10 +343,9 @@ def _successors_asked_for(question: Question, view: View, found: Candidates) -> 
     return np.array([place for place, _ in pairs], np.intp), np.array([newer for _, newer in pairs], np.int64)
 
 
-def _lift_newest(question: Question, view: View, found: Candidates, scores: Values) -> Values:
+def _lift_newest(view: View, found: Candidates, surely: tuple[tuple[Rows, Ids], ...], scores: Values) -> Values:
     """Lift what replaced a candidate, or its sentence that is asked for, to its score. A possible replacement needs a fitting score."""
     scores = scores.copy()
-    surely = _successors_asked_for(question, view, found), _successors(view, found.ids)
     replaced = np.concatenate([old for old, _ in surely])
     for perhaps, (old, newer) in ((True, _successors(view, found.ids, perhaps=True)), *((False, each) for each in surely)):
         new = found.places(newer)
@@ -360,14 +361,16 @@ def _lift_newest(question: Question, view: View, found: Candidates, scores: Valu
 def _lift_newer_answer(view: View, found: Candidates, answering: Rows, scores: Values) -> Values:
     """If the best candidate is `answering`, lift the next best that is, too, and is newer, to its score: no graph knows every change.
 
-    `answering` are texts that the network read as a whole: of a long one another part may be what is new.
+    `answering` are texts that hold, as far as the graph knows, and that the network read as a whole: of a long one another part may be new.
     """
     scores = scores.copy()
     best = int(scores.argmax()) if len(scores) else -1
     if best not in answering:
         return scores
     created = view.timeline.values("created", view.timeline.rows(found.ids), 0)
-    newer = answering[(created[answering] - created[best] >= _DAY) & (scores[answering] >= _COMPARABLE * scores[best])]
+    newer = answering[
+        (created[answering] - created[best] >= _DAY_MICROSECONDS) & (scores[answering] >= _COMPARABLE * scores[best])
+    ]
     if len(newer):
         after = newer[scores[newer].argmax()]
         scores[after] = scores[best]

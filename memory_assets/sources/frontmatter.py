@@ -18,6 +18,7 @@ _CLOSING = re.compile(r"^(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.MULTILINE)
 _KEY_LINE = re.compile(r"([A-Za-z_][\w-]*)[ \t]*:(?:[ \t]+(.*))?$")
 _BLOCK_SCALAR = re.compile(r"([|>])[-+]?\d?$")
 _PLAIN_WITH_HASH = re.compile(r"^(?:name|description):[ \t]+[^\s\"'|>\[{&*!#].*[ \t]#", re.MULTILINE)
+_PARAGRAPH = re.compile(r"\n[ \t]*\n(\S.*)")
 _NULLS = frozenset(("~", "null", "Null", "NULL"))
 _MEND_CLOSE = "close it with a line of three dashes"
 _MEND_SYNTAX = "write it as `key: value` lines between two lines of three dashes"
@@ -33,6 +34,9 @@ def parse(text: str) -> tuple[dict[str, Any], str]:
     The mapping holds only text, lists and mappings, and is empty without frontmatter. If the block is not valid YAML (an unquoted
     colon, a tab, a leading asterisk), each key is parsed by itself: as YAML, else as the text of its lines. In `name` and
     `description`, ` #` belongs to the text (`description: see PR #42`), though YAML starts a comment there. Line ends must be `\n`.
+
+    If the block is not closed, it reaches to a rule in the body. Such a block is refused if an unindented paragraph comes after a blank
+    line and no YAML value contains it; a `description` before another key may have such paragraphs. Other bodies are not recognised.
     """
     opening = _OPENING.match(text)
     if opening is None:
@@ -104,7 +108,8 @@ def _parse_line_by_line(block: str, depth: int = 0) -> dict[str, Any]:
     if depth > MAX_DEPTH:
         raise _malformed(f"the frontmatter is nested deeper than {MAX_DEPTH} levels", "flatten it")
     mapping: dict[str, Any] = {}
-    for chunk in _split_keys(block):
+    chunks = list(_split_keys(block))
+    for chunk in chunks:
         try:
             if _PLAIN_WITH_HASH.match(chunk):
                 raise _NotYamlError
@@ -115,25 +120,24 @@ def _parse_line_by_line(block: str, depth: int = 0) -> dict[str, Any]:
             found = _KEY_LINE.match(first)
             if found is None:
                 raise _malformed(f"the frontmatter has a line that belongs to no key: `{first[:60]}`") from None
+            paragraph = _PARAGRAPH.search(chunk)
+            if paragraph and not depth and (found[1] != "description" or chunk is chunks[-1]):
+                reason = f"the frontmatter is not closed before the paragraph `{paragraph[1][:60]}`"
+                raise _malformed(reason, _MEND_CLOSE) from None
             _put(mapping, found[1], _parse_text(found[2] or "", textwrap.dedent(rest), depth))
     return mapping
 
 
 def _split_keys(block: str) -> Iterator[str]:
-    """Split a block at its unindented `key:` lines, dropping comment lines. An unindented paragraph at its end is the body's."""
+    """Split a block at its unindented `key:` lines, dropping comment lines."""
     chunk: list[str] = []
-    paragraph = ""
     for line in block.split("\n"):
         if line.startswith("#") or not (chunk or line.strip()):
             continue
         if chunk and _KEY_LINE.match(line):
             yield "\n".join(chunk)
-            chunk, paragraph = [], ""
-        elif chunk and not chunk[-1].strip() and line[:1].strip():
-            paragraph = line
+            chunk = []
         chunk.append(line)
-    if paragraph:
-        raise _malformed(f"the frontmatter is not closed before the paragraph `{paragraph[:60]}`", _MEND_CLOSE)
     if chunk:
         yield "\n".join(chunk)
 

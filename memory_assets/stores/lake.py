@@ -23,7 +23,7 @@ from memory_assets.stores.catalog import Catalog, Stamp, put_kept, read_kept
 from memory_assets.stores.engine import CONFIG, NOT_FOR_ARROW
 from memory_assets.stores.location import Location
 from memory_assets.stores.migrations import create_catalog, create_tables, migrate_catalog, waiting_migrations
-from memory_assets.stores.postgres import HOLDER, LINK, Database
+from memory_assets.stores.postgres import CLIENT_TIMEOUTS, SERVER_TIMEOUTS, Database
 from memory_assets.stores.schema import UNDERIVED
 
 if TYPE_CHECKING:
@@ -39,8 +39,8 @@ LAKE = "lake"
 """Prefix of the names under which DuckDB attaches catalogs."""
 _MOST_ATTACHED = 16
 """Most catalogs that a process keeps attached; each has connections to PostgreSQL."""
-_OPTIONS = " ".join(f"-c {name}={value}" for name, value in {**HOLDER, "enable_seqscan": "off", "jit": "off"}.items())
-"""Those of the planner: DuckDB looks up its tables in PostgreSQL's own, which have a hundred thousand rows for a thousand tenants."""
+_OPTIONS = " ".join(f"-c {name}={value}" for name, value in {**SERVER_TIMEOUTS, "enable_seqscan": "off", "jit": "off"}.items())
+"""Options of PostgreSQL. Its planner must use indices: a thousand tenants have a hundred thousand rows in its own tables."""
 _DRAFT = "_draft"
 """Suffix of a schema that is being made."""
 _AFTER_SUFFIXES = "`"
@@ -366,7 +366,7 @@ class LakeCatalog(Catalog):
         import duckdb
         from psycopg.conninfo import make_conninfo
 
-        uri = make_conninfo(self._uri.removeprefix(PREFIX), options=_OPTIONS, **LINK)
+        uri = make_conninfo(self._uri.removeprefix(PREFIX), options=_OPTIONS, **CLIENT_TIMEOUTS)
         lake = stack.enter_context(self._lakes.attached(schema, uri, f"{self._attach_options(schema)}, {options}"))
         try:
             return lake, self._lakes.begin(lake)

@@ -27,6 +27,14 @@ _RETRY_SECONDS = 60.0
 _LONGEST_PAUSE_SECONDS = 0.25
 _MAX_ROWS_READ_WHOLE = 2_000
 """Most rows that `change` reads and replaces whole; for more it is cheaper to read the whole table."""
+_KEYS = "the keys are refused, so check MEMORY_STORAGE_*"
+_REFUSED = {
+    "NoSuchBucket": "the bucket is missing, so check MEMORY_VECTORS_URI",
+    "PermissionDenied (permanent)": _KEYS,
+    "ACCESS_DENIED": _KEYS,
+    "HTTP code 403": _KEYS,
+}
+"""Part of an answer of the object storage that no retry changes -> what a person can do."""
 _ADVICE = {
     "Read-only file system": "its folder can only be read, so write where it is mounted for writing",
     "No space left on device": "the disk is full, so make room on it",
@@ -37,10 +45,7 @@ _ADVICE = {
     "Cannot allocate memory": "close other programs, or raise `ulimit -v`",
     "Out of Memory Error": "close other programs, or raise `ulimit -v`",
     "RequestTimeTooSkewed": "this machine's clock is wrong, so set it",
-    "NoSuchBucket": "the bucket is missing, so check MEMORY_VECTORS_URI",
-    **dict.fromkeys(
-        ("PermissionDenied (permanent)", "ACCESS_DENIED", "HTTP code 403"), "the keys are refused, so check MEMORY_STORAGE_*"
-    ),
+    **_REFUSED,
     "/_indices/": "an index is lost, so run `memory doctor --mend` first",
 }
 """Part of an error message -> what a person can do."""
@@ -129,7 +134,7 @@ def reason_of(error: BaseException) -> str:
     """Return an error's first line, or a sentence in place of the chain that LanceDB makes of an error of the object storage."""
     if "(temporary)" in str(error):
         return "the object storage fails at the moment"
-    return "the object storage refuses it" if "(permanent)" in str(error) and advice_for(error) else first_line(error)
+    return "the object storage refuses it" if any(sign in str(error) for sign in _REFUSED) else first_line(error)
 
 
 def is_lancedb_error(error: BaseException) -> bool:

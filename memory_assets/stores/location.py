@@ -31,8 +31,10 @@ if TYPE_CHECKING:
 
 ADVICE = "check MEMORY_VECTORS_URI and MEMORY_STORAGE_*, and whether the S3 service answers"
 _CONNECT_SECONDS, _REQUEST_SECONDS, _ATTEMPTS = 5, 60, 3
-_CHECK_SECONDS, _CHECKED_SECONDS = 20.0, 10
-"""How long a call of LanceDB waits until, and between, checks that the object storage answers, and a check for each of its attempts."""
+_CHECK_SECONDS = 20.0
+"""Pause before a call of LanceDB that still waits for the object storage is checked, and between checks."""
+_CHECKED_SECONDS = 10
+"""Timeout of an attempt of such a check."""
 _MANIFEST = ".manifest"
 _LAST_MANIFEST = 2**64 - 1
 """LanceDB names a manifest by this number minus the version, so that the newest is listed first."""
@@ -184,7 +186,7 @@ class Location:
         """Whether the object storage does not answer, not even with an error."""
         try:
             self._open_bucket(request_timeout=_CHECKED_SECONDS).get_file_info(self._bucket)
-        except OSError as error:
+        except (OSError, ValueError) as error:
             return "NETWORK_CONNECTION" in str(error)
         return False
 
@@ -232,7 +234,7 @@ def _connected(uri: str, options: tuple[tuple[str, str], ...], session: "Session
 def _connect(uri: str, options: Mapping[str, str], **how: Any) -> "DBConnection":
     lancedb = import_lancedb()
     if "://" in uri:
-        _storages.setdefault(uri.split("/")[2], _Storage(Location(uri, options)))
+        _storages.setdefault((options.get("aws_endpoint", ""), uri.split("/")[2]), _Storage(Location(uri, options)))
         lancedb.background_loop.LOOP.run = _run_watched
     try:
         return lancedb.connect(uri, storage_options=dict(options) or None, **how)
@@ -258,12 +260,15 @@ class _Storage:
                 raise UnansweredError(f"The object storage of {self.location.base} does not answer; {ADVICE}.")
 
 
-_storages: dict[str, _Storage] = {}
-"""Bucket -> its storage."""
+_storages: dict[tuple[str, str], _Storage] = {}
+"""Endpoint and bucket -> the storage."""
 
 
 def _run_watched(call: Coroutine[Any, Any, Any]) -> Any:
-    """Run a call of LanceDB, and cancel it if an object storage stops answering: LanceDB's requests have no timeout."""
+    """Run a call of LanceDB, and cancel it if an object storage of this process stops answering: LanceDB's requests have no timeout.
+
+    A call does not tell its storage. A process with an object storage has its tables there, so no other call waits that long.
+    """
     running = asyncio.run_coroutine_threadsafe(call, import_lancedb().background_loop.LOOP.loop)
     try:
         while not wait([running], _CHECK_SECONDS).done:

@@ -21,9 +21,14 @@ if TYPE_CHECKING:
     from psycopg_pool import ConnectionPool
 
 _MOST_CONNECTIONS = 16
-LINK: dict[str, Any] = {"connect_timeout": 10, "keepalives_idle": 10, "keepalives_interval": 10, "tcp_user_timeout": 30_000}
+CLIENT_TIMEOUTS: dict[str, Any] = {
+    "connect_timeout": 10,
+    "keepalives_idle": 10,
+    "keepalives_interval": 10,
+    "tcp_user_timeout": 30_000,
+}
 """Parameters of libpq, in seconds and milliseconds: a connection fails half a minute after PostgreSQL's host vanished, not after hours."""
-HOLDER = {
+SERVER_TIMEOUTS = {
     "tcp_keepalives_idle": 10,
     "tcp_keepalives_interval": 10,
     "tcp_keepalives_count": 3,
@@ -145,7 +150,7 @@ class Database:
 
         with self.connection() as connection:
             try:
-                given = {**HOLDER, "statement_timeout": 0, "lock_timeout": max(1, int(patience * 1_000))}
+                given = {**SERVER_TIMEOUTS, "statement_timeout": 0, "lock_timeout": max(1, int(patience * 1_000))}
                 connection.execute("; ".join(f"SET LOCAL {name} = {value}" for name, value in given.items()))  # pyright: ignore[reportArgumentType, reportCallIssue]
                 connection.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [name])
             except psycopg.errors.LockNotAvailable as error:
@@ -163,12 +168,12 @@ def _pool(uri: str, patience: float, _process: int) -> "ConnectionPool[Connectio
     import psycopg
     from psycopg_pool import ConnectionPool
 
-    with psycopg.connect(uri, **LINK) as connection:  # fails at once, where a pool tries again and again
+    with psycopg.connect(uri, **CLIENT_TIMEOUTS) as connection:  # fails at once, where a pool tries again and again
         connection.execute("SELECT pg_advisory_xact_lock(%s)", [_SCHEMA_LOCK])
         connection.execute(_SCHEMA)
     pool: ConnectionPool[Connection[Any]] = ConnectionPool(
         uri,
-        kwargs={**LINK, "prepare_threshold": None},
+        kwargs={**CLIENT_TIMEOUTS, "prepare_threshold": None},
         min_size=0,
         max_size=_MOST_CONNECTIONS,
         timeout=max(patience, 1.0),

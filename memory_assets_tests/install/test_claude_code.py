@@ -164,39 +164,68 @@ def test_project_folders_that_claude_code_moves_elsewhere_are_named_until_they_a
     assert [each for each in told() if "not read" in each] == []
 
 
+@pytest.fixture
+def managed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An organisation's settings of Claude Code, without a setting."""
+    path = tmp_path / "managed-settings.json"
+    path.write_text("{}")
+    monkeypatch.setattr("memory_assets.install.claude_code.MANAGED_SETTINGS", path)
+    return path
+
+
+_REMOVE, _ASK = "Remove the setting", "Ask your organisation to remove the setting"
+
+
 @pytest.mark.parametrize(
-    ("written", "named"), [('{"autoMemoryDirectory": "~/notes"}', True), ('{"autoMemoryDirectory": 3}', False), ("{", False)]
+    ("written", "is_managed", "mend"),
+    [
+        ('{"autoMemoryDirectory": "~/notes"}', False, _REMOVE),
+        ('{"autoMemoryDirectory": "~/notes"}', True, _ASK),
+        ('{"autoMemoryDirectory": 3}', False, None),
+        ("{", False, None),
+    ],
 )
 def test_a_memory_directory_of_claude_codes_own_that_is_not_read_is_named(
-    folder: Path, tenant: Tenant, written: str, named: bool
+    folder: Path, tenant: Tenant, managed: Path, written: str, is_managed: bool, mend: str | None
 ) -> None:
-    (folder.parents[1] / "settings.json").write_text(written)
-    assert any("autoMemoryDirectory" in each.what and "~/notes" in each.what for each in examine(tenant)) == named
+    path = managed if is_managed else folder.parents[1] / "settings.json"
+    path.write_text(written)
+    found = [each.mend for each in examine(tenant) if f"autoMemoryDirectory in {path}" in each.what and "~/notes" in each.what]
+    assert found == ([f"{mend}, so that each project has its own folder."] if mend else [])
 
 
 @pytest.mark.parametrize(
-    ("written", "is_managed", "named"),
+    ("of_organisation", "of_user", "mend"),
     [
-        ('{"disableAllHooks": true}', False, True),
-        ('{"enabledPlugins": {"memory@skills-dir": false}}', False, True),
-        ('{"allowManagedHooksOnly": true}', True, True),
-        ('{"allowManagedHooksOnly": true}', False, False),
-        ('{"enabledPlugins": ["memory@skills-dir"]}', False, False),
+        ("{}", '{"disableAllHooks": true}', _REMOVE),
+        ('{"disableAllHooks": false}', '{"disableAllHooks": true}', None),
+        ('{"disableAllHooks": true}', '{"disableAllHooks": false}', _ASK),
+        ("{}", '{"enabledPlugins": {"memory@skills-dir": false, "memory@other": false}}', _REMOVE),
+        ('{"enabledPlugins": {"memory@skills-dir": true}}', "{}", _ASK),
+        ('{"disableAllHooks": false}', '{"enabledPlugins": {"memory@skills-dir": false}}', _REMOVE),
+        ('{"enabledPlugins": {"other@skills-dir": true}}', '{"enabledPlugins": {"memory@other": false}}', None),
+        ('{"allowManagedHooksOnly": true}', "{}", _ASK),
+        ("{}", '{"allowManagedHooksOnly": true, "strictPluginOnlyCustomization": true}', None),
+        ('{"strictPluginOnlyCustomization": ["mcp"]}', "{}", _ASK),
+        ('{"strictPluginOnlyCustomization": []}', '{"enabledPlugins": ["memory@skills-dir"]}', None),
     ],
 )
 def test_a_setting_of_claude_code_that_stops_the_hooks_is_named_if_the_plugin_is_installed(
-    folder: Path, tenant: Tenant, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: str, is_managed: bool, named: bool
+    folder: Path, tenant: Tenant, managed: Path, of_organisation: str, of_user: str, mend: str | None
 ) -> None:
-    def is_named() -> bool:
-        return any(each.what.startswith("Claude Code runs no hooks") and str(path) in each.what for each in examine(tenant))
+    user = folder.parents[1] / "settings.json"
 
-    managed = tmp_path / "managed-settings.json"
-    monkeypatch.setattr("memory_assets.install.claude_code.MANAGED_SETTINGS", managed)
-    path = managed if is_managed else folder.parents[1] / "settings.json"
-    path.write_text(written)
-    assert not is_named()
+    def mends() -> list[str]:
+        path = managed if mend == _ASK else user
+        return [
+            each.mend for each in examine(tenant) if each.what.startswith(f"Claude Code runs no hooks of the plugin, as {path} ")
+        ]
+
+    managed.write_text(of_organisation)
+    user.write_text(of_user)
+    assert mends() == []
     install()
-    assert is_named() is named
+    assert mends() == ([f"{mend}."] if mend else [])
 
 
 def test_what_its_owner_changed_is_never_lost(folder: Path) -> None:

@@ -8,7 +8,7 @@ import shutil
 import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
@@ -22,7 +22,7 @@ from click.testing import CliRunner
 from memory_assets.cli.main import cli
 from memory_assets.doctor import examine
 from memory_assets.errors import ConflictError, DamagedError, InvalidInputError, NotFoundError, SettingsError, StoreError
-from memory_assets.keeping import restoring
+from memory_assets.keeping import copying, restoring
 from memory_assets.keeping.copying import prune, select_kept, take_backup
 from memory_assets.keeping.encryption import Cipher
 from memory_assets.keeping.erasing import files_holding
@@ -88,15 +88,23 @@ def repository(tmp_path: Path) -> Repository:
     return Repository(str(tmp_path / "backups"))
 
 
-def test_a_backup_of_a_tenant_that_is_deleted_meanwhile_is_not_kept(used: Tenant, tmp_path: Path) -> None:
+def test_of_a_tenant_that_is_deleted_meanwhile_no_backup_and_no_copy_is_kept(
+    used: Tenant, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read_while_it_is_deleted(_tenant: Tenant, _notes: list[str]) -> Iterator[tuple[str, bytes]]:
+        yield "note", b"Quentin rewrites the ledger."
+        delete_tenant(Tenant(used.settings))
+
+    def objects() -> set[str]:
+        return {path.name for path in (tmp_path / "backups" / "objects").rglob("*") if path.is_file()}
+
     repository = Repository.of(used.settings, str(tmp_path / "backups"))
     take_backup(used, repository)
-    late = Tenant(used.settings)
-    late.must_exist()
-    delete_tenant(Tenant(used.settings))
+    copied = objects()
+    monkeypatch.setattr(copying, "_read_files", read_while_it_is_deleted)
     with pytest.raises(StoreError, match="deleted meanwhile"):
-        take_backup(late, repository)
-    assert repository.require("main").number == 1
+        take_backup(used, repository)
+    assert (repository.require("main").number, objects()) == (1, copied)
 
 
 def test_a_restored_tenant_holds_every_row_and_file_that_is_not_derived(used: Tenant, repository: Repository):

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from memory_assets.cli.main import cli
 from memory_assets.language.tokens import count_tokens
+from memory_assets.language.words import sentences
 from memory_assets.learn import session_start as module
 from memory_assets.learn.brief import (
     BULLET,
@@ -458,6 +459,24 @@ def test_a_digest_is_of_each_sentence_and_tells_two_values_of_two_labels_apart()
     assert not module.digest_sentences("Staging: 9090") <= shown
     assert module.digest_sentences("Production: 9090") <= shown
     assert module.digest_sentences("A sentence that is cut…")
+
+
+@pytest.mark.parametrize(
+    ("told", "new"),
+    [
+        ("The review is on 12. May with Ann. The dinner is on 14. May with Bob.", "The review is on 14. May with Ann."),
+        ("Die Abnahme ist am 12. Mai. Das Essen ist am 14. Mai.", "Die Abnahme ist am 14. Mai."),
+        ("The crew counts 12. The guests are 14. Both sail.", "The crew counts 14."),
+        ("1. paint the hull\n2. oil the deck", "1. oil the hull"),
+    ],
+)
+def test_a_changed_number_makes_a_sentence_new_and_all_others_stay_told(settings: Settings, told: str, new: str) -> None:
+    folder = settings.tenant_dir()
+    folder.mkdir(parents=True)
+    record_told(folder, "s1", [(42, f"- (id 42) {' '.join(told.split())}")], PROMPT)
+    known = still_told(folder, "s1")[42]
+    assert all(digest_sentences(each) <= known for each in sentences(told))
+    assert not digest_sentences(new) <= known
 
 
 def test_facts_of_one_memory_share_a_line_and_cost_no_more_than_it_has() -> None:

@@ -3,15 +3,18 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from memory_assets.graph.edges import refresh_graph
 from memory_assets.language.embedders import open_embedder
 from memory_assets.language.embedders.context import embed_in_context
+from memory_assets.models import RelationType
 from memory_assets.operations.answers import LocalTime
 from memory_assets.operations.context import context
 from memory_assets.operations.search import search
 from memory_assets.recall.likelihood import Fit
 from memory_assets.recall.question import understand
 from memory_assets.recall.search import search as search_hits
-from memory_assets.stores.memories import MemoryStore
+from memory_assets.stores.memories import Filters, MemoryStore
+from memory_assets.stores.relations import StatedRelation
 from memory_assets.stores.rows import heading
 from memory_assets.tenants import Tenant
 
@@ -71,6 +74,18 @@ def test_of_two_answers_the_newer_comes_first_though_no_edge_says_that_it_replac
     first, _ = search_hits(tenant, "where is our spare key")
     assert (first.memory.content == newer) is is_first
     assert [part.name for part in first.components].count("newer") == is_first
+
+
+def test_of_two_answers_the_one_that_holds_comes_first_whatever_their_times(store):
+    written = datetime(2026, 3, 2, tzinfo=UTC)
+    store("The spare key is with Gisela across the lane.", created_at=written)
+    tenant = store(
+        "The spare key hangs behind the barometer in the porch of the Brandts.", created_at=written + timedelta(days=40)
+    )
+    newer, older = (each.id for each in tenant.memories.recent(2, Filters()))
+    tenant.relations.state(StatedRelation(newer, older, RelationType.INVALIDATED_BY))
+    refresh_graph(tenant.catalog, tenant.memories, tenant.relations)
+    assert [hit.memory.id for hit in search_hits(tenant, "where is our spare key")] == [older, newer]
 
 
 ODD = [

@@ -67,6 +67,7 @@ def test_scalars_stay_as_they_are_written() -> None:
         ("description: first line\n  second line", "first line second line"),
         ("description: first: line\n  second: line", "first: line second: line"),
         ("description: first: line\nand on without a key", "first: line and on without a key"),
+        ("description: first: paragraph\n\nand another", "first: paragraph and another"),
         ("description: |\n  line: one\n  line two", "line: one\nline two"),
         ("description: >-\n  line: one\n  line two", "line: one line two"),
         ("description:\n  on its own line", "on its own line"),
@@ -110,6 +111,11 @@ def test_lists_are_read_beside_lines_that_are_not_yaml() -> None:
     }
 
 
+@pytest.mark.parametrize("tags", ["\n\n- a\n- b", " [a,\n\nb]"])
+def test_a_blank_line_in_a_value_that_is_yaml_begins_no_body(tags: str) -> None:
+    assert front(f"name: see PR #42\ntags:{tags}") == {"name": "see PR #42", "tags": ["a", "b"]}
+
+
 def test_comments_are_not_keys() -> None:
     assert front("# note: this\ntype: user # the kind\nx: y: z\n# more") == {"type": "user", "x": "y: z"}
 
@@ -120,6 +126,7 @@ def test_comments_are_not_keys() -> None:
         ("---\nname: a\nbody", "never closed"),
         ("---\n", "never closed"),
         ("---\nname: a\ntype: user\n\nBody.\n\n---\n\nMore.", "not closed before the paragraph `Body.`"),
+        ("---\nname: a\ntype: user\n\n# Title\nBody.\n\nNote: this\n\n---\n", "not closed before the paragraph `Body.`"),
         ("---\njust prose here\nand more\n---\n", "belongs to no key: `just prose here`"),
         ("---\n- a\n- b\n---\n", "belongs to no key"),
         ("---\na: &x [1]\nb: *x\n---\n", "anchor"),

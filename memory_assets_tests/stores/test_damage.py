@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
@@ -11,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from memory_assets.cli.main import cli
-from memory_assets.doctor import _brief, _run_check, examine
+from memory_assets.doctor import Finding, _brief, _run_check, examine
 from memory_assets.errors import StoreError
 from memory_assets.graph.edges import refresh_graph
 from memory_assets.learn.brief import FORMAT, read_brief
@@ -248,12 +249,17 @@ def test_a_key_that_may_not_be_read_is_not_to_be_removed(tenant: Tenant, monkeyp
         raise PermissionError(13, "Permission denied", name)
 
     monkeypatch.setattr(FileState, "get", get)
-    with pytest.raises(
-        StoreError, match=r"cannot be read \(Permission denied\); give yourself read and write access to it \(`sudo chown"
-    ):
+    with pytest.raises(StoreError, match=r"cannot be read \(Permission denied\); give yourself read and write access to it\.$"):
         KeyStore(tenant.state).find(secret)
     (found,) = _run_check(_brief, tenant)
     assert found.what == "brief.json cannot be used (Permission denied)"
+
+
+def test_the_doctor_takes_no_part_of_an_unknown_error_for_its_mend(tenant: Tenant) -> None:
+    def fail(_: Tenant) -> Iterator[Finding]:
+        raise ValueError("row 7; column 3")
+
+    assert _run_check(fail, tenant) == [Finding("fault", "Checking fail failed: ValueError: row 7; column 3.")]
 
 
 def test_a_damaged_id_of_the_store_is_mended_by_the_doctor_which_looks_at_all_else(tenant: Tenant, table: Path) -> None:
@@ -358,3 +364,9 @@ def test_a_damaged_brief_is_named_and_written_anew(tenant: Tenant) -> None:
     assert f"{path} cannot be read, so sessions are told nothing at their start." in faults(tenant)
     CliRunner().invoke(cli, ["doctor", "--mend"])
     assert path.read_bytes() == whole
+
+
+def test_an_index_that_object_storage_lacks_is_not_called_a_refusal() -> None:
+    error = RuntimeError("NotFound (permanent) at stat, path: memories.lance/_indices/1f/page")
+    assert lance.reason_of(error) == str(error)
+    assert "an index is lost" in (lance.advice_for(error) or "")
