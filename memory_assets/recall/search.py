@@ -20,7 +20,7 @@ from memory_assets.language.embedders.protocol import EmbedderError
 from memory_assets.language.secrets import mask
 from memory_assets.language.times import display_zone
 from memory_assets.language.words import is_unspaced, stems
-from memory_assets.models import REPLACING, Memory, SecretPolicy, State
+from memory_assets.models import REPLACING, Memory, SecretPolicy, State, is_time_guessed
 from memory_assets.recall.bridges import DEPTH, Bridge, find_bridges
 from memory_assets.recall.candidates import PREFERENCE_RANKS, Candidates, gather
 from memory_assets.recall.likelihood import Fit, beside_the_best, finds_something, likelihoods
@@ -232,7 +232,11 @@ def rank(
     whole = np.array([len(text) <= PASSAGE_CHARACTERS for text in found.texts], bool)
     answering = np.flatnonzero(whole & is_weighed & ~np.isnan(logits) & (likely >= _ANSWER_LIKELIHOOD))
     outdated = np.concatenate([old[found.places(newer) >= 0] for old, newer in surely])
-    current = newest if question.interval else _lift_newer_answer(view, found, np.setdiff1d(answering, outdated), newest)
+    current = (
+        newest
+        if question.interval
+        else _lift_newer_answer(tenant.memories, view, found, np.setdiff1d(answering, outdated), newest)
+    )
     preferred = _lift_preferences(found, current)
     lifts = (
         _Lift("version", newest - judged.values, "a newer version comes before what it replaced"),
@@ -358,10 +362,11 @@ def _lift_newest(view: View, found: Candidates, surely: tuple[tuple[Rows, Ids], 
     return scores
 
 
-def _lift_newer_answer(view: View, found: Candidates, answering: Rows, scores: Values) -> Values:
+def _lift_newer_answer(store: MemoryStore, view: View, found: Candidates, answering: Rows, scores: Values) -> Values:
     """If the best candidate is `answering`, lift the next best that is, too, and is newer, to its score: no graph knows every change.
 
     `answering` are texts that hold, as far as the graph knows, and that the network read as a whole: of a long one another part may be new.
+    The time of the newer must not be guessed, as that of a file that was copied.
     """
     scores = scores.copy()
     best = int(scores.argmax()) if len(scores) else -1
@@ -371,8 +376,14 @@ def _lift_newer_answer(view: View, found: Candidates, answering: Rows, scores: V
     newer = answering[
         (created[answering] - created[best] >= _DAY_MICROSECONDS) & (scores[answering] >= _COMPARABLE * scores[best])
     ]
-    if len(newer):
-        after = newer[scores[newer].argmax()]
+    memories = store.take(found.ids[newer].tolist(), found.row_ids[newer].tolist()) if len(newer) else {}
+    dated = [
+        place
+        for place in newer.tolist()
+        if (memory := memories.get(int(found.ids[place]))) and not is_time_guessed(memory.metadata)
+    ]
+    if dated:
+        after = max(dated, key=lambda place: scores[place])
         scores[after] = scores[best]
         scores[best] *= _BELOW_SUCCESSOR
     return scores

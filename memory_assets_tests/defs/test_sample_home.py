@@ -86,7 +86,7 @@ def look_at_what_holds(tenant: Tenant) -> None:
     assert "postgres-decision" in [hit["title"] for hit in found]
     for question, answer in (
         ("when is the carrier portal due", "16 October"),
-        ("is the staging database reset at night", "not reset nightly any more"),
+        ("is the staging database reset at night", "no longer reset"),
         ("what does Atlas store its shipments in", "PostgreSQL"),
         ("Which database does Atlas use", "PostgreSQL"),
     ):

@@ -60,17 +60,20 @@ def test_what_nothing_fits_is_answered_so_and_all_shows_the_nearest(store, conte
 
 
 @pytest.mark.parametrize(
-    ("days", "newer", "is_first"),
+    ("days", "newer", "guessed", "is_first"),
     [
-        (40, "The spare key hangs behind the barometer in the porch of the Brandts.", True),
-        (0, "The spare key hangs behind the barometer in the porch of the Brandts.", False),
-        (40, "The neighbours want a key to the shed.", False),
+        (40, "The spare key hangs behind the barometer in the porch of the Brandts.", [], True),
+        (0, "The spare key hangs behind the barometer in the porch of the Brandts.", [], False),
+        (40, "The spare key hangs behind the barometer in the porch of the Brandts.", ["created_at"], False),
+        (40, "The neighbours want a key to the shed.", [], False),
     ],
 )
-def test_of_two_answers_the_newer_comes_first_though_no_edge_says_that_it_replaces(store, days: int, newer: str, is_first: bool):
+def test_of_two_answers_the_newer_comes_first_though_no_edge_says_that_it_replaces(
+    store, days: int, newer: str, guessed: list[str], is_first: bool
+):
     written = datetime(2026, 3, 2, tzinfo=UTC)
     store("The spare key is with Gisela across the lane.", created_at=written)
-    tenant = store(newer, created_at=written + timedelta(days=days))
+    tenant = store(newer, created_at=written + timedelta(days=days), metadata={"guessed": guessed})
     first, _ = search_hits(tenant, "where is our spare key")
     assert (first.memory.content == newer) is is_first
     assert [part.name for part in first.components].count("newer") == is_first
