@@ -230,13 +230,9 @@ def rank(
     everything = np.ones(len(found))
     likely = likelihoods(question, found, judged.coverage, logits, view, tenant.embedder, scale) if is_weighed else everything
     whole = np.array([len(text) <= PASSAGE_CHARACTERS for text in found.texts], bool)
-    answering = np.flatnonzero(whole & is_weighed & ~np.isnan(logits) & (likely >= _ANSWER_LIKELIHOOD))
+    answering = np.flatnonzero(whole & is_weighed & (not question.interval) & ~np.isnan(logits) & (likely >= _ANSWER_LIKELIHOOD))
     outdated = np.concatenate([old[found.places(newer) >= 0] for old, newer in surely])
-    current = (
-        newest
-        if question.interval
-        else _lift_newer_answer(tenant.memories, view, found, np.setdiff1d(answering, outdated), newest)
-    )
+    current = _lift_newer_answer(tenant.memories, view, found, np.setdiff1d(answering, outdated), newest)
     preferred = _lift_preferences(found, current)
     lifts = (
         _Lift("version", newest - judged.values, "a newer version comes before what it replaced"),
@@ -376,16 +372,15 @@ def _lift_newer_answer(store: MemoryStore, view: View, found: Candidates, answer
     newer = answering[
         (created[answering] - created[best] >= _DAY_MICROSECONDS) & (scores[answering] >= _COMPARABLE * scores[best])
     ]
-    memories = store.take(found.ids[newer].tolist(), found.row_ids[newer].tolist()) if len(newer) else {}
-    dated = [
-        place
-        for place in newer.tolist()
-        if (memory := memories.get(int(found.ids[place]))) and not is_time_guessed(memory.metadata)
-    ]
-    if dated:
-        after = max(dated, key=lambda place: scores[place])
-        scores[after] = scores[best]
-        scores[best] *= _BELOW_SUCCESSOR
+    if not len(newer):
+        return scores
+    memories = store.take(found.ids[newer].tolist(), found.row_ids[newer].tolist())
+    for after in newer[np.argsort(-scores[newer], kind="stable")].tolist():
+        memory = memories.get(int(found.ids[after]))
+        if memory and not is_time_guessed(memory.metadata):
+            scores[after] = scores[best]
+            scores[best] *= _BELOW_SUCCESSOR
+            break
     return scores
 
 
