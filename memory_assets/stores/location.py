@@ -276,6 +276,5 @@ def _run_watched(call: Coroutine[Any, Any, Any]) -> Any:
             for storage in list(_storages.values()):
                 storage.raise_if_silent(since)
         return running.result()
-    except BaseException:
+    finally:
         running.cancel()
-        raise
