@@ -153,6 +153,8 @@ def supervise(settings: Settings, ui_port: int | None, port: int | None, announc
     settings.data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
     with _lock_state(settings.data_dir / STATE) as state:
         ui_port = None if ui_port is None else find_port("127.0.0.1", ui_port, "--ui-port")
+        if port and port == ui_port:
+            raise SettingsError(f"Dagster's UI and the HTTP service cannot both listen on port {port}; set --port or --ui-port.")
         port = None if port is None else find_port(settings.host, port, "--port")
         with _prepare_instance() as (home, door):
             config = home / "dagster.yaml"

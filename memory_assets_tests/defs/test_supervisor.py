@@ -126,8 +126,10 @@ def test_a_port_that_is_taken_is_told_before_anything_starts_and_any_is_one_that
     with socket.create_server(("127.0.0.1", 0)) as taken:
         told = zygote.shared().memory("up", "--no-service", "--ui-port", str(taken.getsockname()[1]))
     assert (told.returncode, "set --ui-port to a free one" in told.stderr) == (1, True)
+    free = str(find_port("127.0.0.1", 0, "--port"))
+    told = zygote.shared().memory("up", "--ui-port", free, "--port", free)
+    assert (told.returncode, "set --port or --ui-port" in told.stderr) == (1, True)
     assert find_running(tenant.settings) is None
-    assert find_port("127.0.0.1", 0, "--port") > 0
     for host in ("a..b", "\udcff"):
         with pytest.raises(SettingsError, match="set MEMORY_HOST to an address"):
             find_port(host, 0, "--port")
