@@ -19,11 +19,12 @@ def keep_private() -> None:
 
 
 def name_temporary_folder(data_dir: Path) -> None:
-    """Point `TMPDIR` below the data folder, unless it is set: LanceDB sorts words of memories in temporary files.
+    """Point `TMPDIR` below the data folder, unless it names a usable one: LanceDB sorts words of memories in temporary files.
 
     Call it before LanceDB: its threads read the environment, and a variable added meanwhile crashes the process.
     """
-    if "TMPDIR" not in os.environ:
+    folder = os.environ.get("TMPDIR", "")
+    if folder not in _named and not os.access(folder, os.W_OK | os.X_OK):
         os.environ["TMPDIR"] = str(data_dir / _TEMPORARY)
         _named.add(os.environ["TMPDIR"])
 
