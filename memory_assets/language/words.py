@@ -179,7 +179,7 @@ def _split(line: str) -> Iterator[str]:
         before = line[max(begin, gap.start() - _LOOK_BACK) : gap.start()]
         is_item = _NUMBER_OF_ITEM.fullmatch(line, begin, gap.start())
         is_ordinal = _GERMAN_ORDINAL.search(before) or (_ORDINAL.search(before) and _AFTER_ORDINAL.match(line, gap.end()))
-        is_number = is_item or is_ordinal or (line[gap.end() :][:1].isdigit() and _BEFORE_NUMBER.search(before))
+        is_number = is_item or is_ordinal or (line[gap.end() : gap.end() + 1].isdigit() and _BEFORE_NUMBER.search(before))
         following = _NAME.match(line, gap.end())
         is_initial = following and _INITIAL.search(before) and not is_function_word(following[0].lower())
         if not is_number and not is_initial and not _ABBREVIATION.search(before):
