@@ -1,6 +1,7 @@
 """Find configuration errors and damage, and say how to mend each. Changes nothing."""
 
 import os
+import shlex
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -25,7 +26,7 @@ from memory_assets.learn.brief import NAME as BRIEF
 from memory_assets.learn.brief import is_of_another_release, parse_brief
 from memory_assets.learn.briefing import renew_brief
 from memory_assets.learn.noted import read_noted
-from memory_assets.privacy import close_to_others, open_to_others
+from memory_assets.privacy import close_to_others, closed_to_us, open_to_others
 from memory_assets.settings import unknown_names
 from memory_assets.stores.files import disk_fault, find_disk_error
 from memory_assets.stores.filters import Filters
@@ -148,6 +149,15 @@ def _data_folder(tenant: Tenant) -> Iterator[Finding]:
 
 def _permissions(tenant: Tenant) -> Iterator[Finding]:
     folder, own = tenant.settings.data_dir, own_paths(tenant.settings)
+    places = {each for each in (*own, tenant.folder, tenant.location.path) if each.exists()}
+    places = {each for each in places if places.isdisjoint(each.parents)}
+    if closed := sorted(path for each in places for path in closed_to_us(each)):
+        user, where = os.geteuid(), shlex.join(map(str, sorted(places)))
+        owned = all(path.lstat().st_uid == user for path in closed)
+        more = f" and {len(closed) - _MOST_NAMED} more" if len(closed) > _MOST_NAMED else ""
+        what = f"You may not read and write {', '.join(map(str, closed[:_MOST_NAMED]))}{more}"
+        mend = f"Run `chmod -R u+rwX {where}`." if owned else f"Run `sudo chown -R {user} {where}`."
+        yield Finding("fault", f"{what}{'.' if owned else ', which another user (perhaps root) wrote.'}", mend)
     opened, close = [path for each in own for path in open_to_others(each)], partial(close_to_others, *own)
     if opened == [folder]:
         what = f"other users of this machine can list the names in {folder}, but read nothing"

@@ -19,11 +19,12 @@ def keep_private() -> None:
 
 
 def name_temporary_folder(data_dir: Path) -> None:
-    """Point `TMPDIR` below the data folder, unless it is set: LanceDB sorts words of memories in temporary files.
+    """Point `TMPDIR` below the data folder, unless it names a usable one: LanceDB sorts words of memories in temporary files.
 
     Call it before LanceDB: its threads read the environment, and a variable added meanwhile crashes the process.
     """
-    if "TMPDIR" not in os.environ:
+    folder = os.environ.get("TMPDIR", "")
+    if folder not in _named and not os.access(folder, os.W_OK | os.X_OK):
         os.environ["TMPDIR"] = str(data_dir / _TEMPORARY)
         _named.add(os.environ["TMPDIR"])
 
@@ -48,6 +49,16 @@ def open_to_others(folder: Path) -> list[Path]:
     return list(dict.fromkeys(found))
 
 
+def closed_to_us(folder: Path) -> list[Path]:
+    """Return the paths at and below a folder that this process may not read or, unless the disk is read-only, write."""
+    wanted = os.R_OK if os.statvfs(folder).f_flag & os.ST_RDONLY else os.R_OK | os.W_OK
+    found: list[Path] = []
+    for parent, folders, files in os.walk(folder):
+        paths = (Path(parent, name) for name in (*folders, *files))
+        found += (path for path in paths if os.path.lexists(path) and not path.is_symlink() and not os.access(path, wanted))
+    return found if os.access(folder, wanted | os.X_OK) else [folder]
+
+
 def close_to_others(*folders: Path) -> None:
     """Revoke other users' permissions at and below folders."""
     for path in chain.from_iterable(map(open_to_others, folders)):
@@ -60,6 +71,7 @@ def refuse_link(path: Path) -> None:
     try:
         is_link = path.is_symlink()
     except OSError as error:
+        path = next((parent for parent in reversed(path.parents) if not os.access(parent, os.X_OK)), path)
         raise StoreError(f"{path} cannot be used ({error.strerror}); {MENDS.get(error.errno or 0, 'check its disk')}.") from error
     if is_link:
         raise StoreError(

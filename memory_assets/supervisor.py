@@ -151,8 +151,13 @@ def supervise(settings: Settings, ui_port: int | None, port: int | None, announc
     for number in (signal.SIGINT, signal.SIGTERM, *(() if is_kept else (signal.SIGHUP,))):
         signal.signal(number, lambda *_: stopping.set())
     settings.data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+    if ui_port is not None and not find_spec("dagster_webserver"):
+        announce("Dagster's UI is not installed: `pip install '.[ui]'` in the checkout adds it, --no-ui goes without.")
+        ui_port = None
     with _lock_state(settings.data_dir / STATE) as state:
         ui_port = None if ui_port is None else find_port("127.0.0.1", ui_port, "--ui-port")
+        if port and port == ui_port:
+            raise SettingsError(f"Dagster's UI and the HTTP service cannot both listen on port {port}; set --port or --ui-port.")
         port = None if port is None else find_port(settings.host, port, "--port")
         with _prepare_instance() as (home, door):
             config = home / "dagster.yaml"
@@ -253,7 +258,7 @@ def _make_parts(settings: Settings, home: Path, door: Path, ui_port: int | None,
         Part("code location", [*code, "--location-name", "memory_assets", "--log-level", "warning"], partial(grpc_probe, door)),
         Part(_DAEMON, daemon, partial(heartbeat_probe, home / "history" / "runs.db")),
     ]
-    if ui_port is not None and find_spec("dagster_webserver"):
+    if ui_port is not None:
         ui = [python, "-m", "dagster_webserver", "-w", workspace, "--host", "127.0.0.1", "--port", str(ui_port)]
         quiet = ["--log-level", "warning", "--dagster-log-level", "warning"]
         page = partial(http_probe, "127.0.0.1", ui_port, "GET /server_info")

@@ -14,6 +14,7 @@ from click.testing import CliRunner
 
 from memory_assets.api.middleware import authorise
 from memory_assets.cli.main import cli
+from memory_assets.doctor import examine
 from memory_assets.errors import StoreError
 from memory_assets.ingest.direct import store_memories
 from memory_assets.models import NewMemory, Source
@@ -142,6 +143,22 @@ def test_the_doctor_finds_what_others_may_read_and_mends_it(settings: Settings, 
     assert "memory doctor --mend" in found.stdout
     mended = _memory("doctor", "--mend")
     assert (mended.returncode, _modes(settings.data_dir)) == (0, {}), mended.stdout
+
+
+@pytest.mark.parametrize(("owner", "command"), [(0, "chmod -R u+rwX {}"), (4242, "sudo chown -R {} {}")])
+def test_the_doctor_names_all_that_its_user_may_not_use_and_one_command(
+    settings: Settings, tenant: Tenant, monkeypatch: pytest.MonkeyPatch, owner: int, command: str
+) -> None:
+    store_memories(tenant, [NewMemory("Alice moved the billing export to DuckDB.", Source.CLI)])
+    closed = [tenant.folder / "brief.json", tenant.folder / "state.json"]
+    for path in closed:
+        path.touch()
+    monkeypatch.setattr(os, "access", lambda path, _mode: path not in closed)
+    monkeypatch.setattr(os, "geteuid", lambda: settings.data_dir.stat().st_uid + owner)
+    (found,) = (each for each in examine(tenant) if "may not read" in each.what)
+    assert all(str(path) in found.what for path in closed)
+    place = [settings.data_dir] if owner == 0 else [os.geteuid(), settings.data_dir]
+    assert found.mend == f"Run `{command.format(*place)}`."
 
 
 @pytest.mark.parametrize("part", ["", "vectors", "keys", "access", "catalog.duckdb"])

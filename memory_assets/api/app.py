@@ -176,7 +176,12 @@ def serve(
             timeout_graceful_shutdown=FINISH_SECONDS,
             lifespan="on",
         )
-        listener.listen(_WAITING_CONNECTIONS)
+        try:
+            listener.listen(_WAITING_CONNECTIONS)
+        except OSError as error:  # another service bound the port meanwhile
+            raise SettingsError(
+                f"Port {port} of {host} cannot be used ({error.strerror}); set PORT or --port to a free one."
+            ) from error
         announce(f"http://{f'[{host}]' if ':' in host else host}:{port}", keyed)
         if count == 1:
             uvicorn.Server(config).run(sockets=[listener])

@@ -1,6 +1,8 @@
 """Commands that copy memories out and in: backup, restore, export, import. Also backfill, which recomputes them."""
 
 import os
+import signal
+import sys
 from datetime import datetime
 from functools import partial
 from itertools import count
@@ -126,6 +128,9 @@ def export(tenant: "Tenant", file: Path) -> "Answer | None":
     Lines are in the store's order, not by time, so that a store of any size needs little RAM. FILE is replaced when all are written.
     """
     if str(file) != "-":
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(number) is not signal.SIG_IGN:  # which nohup sets
+                signal.signal(number, lambda number, _: sys.exit(128 + number))  # it removes the unfinished file
         return operations.exchange.export(tenant, file)
     for lines in operations.exchange.export_lines(tenant):
         say(lines, nl=False)

@@ -35,17 +35,27 @@ _WITH_ACCENTS = re.compile("[\u00c0-\u052f\u1e00-\u1fff\ufb00-\ufb06\uff01-\uff5
 _CONTRACTION = re.compile(r"(?:n['’]t|['’](?:d|ll|m|re|s|ve))$")
 _SENTENCE_END = re.compile(r"(?<=[.!?…。！？])\s+")
 _ABBREVIATION = re.compile(
-    r"\b(?:[a-z]|e\.g|i\.e|d\.h|u\. ?a|z\. ?B|Abs|approx|Art|bzw|ca|Dr|evtl|ex|ggf|inkl|max|min|Mr|Mrs|Ms|Nr|No|Prof|resp|St|usw|vgl|vs)\.$"
+    r"\b(?:[a-z]|e\.g|i\.e|d\.h|i\. ?d\. ?R|u\. ?a|[zZ]\. ?B|Abs|al|approx|Art|bzw|ca|Dr|evtl|ex|ggf|ggü|inkl|max|min|Mr|Mrs|Ms|Nr|No|Prof"
+    r"|resp|St|usw|vgl|vs)\.$"
 )
+_BEFORE_NUMBER = re.compile(
+    r"(?:\b(?:Abb|Bd|[Ff]ig|Kap|pp|S|Sec|Tab|Tel|Mo|Di|Mi|Do|Fr|Sa|So|Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept?|O[kc]t|Nov|De[zc])|[Ss]tr)\.$"
+)
+"""Abbreviations that end no sentence if a number follows: "S. 12", "Jan. 5", "Mo. 12. Mai"."""
 _CODE = re.compile(r"`[^`\n]+`")
 CODE_BLOCK = re.compile(r"^[ \t]*(?P<fence>```+(?![^\n]*`)|~~~+)(?s:.*?)(?:^[ \t]*(?P=fence)|\Z)", re.MULTILINE)
 WIKI_LINK = re.compile(r"\[\[([^\[\]|#\n]+)(?:#[^\[\]|\n]*)?(?:\|[^\[\]\n]*)?\]\]")
 """A `[[name]]`, `[[name#heading]]` or `[[name|shown]]`; the group is the name."""
 _INITIAL = re.compile(rf"[{CAPITALS}][\w'’-]+\s[{CAPITALS}]\.$")
 _NAME = re.compile(rf"[{CAPITALS}][\w'’-]+")
-_ORDINAL = re.compile(r"(?:^|\s)\d{1,2}\.$")
-_AFTER_ORDINAL = re.compile(r"[a-zäöü]|(?:Jan|Feb|Mär|Apr|Mai|Jun|Jul|Aug|Sep|Okt|Nov|Dez)")
-"""German months and lower-case words, before which a number with a full stop is an ordinal: "am 11. Mai", "der 2. mal"."""
+_ORDINAL = re.compile(r"(?:^|\s)\d{1,2}\.(?:\d{1,2}\.)?$")
+_AFTER_ORDINAL = re.compile(
+    r"[a-zäöü]|(?:Jan(?:uary?)?|Feb(?:ruary?)?|März?|Mar(?:ch)?|Apr(?:il)?|Ma[iy]|Jun[ei]?|Jul[iy]?|Aug(?:ust)?|Sept?(?:ember)?|O[kc]t(?:ober)?"
+    r"|Nov(?:ember)?|De[zc](?:ember)?)\b"
+)
+"""Months and German lower-case words, before which a number with a full stop is an ordinal: "am 11. Mai", "der 2. mal"."""
+_GERMAN_ORDINAL = re.compile(r"\b(?:[Dd](?:as|e[mnrs]|ie)|[Ii]m|[Bb]eim)\s\d{1,2}\.$")
+"""A number after an article: "im 2. Stock"."""
 _ENDS_SENTENCE = re.compile(r"[.!?:;…。！？][\"'”’)*_]*$")
 _BEGINS_BLOCK = re.compile(r"(?:[-*+#•|]|\d{1,3}[.)])\s|\*\*[^*]+(?:[:.!?]\*\*|\*\*\s*(?::|$|[–—-]\s|\([^)]*\):))")
 """An item, a heading, or a label in bold print."""
@@ -168,7 +178,8 @@ def _split(line: str) -> Iterator[str]:
     for gap in _SENTENCE_END.finditer(_CODE.sub(lambda code: "_" * len(code[0]), line)):
         before = line[max(begin, gap.start() - _LOOK_BACK) : gap.start()]
         is_item = _NUMBER_OF_ITEM.fullmatch(line, begin, gap.start())
-        is_number = is_item or (_ORDINAL.search(before) and _AFTER_ORDINAL.match(line, gap.end()))
+        is_ordinal = _GERMAN_ORDINAL.search(before) or (_ORDINAL.search(before) and _AFTER_ORDINAL.match(line, gap.end()))
+        is_number = is_item or is_ordinal or (line[gap.end() : gap.end() + 1].isdigit() and _BEFORE_NUMBER.search(before))
         following = _NAME.match(line, gap.end())
         is_initial = following and _INITIAL.search(before) and not is_function_word(following[0].lower())
         if not is_number and not is_initial and not _ABBREVIATION.search(before):

@@ -55,7 +55,7 @@ def health(tenant: Tenant) -> Health:
         newest = next((each.created_at for each in tenant.memories.recent(1, Filters())), None)
         _check_release(tenant.catalog)
         folder, has_tables = tenant.settings.data_dir, tenant.location.is_folder
-        store_fault = disk_fault(folder, has_tables=has_tables) if tenant.exists else None
+        store_fault = disk_fault(folder, has_tables=has_tables)
     except NewerStoreError as error:
         store_fault = f"{error} A service or session that began before an upgrade has to start again."
     except StoreError as error:

@@ -19,6 +19,9 @@ _KEY_LINE = re.compile(r"([A-Za-z_][\w-]*)[ \t]*:(?:[ \t]+(.*))?$")
 _BLOCK_SCALAR = re.compile(r"([|>])[-+]?\d?$")
 _PLAIN_WITH_HASH = re.compile(r"^(?:name|description):[ \t]+[^\s\"'|>\[{&*!#].*[ \t]#", re.MULTILINE)
 _PARAGRAPH = re.compile(r"\n[ \t]*\n(\S.*)")
+_UNINDENTED = re.compile(r"\n(?!- )(\S.*)")
+_SHOWN = frozenset(("name", "description"))
+"""Keys whose values are part of the memory's text."""
 _NULLS = frozenset(("~", "null", "Null", "NULL"))
 _MEND_CLOSE = "close it with a line of three dashes"
 _MEND_SYNTAX = "write it as `key: value` lines between two lines of three dashes"
@@ -35,8 +38,8 @@ def parse(text: str) -> tuple[dict[str, Any], str]:
     colon, a tab, a leading asterisk), each key is parsed by itself: as YAML, else as the text of its lines. In `name` and
     `description`, ` #` belongs to the text (`description: see PR #42`), though YAML starts a comment there. Line ends must be `\n`.
 
-    If the block is not closed, it reaches to a rule in the body. Such a block is refused if an unindented paragraph comes after a blank
-    line and no YAML value contains it; a `description` before another key may have such paragraphs. Other bodies are not recognised.
+    If the block is not closed, it reaches to a rule in the body. Such a block is refused if no YAML value contains an unindented line of
+    it. `name` and `description` may be continued by such a line, a `description` before another key also by such paragraphs.
     """
     opening = _OPENING.match(text)
     if opening is None:
@@ -120,9 +123,9 @@ def _parse_line_by_line(block: str, depth: int = 0) -> dict[str, Any]:
             found = _KEY_LINE.match(first)
             if found is None:
                 raise _malformed(f"the frontmatter has a line that belongs to no key: `{first[:60]}`") from None
-            paragraph = _PARAGRAPH.search(chunk)
-            if paragraph and not depth and (found[1] != "description" or chunk is chunks[-1]):
-                reason = f"the frontmatter is not closed before the paragraph `{paragraph[1][:60]}`"
+            stray = (_PARAGRAPH if found[1] in _SHOWN else _UNINDENTED).search(chunk)
+            if stray and not depth and (found[1] != "description" or chunk is chunks[-1]):
+                reason = f"the frontmatter is not closed before the line `{stray[1][:60]}`"
                 raise _malformed(reason, _MEND_CLOSE) from None
             _put(mapping, found[1], _parse_text(found[2] or "", textwrap.dedent(rest), depth))
     return mapping

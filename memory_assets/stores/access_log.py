@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from memory_assets.errors import StoreError
 from memory_assets.stores.catalog import Catalog
+from memory_assets.stores.files import mend_of
 from memory_assets.stores.state import TenantState
 
 if TYPE_CHECKING:
@@ -54,8 +55,10 @@ class AccessLog:
         line = f"\n{int(at.timestamp() * 1e6)} {listed} {recalled_by.get()} .\n".encode("ascii")
         try:
             self._state.append(f"{_FOLDER}{datetime.now(UTC):%Y-%m-%d}.log", line)
-        except (OSError, StoreError) as error:
-            _log.warning("The recall was not logged: %s.", error)
+        except OSError as error:
+            _log.warning("The recall was not logged, as the disk does not take it (%s); %s.", error.strerror, mend_of(error))
+        except StoreError as error:
+            _log.warning("The recall was not logged: %s", error)
 
     def read_since(self, offsets: Mapping[str, int]) -> Accesses:
         """Return the records after the `offsets` of an earlier read; torn or foreign lines are skipped."""

@@ -39,7 +39,7 @@ _ADVICE = {
     "Read-only file system": "its folder can only be read, so write where it is mounted for writing",
     "No space left on device": "the disk is full, so make room on it",
     "Disk quota exceeded": "the disk quota is used up, so make room",
-    "Permission denied": "give yourself write access to it",
+    "Permission denied": "`memory doctor` says how you get access to it",
     "File too large": MENDS[errno.EFBIG],
     "Too many open files": MENDS[errno.EMFILE],
     "Cannot allocate memory": "close other programs, or raise `ulimit -v`",

@@ -3,6 +3,7 @@
 import json
 import os
 import resource
+import signal
 import sys
 import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
@@ -17,6 +18,7 @@ from memory_assets.cli.keep import export as command
 from memory_assets.cli.main import main
 from memory_assets.errors import InvalidInputError, StoreError
 from memory_assets.models import Kind, Memory, Source
+from memory_assets.operations import exchange
 from memory_assets.operations.erase import erase
 from memory_assets.stores.memories import MemoryStore
 from memory_assets.stores.rows import new_id
@@ -65,6 +67,18 @@ def test_an_export_that_fails_midway_leaves_the_old_file(tenant: Tenant, tmp_pat
     assert done.exit_code
     assert file.read_text() == "old"
     assert [each.name for each in tmp_path.iterdir() if each.is_file()] == ["all.jsonl"]
+
+
+def test_an_export_that_is_ended_leaves_no_file(tenant: Tenant, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exchange, "_memory_lines", lambda _tenant: signal.raise_signal(signal.SIGTERM) or iter(()))
+    before = {number: signal.signal(number, lambda *_: None) for number in (signal.SIGTERM, signal.SIGHUP)}
+    (tmp_path / "out").mkdir()
+    try:
+        ended = CliRunner().invoke(command, [str(tmp_path / "out" / "export.jsonl")])
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    assert (ended.exit_code, list((tmp_path / "out").iterdir())) == (128 + signal.SIGTERM, [])
 
 
 def test_an_export_counts_what_it_wrote_beside_an_erasure(

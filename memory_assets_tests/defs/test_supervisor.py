@@ -126,8 +126,10 @@ def test_a_port_that_is_taken_is_told_before_anything_starts_and_any_is_one_that
     with socket.create_server(("127.0.0.1", 0)) as taken:
         told = zygote.shared().memory("up", "--no-service", "--ui-port", str(taken.getsockname()[1]))
     assert (told.returncode, "set --ui-port to a free one" in told.stderr) == (1, True)
+    free = str(find_port("127.0.0.1", 0, "--port"))
+    told = zygote.shared().memory("up", "--ui-port", free, "--port", free)
+    assert (told.returncode, "set --port or --ui-port" in told.stderr) == (1, True)
     assert find_running(tenant.settings) is None
-    assert find_port("127.0.0.1", 0, "--port") > 0
     for host in ("a..b", "\udcff"):
         with pytest.raises(SettingsError, match="set MEMORY_HOST to an address"):
             find_port(host, 0, "--port")
@@ -152,7 +154,7 @@ def test_a_part_waits_while_its_port_is_taken_and_all_ends_if_the_data_folder_mo
     assert str(path.parent) in said[1]
 
 
-Supervise = Callable[[Callable[[Path], object]], list[str]]
+Supervise = Callable[..., list[str]]
 
 
 @pytest.fixture
@@ -161,14 +163,14 @@ def supervised(tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> Iterator[Supe
     before = [(number, signal.getsignal(number)) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)]
     said: list[str] = []
 
-    def supervise_and(happen: Callable[[Path], object]) -> list[str]:
+    def supervise_and(happen: Callable[[Path], object], ui_port: int | None = None) -> list[str]:
         def watch() -> Probe:
             happen(instance_home(tenant.settings))
             return Probe(lambda: True)
 
         part = Part("code location", ["sleep", "600"], watch)
         monkeypatch.setattr(supervisor, "_make_parts", lambda *_: [part])
-        supervise(tenant.settings, None, None, said.append)
+        supervise(tenant.settings, ui_port, None, said.append)
         assert (part.process, part.restarts, find_running(tenant.settings)) == (None, 0, None)
         return said
 
@@ -177,6 +179,14 @@ def supervised(tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> Iterator[Supe
     yield supervise_and
     for number, handler in before:
         signal.signal(number, handler)
+
+
+def test_a_ui_that_is_not_installed_is_told_with_the_command_that_adds_it(
+    supervised: Supervise, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervisor, "find_spec", lambda _: None)
+    (said,) = supervised(lambda _: signal.raise_signal(signal.SIGTERM), 1)
+    assert "pip install '.[ui]'" in said
 
 
 def test_all_ends_if_dagsters_folder_is_deleted_and_the_next_run_has_it_again(

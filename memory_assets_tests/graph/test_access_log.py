@@ -78,6 +78,15 @@ def test_folding_counts_each_record_exactly_once(tmp_path):
     assert counts(catalog) == {1: 2, 2: 1}
 
 
+def test_a_disk_that_takes_no_recall_is_told_with_the_mend(tmp_path, monkeypatch, caplog):
+    def append(*_):
+        raise OSError(30, "Read-only file system", "access")
+
+    monkeypatch.setattr(FileState, "append", append)
+    AccessLog(FileState(tmp_path)).record([1], NOON)
+    assert "(Read-only file system); it can only be read, so mount it for writing." in caplog.text
+
+
 def test_a_fold_that_fails_before_its_commit_is_done_again(tmp_path, monkeypatch):
     log, catalog = AccessLog(FileState(tmp_path)), Catalog(str(tmp_path / "c.duckdb"), 5)
     log.record([1], NOON)

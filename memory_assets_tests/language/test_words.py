@@ -7,7 +7,19 @@ from memory_assets.language.words import prose_sentences, sentences, unwrapped
     ("text", "expected"),
     [
         ("Notruf geprüft am 11. Mai 2026. Seit 1. Juli gilt das.", ["Notruf geprüft am 11. Mai 2026.", "Seit 1. Juli gilt das."]),
-        ("Es kamen 12. Dann gingen sie.", ["Es kamen 12.", "Dann gingen sie."]),
+        (
+            "Es kamen 12. Dann gingen sie. Es blieben 3. Maria ging.",
+            ["Es kamen 12.", "Dann gingen sie.", "Es blieben 3.", "Maria ging."],
+        ),
+        (
+            "We meet on 12. May or 3. Oct. 2026. It rained on Jan. 5.",
+            ["We meet on 12. May or 3. Oct. 2026.", "It rained on Jan. 5."],
+        ),
+        (
+            "Im 2. Stock tagt sie am Mo. 12.05. wieder. Der 3. Stock ist leer.",
+            ["Im 2. Stock tagt sie am Mo. 12.05. wieder.", "Der 3. Stock ist leer."],
+        ),
+        ("Siehe S. 12 und Kap. 3. Z.B. Ruff ist schnell.", ["Siehe S. 12 und Kap. 3.", "Z.B. Ruff ist schnell."]),
         ("1. Die Rutsche.\n2. Der Turm.", ["1. Die Rutsche.", "2. Der Turm."]),
         ("## 4. Paint the hull\n**2. Sand it.** Then rest.", ["## 4. Paint the hull", "**2. Sand it.** Then rest."]),
         (

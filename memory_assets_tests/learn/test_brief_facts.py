@@ -144,6 +144,11 @@ def test_a_hook_below_a_mere_topic_is_told_once_though_an_abbreviation_in_it_is_
     assert sum(hook in each.text for each in told) == 1
 
 
+@pytest.mark.parametrize("said", ["Das Büro liegt im 2. Stock der Werft.", "Ivo öffnet das Büro der Werft um sieben."])
+def test_a_german_article_refers_to_no_sentence_before(said: str) -> None:
+    assert said in needs(f"{_LONG} {said}")
+
+
 def test_a_quotation_of_several_lines_is_told_in_whole_sentences() -> None:
     text = (
         "The harbour survey\n\nThe survey has three parts and each of them is described in a file of its own.\n\n"

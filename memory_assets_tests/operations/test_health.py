@@ -83,6 +83,8 @@ def test_a_limit_of_the_size_of_files_is_unhealthy_everywhere_and_nothing_is_sto
     with limited_files(), pytest.raises(StoreError, match=mend):
         store(tenant, NewMemory("Alice sails.", Source.CLI))
     assert not tenant.memories.stored.exists
+    with limited_files():
+        assert mend in health(tenant).faults[0]
     store(tenant, NewMemory("Alice sails.", Source.CLI))
 
     async def status() -> int:

@@ -46,8 +46,13 @@ def test_what_is_stored_is_answered_whatever_becomes_of_the_merging(tenant: Tena
     assert (len(tenant.memories), len(tenant.relations)) == (2, 1)
 
 
-def test_where_temporary_files_go_is_said_before_lancedb_has_threads_that_read_it(settings: Settings) -> None:
+@pytest.mark.parametrize("missing", [False, True])
+def test_where_temporary_files_go_is_said_before_lancedb_has_threads_that_read_it(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, missing: bool
+) -> None:
     assert "TMPDIR" not in os.environ
+    if missing:
+        monkeypatch.setenv("TMPDIR", str(tmp_path / "missing"))
     _ = Tenant(settings).memories
     assert os.environ["TMPDIR"] == str(settings.data_dir / "tmp")
 
