@@ -8,7 +8,6 @@ import os
 import secrets
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
-from functools import cache
 from time import monotonic
 from types import EllipsisType
 from typing import TYPE_CHECKING, Any
@@ -111,8 +110,8 @@ class Database:
                 f"{self._setting} needs psycopg; install memory_assets with `pip install '.[cluster]'`."
             ) from error
         try:
-            pool = _pool(self._uri, self._patience, os.getpid())
-            deadline = monotonic() + pool.timeout
+            pool, patience = _pool(self._uri), max(self._patience, 1.0)
+            deadline = monotonic() + patience
             with ExitStack() as opened:
                 connection = None
                 while connection is None:
@@ -120,7 +119,7 @@ class Database:
                         connection = opened.enter_context(pool.connection(_RECONNECT_SECONDS))
                     except PoolTimeout:
                         if monotonic() >= deadline:
-                            raise PoolTimeout(f"no connection within {pool.timeout:g} s") from None
+                            raise PoolTimeout(f"no connection within {patience:g} s") from None
                 yield connection
         except (psycopg.Error, PoolTimeout) as error:
             if isinstance(error, psycopg.errors.ForeignKeyViolation):
@@ -140,8 +139,8 @@ class Database:
 
     def close(self) -> None:
         """Close the connections of this process and end their threads, before it forks others. The next statement opens new ones."""
-        _pool(self._uri, self._patience, os.getpid()).close()
-        _pool.cache_clear()
+        if pool := _pools.pop((self._uri, os.getpid()), None):
+            pool.close()
 
     @contextmanager
     def locked(self, name: str, what: str, patience: float) -> "Iterator[Connection[Any]]":
@@ -160,14 +159,19 @@ class Database:
             yield connection
 
 
-@cache
-def _pool(uri: str, patience: float, _process: int) -> "ConnectionPool[Connection[Any]]":
-    """Return the connection pool of this process; a forked process must not use its parent's."""
+_pools: "dict[tuple[str, int], ConnectionPool[Connection[Any]]]" = {}
+"""URI and process -> its connection pool; a forked process must not use its parent's."""
+
+
+def _pool(uri: str) -> "ConnectionPool[Connection[Any]]":
+    """Return the connection pool of this process. Of the threads that make it at once, one keeps its pool; the others never open theirs."""
     import atexit
 
     import psycopg
     from psycopg_pool import ConnectionPool
 
+    if found := _pools.get(key := (uri, os.getpid())):
+        return found
     with psycopg.connect(uri, **CLIENT_TIMEOUTS) as connection:  # fails at once, where a pool tries again and again
         connection.execute("SELECT pg_advisory_xact_lock(%s)", [_SCHEMA_LOCK])
         connection.execute(_SCHEMA)
@@ -176,15 +180,16 @@ def _pool(uri: str, patience: float, _process: int) -> "ConnectionPool[Connectio
         kwargs={**CLIENT_TIMEOUTS, "prepare_threshold": None},
         min_size=0,
         max_size=_MOST_CONNECTIONS,
-        timeout=max(patience, 1.0),
         reconnect_timeout=_RECONNECT_SECONDS,
         max_idle=60.0,
         num_workers=1,
         check=ConnectionPool.check_connection,
-        open=True,
+        open=False,
     )
-    atexit.register(pool.close)
-    return pool
+    if (kept := _pools.setdefault(key, pool)) is pool:
+        atexit.register(pool.close)
+    kept.open()
+    return kept
 
 
 def _differ(one: str | None, other: str) -> bool:

@@ -3,6 +3,7 @@
 import os
 import signal
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC
 from pathlib import Path
 from typing import Any
@@ -102,6 +103,22 @@ def test_a_worker_has_no_connection_to_postgresql_when_it_forks(elsewhere: Setti
     with pytest.raises(SystemExit, match="forked"):
         workers.work()
     assert tenant_names(elsewhere) == []
+
+
+def test_threads_that_connect_first_share_one_pool(elsewhere: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    import psycopg
+
+    both, connect, threads = threading.Barrier(2), psycopg.connect, set(threading.enumerate())
+
+    def meet(*given: Any, **named: Any) -> Any:
+        both.wait(60)
+        return connect(*given, **named)
+
+    monkeypatch.setattr(psycopg, "connect", meet)
+    with ThreadPoolExecutor(2) as callers:
+        assert list(callers.map(tenant_names, [elsewhere] * 2)) == [[], []]
+    open_states(elsewhere).close()
+    assert set(threading.enumerate()) <= threads
 
 
 def objects_with(settings: Settings, word: bytes) -> list[str]:
