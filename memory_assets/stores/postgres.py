@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from psycopg import Connection
     from psycopg_pool import ConnectionPool
 
+    from memory_assets.stores.location import Location
+
 _MOST_CONNECTIONS = 16
 CLIENT_TIMEOUTS: dict[str, Any] = {
     "connect_timeout": 10,
@@ -93,11 +95,15 @@ _REPLACE_EXPECTED = """
 class Database:
     """A PostgreSQL database. Connections are opened on demand."""
 
-    def __init__(self, uri: str, patience: float, setting: str = "MEMORY_STATE_URI") -> None:
-        """Refer to a database; `patience` is the timeout in seconds for a connection or a lock, `setting` holds the URI."""
+    def __init__(self, uri: str, patience: float, setting: str = "MEMORY_STATE_URI", place: "Location | None" = None) -> None:
+        """Refer to a database; `patience` is the timeout in seconds for a connection or a lock, `setting` holds the URI.
+
+        If `place` holds memories, a database without this project's tables is refused: it was lost.
+        """
         self._uri = uri
         self._patience = patience
         self._setting = setting
+        self._place = place
 
     @contextmanager
     def connection(self) -> "Iterator[Connection[Any]]":
@@ -110,7 +116,7 @@ class Database:
                 f"{self._setting} needs psycopg; install memory_assets with `pip install '.[cluster]'`."
             ) from error
         try:
-            pool, patience = _pool(self._uri), max(self._patience, 1.0)
+            pool, patience = _pool(self._uri, self._place), max(self._patience, 1.0)
             deadline = monotonic() + patience
             with ExitStack() as opened:
                 connection = None
@@ -163,7 +169,7 @@ _pools: "dict[tuple[str, int], ConnectionPool[Connection[Any]]]" = {}
 """URI and process -> its connection pool; a forked process must not use its parent's."""
 
 
-def _pool(uri: str) -> "ConnectionPool[Connection[Any]]":
+def _pool(uri: str, place: "Location | None") -> "ConnectionPool[Connection[Any]]":
     """Return the connection pool of this process. Of the threads that make it at once, one keeps its pool; the others never open theirs."""
     import atexit
 
@@ -174,6 +180,11 @@ def _pool(uri: str) -> "ConnectionPool[Connection[Any]]":
         return found
     with psycopg.connect(uri, **CLIENT_TIMEOUTS) as connection:  # fails at once, where a pool tries again and again
         connection.execute("SELECT pg_advisory_xact_lock(%s)", [_SCHEMA_LOCK])
+        if place and connection.execute("SELECT to_regclass('memory_tenants')").fetchone() == (None,) and place.holds_memories:
+            raise StoreError(
+                f"The database of MEMORY_STATE_URI is empty, while {place.base} holds memories; restore the database, or set a new "
+                "MEMORY_VECTORS_URI on all hosts."
+            )
         connection.execute(_SCHEMA)
     pool: ConnectionPool[Connection[Any]] = ConnectionPool(
         uri,

@@ -29,6 +29,7 @@ from memory_assets.stores.relations import StatedRelation
 from memory_assets.stores.tombstones import Tombstones
 from memory_assets.stores.upkeep import REWRITTEN_FACT, drop_older_versions
 from memory_assets.tenants import Tenant, open_states, sweep_deleted, tenant_names
+from memory_assets_tests.services import ObjectStorage, PostgreSQL
 from memory_assets_tests.stores.manifests import set_clock_of_writer
 from memory_assets_tests.stores.objects import object_storage, objects
 from memory_assets_tests.torture import zygote
@@ -88,6 +89,27 @@ def test_a_host_with_another_place_leaves_the_remains_of_deleted_tenants_to_the_
     assert [each.is_swept for each in open_states(elsewhere).deleted()] == [False]
     sweep_deleted(elsewhere)
     assert objects(elsewhere, "main") == []
+
+
+def test_a_database_that_was_replaced_by_an_empty_one_is_told(
+    elsewhere: Settings, servers: tuple[ObjectStorage, PostgreSQL]
+) -> None:
+    store(Tenant(elsewhere), NewMemory("Mira owns the xylophone.", Source.CLI))
+    servers[1].create_database(f"{elsewhere.state_uri}_empty".rpartition("/")[2])
+    there = elsewhere.model_copy(update={"state_uri": f"{elsewhere.state_uri}_empty"})
+    for _ in range(2):
+        with pytest.raises(StoreError, match=f"is empty, while {elsewhere.vectors_uri} holds memories; restore"):
+            store(Tenant(there), NewMemory("Tomasz owns the boiler.", Source.CLI))
+    assert tenant_names(there.model_copy(update={"vectors_uri": f"{elsewhere.vectors_uri}-new"})) == []
+
+
+def test_an_empty_database_beside_what_a_deleted_tenant_left_is_new(
+    elsewhere: Settings, servers: tuple[ObjectStorage, PostgreSQL]
+) -> None:
+    store(Tenant(elsewhere), NewMemory("Mira owns the xylophone.", Source.CLI))
+    tenants.delete(Tenant(elsewhere))
+    servers[1].create_database(f"{elsewhere.state_uri}_empty".rpartition("/")[2])
+    assert tenant_names(elsewhere.model_copy(update={"state_uri": f"{elsewhere.state_uri}_empty"})) == []
 
 
 def test_a_worker_has_no_connection_to_postgresql_when_it_forks(elsewhere: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
