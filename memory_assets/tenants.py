@@ -206,9 +206,11 @@ def open_states(settings: "Settings") -> "TenantStates":
     """Open the tenants' state: PostgreSQL if `state_uri` is set, else files in the data folder."""
     if not settings.state_uri:
         return FileStates(settings.data_dir)
+    from memory_assets.stores.location import Location
     from memory_assets.stores.postgres import Database, PostgresStates
 
-    return PostgresStates(Database(settings.state_uri, settings.lock_timeout), settings.vectors_uri or str(settings.data_dir))
+    place = Location(settings.vectors_uri or str(settings.data_dir), settings.storage_options())
+    return PostgresStates(Database(settings.state_uri, settings.lock_timeout, place=place), place.base)
 
 
 def _open_catalog(settings: "Settings", name: str, state: "TenantState", store_id: str | None = None) -> "Catalog":

@@ -129,8 +129,8 @@ def parse_places(content: bytes | None, source: str) -> list[tuple[str, str]]:
 def take_backup(tenant: Tenant, repository: Repository) -> Snapshot:
     """Copy a tenant's underived data into a repository; only changes since its last backup there are written.
 
-    DamagedError: the table of the memories is lost; no backup is taken. DeletedError: the tenant was deleted before all was copied; none
-    is kept. SettingsError: the last backup is encrypted, and there is no recipient.
+    DamagedError: the table of the memories is lost; no backup is taken. DeletedError: the tenant was deleted meanwhile; none is kept.
+    SettingsError: the last backup is encrypted, and there is no recipient.
     """
     with tenant.memories.stored.explaining_errors():
         tenant.memories.stored.raise_if_lost()
@@ -159,10 +159,10 @@ def take_backup(tenant: Tenant, repository: Repository) -> Snapshot:
         if last and last.store == snapshot.store and not snapshot.notes and _has_lost_recalls(last, snapshot):
             snapshot.notes.append(f"{_LACKS_RECALLS}: the catalog has lost it since an earlier one.")
         snapshot.objects, snapshot.added_bytes = writer.objects, writer.added_bytes
-        if not tenant.state.is_current:
-            repository.remove([])  # what was copied
-            raise tenant.state.deleted()
         repository.write(snapshot)
+        if not tenant.state.is_current:
+            repository.remove([snapshot])
+            raise tenant.state.deleted()
     return snapshot
 
 

@@ -300,6 +300,8 @@ class LakeCatalog(Catalog):
 
         with self._database.locked(self._schema, self.where, self.lock_timeout):
             kept: dict[str, pa.Table] = {}
+            with suppress(duckdb.Error, DamagedError), self._cursor() as connection:
+                waiting_migrations(connection, self.where)  # NewerStoreError
             for name in UNDERIVED:
                 with suppress(duckdb.Error, DamagedError), self._cursor() as connection:  # a damaged table is lost already
                     kept |= read_kept(connection, name)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from lancedb import Session
     from lancedb.db import DBConnection
     from lancedb.table import Table
-    from pyarrow.fs import S3FileSystem
+    from pyarrow.fs import FileInfo, S3FileSystem
 
     from memory_assets.stores.state import TenantState
 
@@ -199,6 +199,21 @@ class Location:
             return self.is_folder or self._open_bucket().get_file_info(self._bucket).type is not FileType.NotFound
         except OSError:
             return False
+
+    @property
+    def holds_memories(self) -> bool:
+        """Whether object storage holds tables of a tenant below this prefix. StoreError if it refuses or does not answer."""
+        from pyarrow.fs import FileSelector
+
+        def listed(path: str, *, recursive: bool = False) -> "Iterator[FileInfo]":
+            yield from self._open_bucket().get_file_info(FileSelector(path, allow_not_found=True, recursive=recursive))
+
+        try:
+            tenants = () if self.is_folder else listed(self.base.partition("://")[2].rstrip("/"))
+            stores = (each.path for tenant in tenants for each in listed(tenant.path) if each.base_name.startswith("vectors-"))
+            return any(each.is_file for store in stores for each in listed(store, recursive=True))
+        except OSError as error:
+            raise StoreError(f"{self.base} cannot be read ({first_line(error)}); {ADVICE}.") from error
 
     @property
     def _bucket(self) -> str:

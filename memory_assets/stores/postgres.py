@@ -8,7 +8,6 @@ import os
 import secrets
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
-from functools import cache
 from time import monotonic
 from types import EllipsisType
 from typing import TYPE_CHECKING, Any
@@ -19,6 +18,8 @@ from memory_assets.stores.state import DeletedTenant, Entry, TenantState, Tenant
 if TYPE_CHECKING:
     from psycopg import Connection
     from psycopg_pool import ConnectionPool
+
+    from memory_assets.stores.location import Location
 
 _MOST_CONNECTIONS = 16
 CLIENT_TIMEOUTS: dict[str, Any] = {
@@ -94,11 +95,15 @@ _REPLACE_EXPECTED = """
 class Database:
     """A PostgreSQL database. Connections are opened on demand."""
 
-    def __init__(self, uri: str, patience: float, setting: str = "MEMORY_STATE_URI") -> None:
-        """Refer to a database; `patience` is the timeout in seconds for a connection or a lock, `setting` holds the URI."""
+    def __init__(self, uri: str, patience: float, setting: str = "MEMORY_STATE_URI", place: "Location | None" = None) -> None:
+        """Refer to a database; `patience` is the timeout in seconds for a connection or a lock, `setting` holds the URI.
+
+        If `place` holds memories, a database without this project's tables is refused: it was lost.
+        """
         self._uri = uri
         self._patience = patience
         self._setting = setting
+        self._place = place
 
     @contextmanager
     def connection(self) -> "Iterator[Connection[Any]]":
@@ -111,8 +116,8 @@ class Database:
                 f"{self._setting} needs psycopg; install memory_assets with `pip install '.[cluster]'`."
             ) from error
         try:
-            pool = _pool(self._uri, self._patience, os.getpid())
-            deadline = monotonic() + pool.timeout
+            pool, patience = _pool(self._uri, self._place), max(self._patience, 1.0)
+            deadline = monotonic() + patience
             with ExitStack() as opened:
                 connection = None
                 while connection is None:
@@ -120,7 +125,7 @@ class Database:
                         connection = opened.enter_context(pool.connection(_RECONNECT_SECONDS))
                     except PoolTimeout:
                         if monotonic() >= deadline:
-                            raise PoolTimeout(f"no connection within {pool.timeout:g} s") from None
+                            raise PoolTimeout(f"no connection within {patience:g} s") from None
                 yield connection
         except (psycopg.Error, PoolTimeout) as error:
             if isinstance(error, psycopg.errors.ForeignKeyViolation):
@@ -140,8 +145,8 @@ class Database:
 
     def close(self) -> None:
         """Close the connections of this process and end their threads, before it forks others. The next statement opens new ones."""
-        _pool(self._uri, self._patience, os.getpid()).close()
-        _pool.cache_clear()
+        if pool := _pools.pop((self._uri, os.getpid()), None):
+            pool.close()
 
     @contextmanager
     def locked(self, name: str, what: str, patience: float) -> "Iterator[Connection[Any]]":
@@ -160,31 +165,42 @@ class Database:
             yield connection
 
 
-@cache
-def _pool(uri: str, patience: float, _process: int) -> "ConnectionPool[Connection[Any]]":
-    """Return the connection pool of this process; a forked process must not use its parent's."""
+_pools: "dict[tuple[str, int], ConnectionPool[Connection[Any]]]" = {}
+"""URI and process -> its connection pool; a forked process must not use its parent's."""
+
+
+def _pool(uri: str, place: "Location | None") -> "ConnectionPool[Connection[Any]]":
+    """Return the connection pool of this process. Of the threads that make it at once, one keeps its pool; the others never open theirs."""
     import atexit
 
     import psycopg
     from psycopg_pool import ConnectionPool
 
+    if found := _pools.get(key := (uri, os.getpid())):
+        return found
     with psycopg.connect(uri, **CLIENT_TIMEOUTS) as connection:  # fails at once, where a pool tries again and again
         connection.execute("SELECT pg_advisory_xact_lock(%s)", [_SCHEMA_LOCK])
+        if place and connection.execute("SELECT to_regclass('memory_tenants')").fetchone() == (None,) and place.holds_memories:
+            raise StoreError(
+                f"The database of MEMORY_STATE_URI is empty, while {place.base} holds memories; restore the database, or set a new "
+                "MEMORY_VECTORS_URI on all hosts."
+            )
         connection.execute(_SCHEMA)
     pool: ConnectionPool[Connection[Any]] = ConnectionPool(
         uri,
         kwargs={**CLIENT_TIMEOUTS, "prepare_threshold": None},
         min_size=0,
         max_size=_MOST_CONNECTIONS,
-        timeout=max(patience, 1.0),
         reconnect_timeout=_RECONNECT_SECONDS,
         max_idle=60.0,
         num_workers=1,
         check=ConnectionPool.check_connection,
-        open=True,
+        open=False,
     )
-    atexit.register(pool.close)
-    return pool
+    if (kept := _pools.setdefault(key, pool)) is pool:
+        atexit.register(pool.close)
+    kept.open()
+    return kept
 
 
 def _differ(one: str | None, other: str) -> bool:

@@ -128,6 +128,15 @@ def test_selectors_find_their_pods():
             assert selector.get("matchLabels", selector) in pods
 
 
+def test_pods_write_only_to_their_cache_and_keep_to_the_restricted_standard_of_kubernetes():
+    for pod in (each["spec"]["template"]["spec"] for each in MANIFESTS if each["kind"] == "Deployment"):
+        (container,) = pod["containers"]
+        alone = {"readOnlyRootFilesystem": True, "allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+        assert container["securityContext"] == alone
+        assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+        assert {"name": "TMPDIR", "value": "/cache"} in container["env"]
+
+
 def test_every_setting_is_one():
     names = {
         name for field, info in Settings.model_fields.items() for name in (f"MEMORY_{field.upper()}", str(info.validation_alias))

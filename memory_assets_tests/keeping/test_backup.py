@@ -8,7 +8,7 @@ import shutil
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
@@ -22,7 +22,7 @@ from click.testing import CliRunner
 from memory_assets.cli.main import cli
 from memory_assets.doctor import examine
 from memory_assets.errors import ConflictError, DamagedError, InvalidInputError, NotFoundError, SettingsError, StoreError
-from memory_assets.keeping import copying, restoring
+from memory_assets.keeping import restoring
 from memory_assets.keeping.copying import prune, select_kept, take_backup
 from memory_assets.keeping.encryption import Cipher
 from memory_assets.keeping.erasing import files_holding
@@ -91,17 +91,18 @@ def repository(tmp_path: Path) -> Repository:
 def test_of_a_tenant_that_is_deleted_meanwhile_no_backup_and_no_copy_is_kept(
     used: Tenant, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def read_while_it_is_deleted(_tenant: Tenant, _notes: list[str]) -> Iterator[tuple[str, bytes]]:
-        yield "note", b"Quentin rewrites the ledger."
+    def write_when_it_is_deleted(*given: Any) -> None:
         delete_tenant(Tenant(used.settings))
+        write(*given)
 
     def objects() -> set[str]:
         return {path.name for path in (tmp_path / "backups" / "objects").rglob("*") if path.is_file()}
 
     repository = Repository.of(used.settings, str(tmp_path / "backups"))
     take_backup(used, repository)
-    copied = objects()
-    monkeypatch.setattr(copying, "_read_files", read_while_it_is_deleted)
+    copied, write = objects(), Repository.write
+    used.state.put("names.json", b"[]")
+    monkeypatch.setattr(Repository, "write", write_when_it_is_deleted)
     with pytest.raises(StoreError, match="deleted meanwhile"):
         take_backup(used, repository)
     assert (repository.require("main").number, objects()) == (1, copied)

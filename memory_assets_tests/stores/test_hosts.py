@@ -3,6 +3,7 @@
 import os
 import signal
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,7 @@ from memory_assets.stores.relations import StatedRelation
 from memory_assets.stores.tombstones import Tombstones
 from memory_assets.stores.upkeep import REWRITTEN_FACT, drop_older_versions
 from memory_assets.tenants import Tenant, open_states, sweep_deleted, tenant_names
+from memory_assets_tests.services import ObjectStorage, PostgreSQL
 from memory_assets_tests.stores.manifests import set_clock_of_writer
 from memory_assets_tests.stores.objects import object_storage, objects
 from memory_assets_tests.torture import zygote
@@ -89,6 +91,27 @@ def test_a_host_with_another_place_leaves_the_remains_of_deleted_tenants_to_the_
     assert objects(elsewhere, "main") == []
 
 
+def test_a_database_that_was_replaced_by_an_empty_one_is_told(
+    elsewhere: Settings, servers: tuple[ObjectStorage, PostgreSQL]
+) -> None:
+    store(Tenant(elsewhere), NewMemory("Mira owns the xylophone.", Source.CLI))
+    servers[1].create_database(f"{elsewhere.state_uri}_empty".rpartition("/")[2])
+    there = elsewhere.model_copy(update={"state_uri": f"{elsewhere.state_uri}_empty"})
+    for _ in range(2):
+        with pytest.raises(StoreError, match=f"is empty, while {elsewhere.vectors_uri} holds memories; restore"):
+            store(Tenant(there), NewMemory("Tomasz owns the boiler.", Source.CLI))
+    assert tenant_names(there.model_copy(update={"vectors_uri": f"{elsewhere.vectors_uri}-new"})) == []
+
+
+def test_an_empty_database_beside_what_a_deleted_tenant_left_is_new(
+    elsewhere: Settings, servers: tuple[ObjectStorage, PostgreSQL]
+) -> None:
+    store(Tenant(elsewhere), NewMemory("Mira owns the xylophone.", Source.CLI))
+    tenants.delete(Tenant(elsewhere))
+    servers[1].create_database(f"{elsewhere.state_uri}_empty".rpartition("/")[2])
+    assert tenant_names(elsewhere.model_copy(update={"state_uri": f"{elsewhere.state_uri}_empty"})) == []
+
+
 def test_a_worker_has_no_connection_to_postgresql_when_it_forks(elsewhere: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     open_states(elsewhere).close()
     threads = set(threading.enumerate())
@@ -102,6 +125,22 @@ def test_a_worker_has_no_connection_to_postgresql_when_it_forks(elsewhere: Setti
     with pytest.raises(SystemExit, match="forked"):
         workers.work()
     assert tenant_names(elsewhere) == []
+
+
+def test_threads_that_connect_first_share_one_pool(elsewhere: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    import psycopg
+
+    both, connect, threads = threading.Barrier(2), psycopg.connect, set(threading.enumerate())
+
+    def meet(*given: Any, **named: Any) -> Any:
+        both.wait(60)
+        return connect(*given, **named)
+
+    monkeypatch.setattr(psycopg, "connect", meet)
+    with ThreadPoolExecutor(2) as callers:
+        assert list(callers.map(tenant_names, [elsewhere] * 2)) == [[], []]
+    open_states(elsewhere).close()
+    assert set(threading.enumerate()) <= threads
 
 
 def objects_with(settings: Settings, word: bytes) -> list[str]:

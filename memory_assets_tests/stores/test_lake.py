@@ -9,7 +9,7 @@ import pytest
 from pydantic import SecretStr
 
 from memory_assets.doctor import _catalog, _run_check
-from memory_assets.errors import DamagedError, StoreError
+from memory_assets.errors import DamagedError, NewerStoreError, StoreError
 from memory_assets.operations import tenants
 from memory_assets.settings import Settings
 from memory_assets.stores import lake
@@ -130,6 +130,16 @@ def test_who_reads_a_catalog_while_it_is_recreated_finds_all_its_tables(elsewher
     assert (7,) in found
     assert found <= {(7,), StoreError}
     assert tenant.catalog.find_damage() == ""
+
+
+def test_a_catalog_of_a_newer_release_is_not_replaced(elsewhere: Settings) -> None:
+    catalog = Tenant(elsewhere).catalog
+    with catalog.write() as connection:
+        connection.execute("UPDATE schema_version SET version = 99")
+    before = catalog.stamp
+    with pytest.raises(NewerStoreError, match="has schema version 99 and this program knows"):
+        catalog.recreate()
+    assert catalog.stamp == before
 
 
 def test_a_catalog_that_another_machine_removed_hinders_no_other_one(elsewhere: Settings) -> None:
