@@ -26,6 +26,7 @@ from memory_assets.language import judge
 from memory_assets.language.embedders.bge import BgeEmbedder
 from memory_assets.language.pipeline import Analyzer, open_analyzer
 from memory_assets.settings import Settings, load_settings
+from memory_assets.stores import records
 from memory_assets.stores.engine import CONFIG
 from memory_assets.tenants import Tenant
 from memory_assets_tests.chat_model import StandIn
@@ -67,6 +68,7 @@ def pytest_configure() -> None:
     ssl.create_default_context = cache(ssl.create_default_context)
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     read_migrations_once()
+    make_records_once()
     if not find_spec("pandas"):
         sys.meta_path.insert(0, _NoPandas())
     for owner, name in COMPUTED:
@@ -118,6 +120,26 @@ def read_migrations_once() -> None:
         return found[place]
 
     setattr(ScriptDirectory, "from_config", read_once)  # noqa: B010 - a class method
+
+
+def make_records_once() -> None:
+    """Make Dagster create new records only once in this process, and copy them; `__wrapped__` always creates them."""
+    prepare = records.prepare_records
+    made: dict[Path, bytes] = {}
+
+    @wraps(prepare)
+    def prepare_copies(home: Path, make: Callable[[Path], object]) -> list[str]:
+        def fill(new: Path) -> None:
+            if not made:
+                make(new)
+                made.update({path.relative_to(new): path.read_bytes() for path in new.rglob("*") if path.is_file()})
+            for path, content in made.items():
+                (new / path).parent.mkdir(parents=True, exist_ok=True)
+                (new / path).write_bytes(content)
+
+        return prepare(home, fill)
+
+    records.prepare_records = prepare_copies
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

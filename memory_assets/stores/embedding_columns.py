@@ -49,36 +49,41 @@ class EmbeddingColumns:
     @property
     def live(self) -> str | None:
         """The column that searches use; None before the first embedding."""
-        return lance.facts_of(self.schema).get(LIVE_COLUMN_FACT)
+        return _live_column(self.schema)
 
     @property
     def meaning(self) -> str | None:
         """The live column of texts alone; None before the first embedding, or if its vectors are outdated."""
-        column = meaning_column(self.live or "")
-        return column if column in self.schema.names else None
+        schema = self.schema
+        column = meaning_column(_live_column(schema) or "")
+        return column if column in schema.names else None
 
     @property
     def outdated(self) -> bool:
         """Whether the embedder would now make the live vectors differently."""
-        live, made_by = self.live, self.embedder
+        schema = self.schema
+        live = _live_column(schema)
+        made_by = _read_fact(schema, live or "", EMBEDDER_FACT)
         if live is None or made_by is None:
             return False
-        return live != _name_column(made_by, self.schema.field(live).type.list_size)
+        return live != _name_column(made_by, schema.field(live).type.list_size)
 
     @property
     def scale(self) -> tuple[float, ...] | None:
-        kept = self._read_fact(meaning_column(self.live or ""), SCALE_FACT)
+        schema = self.schema
+        kept = _read_fact(schema, meaning_column(_live_column(schema) or ""), SCALE_FACT)
         return tuple(json.loads(kept)) if kept else None
 
     def keep_scale(self, column: str, measure: Callable[[], Sequence[float]]) -> None:
-        if self._read_fact(meaning_column(column), SCALE_FACT) is None:
+        if _read_fact(self.schema, meaning_column(column), SCALE_FACT) is None:
             lance.set_facts(self.stored, {SCALE_FACT: json.dumps(list(measure()))}, meaning_column(column))
             self._cached_schema = None
 
     @property
     def embedder(self) -> str | None:
         """Name of the embedder of the live vectors; None before the first embedding."""
-        return self._read_fact(self.live or "", EMBEDDER_FACT)
+        schema = self.schema
+        return _read_fact(schema, _live_column(schema) or "", EMBEDDER_FACT)
 
     def newest_embedder(self) -> str | None:
         """Return `embedder`, including the newest commits of other processes."""
@@ -87,17 +92,13 @@ class EmbeddingColumns:
             self.stored.look()
         return self.embedder
 
-    def _read_fact(self, column: str, name: str) -> str | None:
-        schema = self.schema
-        value = (schema.field(column).metadata or {}).get(name.encode()) if column in schema.names else None
-        return value.decode() if value else None
-
     def searched(self, embedder: str, dimension: int) -> str | None:
         """Return the column to search with this embedder's vectors; None before the first. StoreError if the vectors are another's."""
-        live = self.live
+        schema = self.schema
+        live = _live_column(schema)
         if live is None:
             return None
-        made_by, size = self._read_fact(live, EMBEDDER_FACT), self.schema.field(live).type.list_size
+        made_by, size = _read_fact(schema, live, EMBEDDER_FACT), schema.field(live).type.list_size
         if (made_by, size) != (embedder, dimension):
             raise StoreError(
                 f"The memories in {self.stored.uri} are embedded by {made_by} ({size} dimensions) and not by {embedder} "
@@ -166,6 +167,15 @@ class EmbeddingColumns:
             failure = f"The old vectors in {self.stored.uri} could not be dropped"
             lance.commit(self.stored, lambda: table.drop_columns(others), failure)
             self._cached_schema = None
+
+
+def _live_column(schema: pa.Schema) -> str | None:
+    return lance.facts_of(schema).get(LIVE_COLUMN_FACT)
+
+
+def _read_fact(schema: pa.Schema, column: str, name: str) -> str | None:
+    value = (schema.field(column).metadata or {}).get(name.encode()) if column in schema.names else None
+    return value.decode() if value else None
 
 
 def meaning_column(column: str) -> str:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pyarrow as pa
 
 from memory_assets.errors import MENDS, DeletedError, MemoryAssetsError, StoreError, UnansweredError, first_line
+from memory_assets.stores.deferred import import_lancedb
 
 if TYPE_CHECKING:
     from lancedb._lancedb import MergeResult
@@ -149,9 +150,15 @@ def is_conflict(error: BaseException) -> bool:
     return any(words in str(error) for words in ("ommit conflict", "concurrent writers", "concurrent transaction"))
 
 
-def fetch(query: Any) -> pa.Table:
-    """Run a query without a search. `to_arrow` would read the table's schema once more, to look for blobs."""
-    return query.to_batches().read_all()
+def scan(table: "Table") -> Any:
+    """Return a query without a search. `table.search()` would read the table's schema, to look for a vector column."""
+    return import_lancedb().query.LanceEmptyQueryBuilder(table)
+
+
+def fetch(query: Any, *, row_ids: bool = False) -> pa.Table:
+    """Run a query without a search. LanceDB reads the table's schema, to look for blobs, unless row ids are asked for."""
+    rows = query.with_row_id(True).to_batches().read_all()
+    return rows if row_ids else rows.drop_columns("_rowid")
 
 
 def append(stored: "StoredTable", rows: pa.Table) -> int:
@@ -212,7 +219,7 @@ def change(stored: "StoredTable", rows: pa.Table, where: Callable[[str], str]) -
     to_do = f"{ids_in(rows['id'].to_pylist())} AND {where('')} AND NOT {unchanged(rows['updated_at'].to_pylist(), '')}"
 
     def change_whole() -> tuple[int, int]:
-        whole = table.search().where(to_do).to_arrow()
+        whole = fetch(scan(table).where(to_do))
         return whole.num_rows, _replace_rows(table, whole, rows) if whole.num_rows else 0
 
     changed = 0
@@ -254,7 +261,7 @@ def change_together(stored: "StoredTable", rows: pa.Table, read_at: Sequence[dat
     as_read = dict(zip(numbers, (moment.astimezone(UTC) for moment in read_at), strict=True))
 
     def attempt() -> bool:
-        whole = table.search().where(ids_in(numbers)).to_arrow()
+        whole = fetch(scan(table).where(ids_in(numbers)))
         if dict(zip(whole["id"].to_pylist(), whole["updated_at"].to_pylist(), strict=True)) != as_read:
             return False
         changed = _replace_rows(table, whole, rows)

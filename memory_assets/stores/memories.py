@@ -257,8 +257,8 @@ class MemoryStore(TableStore):
     def oldest(self) -> datetime | None:
         """Return when the oldest active memory was created."""
         order = [import_lancedb().query.ColumnOrdering(column_name="created_at")]
-        query: Any = self.table.search().where(Filters().sql()).select(["created_at"])
-        found = query.order_by(order).limit(1).to_arrow()["created_at"].to_pylist()
+        query = lance.scan(self.table).where(Filters().sql()).select(["created_at"])
+        found = lance.fetch(query.order_by(order).limit(1))["created_at"].to_pylist()
         return found[0].astimezone(UTC) if found else None
 
     def get(self, ids: Iterable[int]) -> list[Memory]:
@@ -304,13 +304,13 @@ class MemoryStore(TableStore):
     @reading
     def scan(self, columns: Sequence[str], where: str = "true", limit: int | None = None) -> pa.Table:
         """Return the given columns of all rows that satisfy `where`."""
-        query = self.table.search().where(where).select(list(columns))
+        query = lance.scan(self.table).where(where).select(list(columns))
         return lance.fetch(query.limit(limit) if limit else query)
 
     def batches(self) -> Iterator[list[Memory]]:
         """Yield all memories in batches, in no order, so that memory use does not grow with the store."""
         with self.stored.explaining_errors():
-            for batch in self.table.search().select(list(COLUMNS)).to_batches(_BATCH_ROWS):
+            for batch in lance.scan(self.table).select(list(COLUMNS)).to_batches(_BATCH_ROWS):
                 yield from_arrow(pa.Table.from_batches([batch]))
 
     @reading

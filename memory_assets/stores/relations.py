@@ -72,10 +72,10 @@ class RelationStore(TableStore):
 
     @reading
     def scan(self) -> pa.Table:
-        return self.stored.reading.search().to_arrow()
+        return lance.fetch(lance.scan(self.stored.reading))
 
     @reading
     def of(self, *numbers: int) -> pa.Table:
         """Return the relations from and to memories, of which there must be one."""
         listed = ", ".join(map(str, numbers))
-        return self.stored.reading.search().where(f"source_id IN ({listed}) OR target_id IN ({listed})").to_arrow()
+        return lance.fetch(lance.scan(self.stored.reading).where(f"source_id IN ({listed}) OR target_id IN ({listed})"))

@@ -101,8 +101,8 @@ class DiskSearch:
         keys = pa.table({"id": []})
         for span in _SPANS:
             within = replace(filters, since=max(end - span, filters.since or end - span)) if span else filters
-            query = self._stored.reading.search().where(within.sql()).select(["id", "created_at"])
-            keys = query.with_row_id(True).order_by(order).limit(limit).to_arrow()
+            query = lance.scan(self._stored.reading).where(within.sql()).select(["id", "created_at"])
+            keys = lance.fetch(query.order_by(order).limit(limit))
             if keys.num_rows >= limit:
                 break
         found = self._scan(lance.ids_in(keys["id"].to_pylist()), columns)
@@ -130,7 +130,7 @@ class DiskSearch:
         return self._scan(lance.ids_in(ids.tolist()), columns)
 
     def _scan(self, where: str, columns: Sequence[str]) -> pa.Table:
-        return lance.fetch(self._stored.reading.search().where(where).select(list(columns)).with_row_id(True))
+        return lance.fetch(lance.scan(self._stored.reading).where(where).select(list(columns)), row_ids=True)
 
 
 def _condition(filters: Filters) -> str | None:

@@ -442,5 +442,5 @@ class TableStore:
     @reading
     def newest(self, column: str) -> int:
         """Return the newest time in a column, in microseconds since 1970; 0 in an empty table. Compaction does not change it."""
-        times = self.stored.reading.search().select([column]).to_arrow()[column]
+        times = lance.fetch(lance.scan(self.stored.reading).select([column]))[column]
         return int(times.cast(pa.int64()).to_numpy().max(initial=0))

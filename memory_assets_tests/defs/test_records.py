@@ -12,11 +12,13 @@ from dagster._core.storage.schedules import SqliteScheduleStorage
 from sqlalchemy import Engine, event
 
 from memory_assets.cli.main import cli
+from memory_assets.defs import storage
 from memory_assets.defs.instance import open_instance
 from memory_assets.defs.partitions import PARTITION_SET
 from memory_assets.doctor import Finding, examine
 from memory_assets.errors import StoreError
 from memory_assets.settings import Settings, load_settings
+from memory_assets.stores import records
 from memory_assets.stores.records import OURS, instance_home
 from memory_assets.tenants import Tenant
 from memory_assets_tests.conftest import WriteSilo
@@ -81,6 +83,7 @@ def test_a_process_that_is_killed_while_it_makes_the_records_leaves_no_half_of_t
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
+        patched.setattr(storage, "prepare_records", records.prepare_records.__wrapped__)  # pyright: ignore[reportFunctionMemberAccess]
         patched.setattr(SqliteScheduleStorage, "from_local", be_killed)
         with pytest.raises(KeyboardInterrupt):
             use(settings)

@@ -176,9 +176,9 @@ def test_older_versions_go_with_their_files_though_the_clock_of_every_machine_is
 
 def _restore_until(settings: Settings, place: str, readings: int) -> None:
     """Restore into a tenant in which another machine stores a text meanwhile, and die at the reading of a table after so many."""
-    from lancedb.table import LanceTable
+    from lancedb.query import LanceEmptyQueryBuilder
 
-    refuse, search, checks, left = restoring._refuse_filled, LanceTable.search, iter(range(2)), iter(range(readings))
+    refuse, scan, checks, left = restoring._refuse_filled, LanceEmptyQueryBuilder.__init__, iter(range(2)), iter(range(readings))
     is_stored = False
 
     def refuse_and_store(*given: Any) -> None:
@@ -188,14 +188,14 @@ def _restore_until(settings: Settings, place: str, readings: int) -> None:
             store(Tenant(settings), NewMemory("Tomasz owns the boiler.", Source.CLI, id=_LATE))
             is_stored = True
 
-    def search_or_die(*given: Any) -> Any:
+    def scan_or_die(*given: Any) -> None:
         if is_stored and next(left, None) is None:
             os.kill(os.getpid(), signal.SIGKILL)
-        return search(*given)
+        scan(*given)
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(restoring, "_refuse_filled", refuse_and_store)
-        patched.setattr(LanceTable, "search", search_or_die)
+        patched.setattr(LanceEmptyQueryBuilder, "__init__", scan_or_die)
         restore(Tenant(settings), place, source="main")
 
 

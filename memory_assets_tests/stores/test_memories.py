@@ -232,26 +232,22 @@ def test_the_oldest_memory_is_found_by_one_query_however_the_rows_lie(
     store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store.put([memory(created_at=NOW - timedelta(days=days)) for days in range(20)], unit(*[0] * 20), "test")
-    table, asked = store.table, []
-    whole = table.search
-
-    def counting(*given: object) -> object:
-        asked.append(given)
-        return whole(*given)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(table, "search", counting)
+    scan, asked = lance.scan, []
+    monkeypatch.setattr(lance, "scan", lambda table: asked.append(1) or scan(table))
     assert store.oldest() == NOW - timedelta(days=19)
     assert len(asked) == 1
 
 
-def test_a_scan_asks_for_the_schema_only_as_often_as_lancedb_needs_it(
+def test_a_scan_asks_for_no_schema_and_each_look_for_the_vector_column_once(
     store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store.put([memory()], unit(0), "test")
     table, asked = store.table, []
     schema = table.schema
     monkeypatch.setattr(type(table), "schema", property(lambda _: asked.append(1) or schema))
-    assert store.scan(("id",)).num_rows == 1
+    assert store.scan(("id",)).column_names == ["id"]
+    assert not asked
+    assert store.columns.searched("test", unit(0).shape[1]) == store.columns.live
     assert len(asked) == 2
 
 

@@ -327,7 +327,7 @@ class ResidentMemories:
         return Segment.joined(segments, self._terms, self._snapshot.mean_length if self._snapshot else None)
 
     def _read(self, column: str, where: str, mean_length: float | None) -> Segment:
-        batches = self.table.search().where(where).select(self._columns(column)).with_row_id(True).to_batches(_BATCH_ROWS)
+        batches = lance.scan(self.table).where(where).select(self._columns(column)).with_row_id(True).to_batches(_BATCH_ROWS)
         return Segment.of(batches, batches.schema, column, self._terms, mean_length)
 
     def _columns(self, column: str) -> list[str]:
