@@ -18,7 +18,7 @@ from typing import Any
 from recall_quality import open_tenant
 
 from memory_assets.graph.edges import refresh_graph
-from memory_assets.language.changes import find_changes
+from memory_assets.language.changes import find_changes, is_certain
 from memory_assets.language.judge import classify_relations
 from memory_assets.language.pipeline import open_analyzer
 from memory_assets.language.statements import find_replaced
@@ -61,8 +61,9 @@ def judge_siblings() -> None:
     for pair, change in zip(pairs, find_changes(texts, [0.0] * len(texts)), strict=True):
         kind = f"{pair['lang']} {pair['label']}"
         counts[kind] += 1
-        counts[f"{kind}: marked"] += bool(change and change.is_sure) or bool(find_replaced(pair["old"], pair["new"]))
-        counts[f"{kind}: perhaps"] += bool(change and not change.is_sure)
+        is_certain_change = change and change.is_sure and is_certain(pair["old"], pair["new"], change.probability)
+        counts[f"{kind}: marked"] += bool(is_certain_change or find_replaced(pair["old"], pair["new"]))
+        counts[f"{kind}: perhaps"] += bool(change and not is_certain_change)
     print(dict(sorted(counts.items())))
 
 

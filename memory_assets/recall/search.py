@@ -15,6 +15,7 @@ from pydantic import BaseModel, Field, computed_field
 
 from memory_assets.arrays import Floats, Ids, Mask, Rows, Values
 from memory_assets.graph.outdated import replaced_on
+from memory_assets.graph.rules import DOUBT
 from memory_assets.language.embedders.calibration import scale_of
 from memory_assets.language.embedders.protocol import EmbedderError
 from memory_assets.language.secrets import mask
@@ -37,8 +38,6 @@ _log = logging.getLogger(__name__)
 
 _STRONG = 20
 """Best of each index whose neighbours in their sessions also become candidates."""
-_FITTING = 0.5
-"""A memory that perhaps replaces another is ranked before it if its own score is at least this share of the other's."""
 _BESIDE = 0.2
 """Support of the graph from which a memory below the floor is shown beside one above it."""
 _NEAREST = 0.75
@@ -315,19 +314,21 @@ def _find_further(store: MemoryStore, view: View, found: Candidates, filters: Fi
     return np.sort(passing["id"].to_numpy())
 
 
-def _successors(view: View, ids: Ids, *, perhaps: bool = False) -> tuple[Rows, Ids]:
-    """Return pairs (index in `ids`, id of a newer version of that memory); with `perhaps`, of a possible newer version."""
+def _successors(view: View, ids: Ids) -> tuple[Rows, Ids]:
+    """Return pairs (index in `ids`, id of a newer version of that memory)."""
+    places, rows = view.graph.edges.outgoing(ids)
+    types, targets = (view.graph.edges.columns[name][rows] for name in ("type", "target"))
+    kept = np.isin(types, [code for code, name in enumerate(view.graph.types.names) if name in REPLACING])
+    return places[kept], targets[kept]
+
+
+def _possible_successors(view: View, ids: Ids) -> tuple[Rows, Ids, Values]:
+    """Return triples (index in `ids`, id of a memory that perhaps replaces that memory, how doubtful that is)."""
     edges, graph = view.graph.edges, view.graph
     places, rows = edges.outgoing(ids)
-    if not len(rows):
-        return places, rows
-    wanted = ("RELATES_TO",) if perhaps else REPLACING
-    kept = np.isin(edges.columns["type"][rows], [code for code, name in enumerate(graph.types.names) if name in wanted])
-    if perhaps:
-        kept &= np.isin(
-            edges.columns["origin"][rows], [code for code, name in enumerate(graph.origins.names) if name == "claims"]
-        )
-    return places[kept], edges.columns["target"][rows[kept]]
+    kept = np.isin(edges.columns["type"][rows], [code for code, name in enumerate(graph.types.names) if name == "RELATES_TO"])
+    kept &= np.isin(edges.columns["origin"][rows], [code for code, name in enumerate(graph.origins.names) if name == "claims"])
+    return places[kept], edges.columns["target"][rows[kept]], 1 - edges.columns["confidence"][rows[kept]] / DOUBT
 
 
 def _successors_asked_for(question: Question, view: View, found: Candidates) -> tuple[Rows, Ids]:
@@ -344,15 +345,20 @@ def _successors_asked_for(question: Question, view: View, found: Candidates) -> 
 
 
 def _lift_newest(view: View, found: Candidates, surely: tuple[tuple[Rows, Ids], ...], scores: Values) -> Values:
-    """Lift what replaced a candidate, or its sentence that is asked for, to its score. A possible replacement needs a fitting score."""
+    """Lift what replaced a candidate, or its sentence that is asked for, to its score.
+
+    The more doubtful a possible replacement, the better it must fit itself.
+    """
     scores = scores.copy()
-    replaced = np.concatenate([old for old, _ in surely])
-    for perhaps, (old, newer) in ((True, _successors(view, found.ids, perhaps=True)), *((False, each) for each in surely)):
+    perhaps, newer, doubt = _possible_successors(view, found.ids)
+    unsettled = ~np.isin(perhaps, np.concatenate([old for old, _ in surely]))
+    pairs = [(perhaps[unsettled], newer[unsettled], doubt[unsettled]), *((*each, np.zeros(len(each[0]))) for each in surely)]
+    for old, newer, doubt in pairs:
         new = found.places(newer)
-        kept = (new >= 0) & ~(perhaps & np.isin(old, replaced))
-        old, new = old[kept], new[kept]
-        for before, after in sorted(zip(old.tolist(), new.tolist(), strict=True), key=lambda pair: -scores[pair[0]]):
-            if not perhaps or scores[after] >= _FITTING * scores[before] > 0:
+        kept = new >= 0
+        lifted = zip(old[kept].tolist(), new[kept].tolist(), doubt[kept].tolist(), strict=True)
+        for before, after, least in sorted(lifted, key=lambda each: -scores[each[0]]):
+            if not least or scores[after] >= least * scores[before] > 0:
                 scores[after] = max(scores[after], scores[before])
                 scores[before] *= _BELOW_SUCCESSOR
     return scores
