@@ -16,6 +16,7 @@ from pydantic import BaseModel, Field, computed_field
 from memory_assets.arrays import Floats, Ids, Mask, Rows, Values
 from memory_assets.graph.outdated import replaced_on
 from memory_assets.graph.rules import DOUBT
+from memory_assets.language.changes import announces, judge_change
 from memory_assets.language.embedders.calibration import scale_of
 from memory_assets.language.embedders.protocol import EmbedderError
 from memory_assets.language.secrets import mask
@@ -50,10 +51,10 @@ _FEW = 2 * MOST_READ
 """If the network reads more candidates than this, as for a context, its log odds are scaled "in depth"."""
 _BELOW_SUCCESSOR = 0.98
 """Factor of the score of a memory whose newer version is a candidate, too."""
-_ANSWER_LIKELIHOOD = 0.8
-"""Likelihood from which two memories both answer a question, so that the newer may be what holds."""
-_COMPARABLE = 0.7
-"""Share of the best score from which the newer of them is ranked first."""
+_ANSWER_LIKELIHOOD = 0.5
+"""Likelihood from which a memory may answer a question in place of an older one that does."""
+_COMPARABLE = 0.65
+"""Share of the best score from which it is ranked first."""
 _DAY_MICROSECONDS = 86_400_000_000
 """Answers of one day tell the same story."""
 
@@ -365,14 +366,14 @@ def _lift_newest(view: View, found: Candidates, surely: tuple[tuple[Rows, Ids], 
 
 
 def _lift_newer_answer(store: MemoryStore, view: View, found: Candidates, answering: Rows, scores: Values) -> Values:
-    """If the best candidate is `answering`, lift the next best that is, too, and is newer, to its score: no graph knows every change.
+    """Lift the best of the `answering` that are newer than the best candidate to its score: no graph knows every change.
 
     `answering` are texts that hold, as far as the graph knows, and that the network read as a whole: of a long one another part may be new.
     The time of the newer must not be guessed, as that of a file that was copied.
     """
     scores = scores.copy()
     best = int(scores.argmax()) if len(scores) else -1
-    if best not in answering:
+    if not len(answering):
         return scores
     created = view.timeline.values("created", view.timeline.rows(found.ids), 0)
     newer = answering[
@@ -380,14 +381,24 @@ def _lift_newer_answer(store: MemoryStore, view: View, found: Candidates, answer
     ]
     if not len(newer):
         return scores
-    memories = store.take(found.ids[newer].tolist(), found.row_ids[newer].tolist())
+    both = np.append(newer, best)
+    memories = store.take(found.ids[both].tolist(), found.row_ids[both].tolist())
+    older = memories.get(int(found.ids[best]))
     for after in newer[np.argsort(-scores[newer], kind="stable")].tolist():
         memory = memories.get(int(found.ids[after]))
-        if memory and not is_time_guessed(memory.metadata):
+        if memory and older and not is_time_guessed(memory.metadata) and _may_replace(older, memory):
             scores[after] = scores[best]
             scores[best] *= _BELOW_SUCCESSOR
             break
     return scores
+
+
+def _may_replace(older: Memory, newer: Memory) -> bool:
+    """Return whether a newer memory may tell how a thing is now: no other event, and no turn of another conversation or person."""
+    if older.session and newer.session and not announces(newer.content):
+        return False
+    have_other_authors = older.author != newer.author and bool(older.author and newer.author)
+    return not have_other_authors and judge_change(older.content, newer.content) > 0
 
 
 def _lift_preferences(found: Candidates, scores: Values) -> Values:
