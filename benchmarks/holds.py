@@ -1,9 +1,10 @@
 """Measure how well the pair judge and the graph tell current facts from outdated ones, on the frozen sets of benchmarks/sets/holds.
 
-    python benchmarks/holds.py pairs more siblings changes names
+    python benchmarks/holds.py pairs more siblings changes second names
 
-`pairs`, `more` and `siblings` judge two texts at a time. `changes` stores the facts of each world with their dates, builds the graph and
-asks each question: an outdated fact must not rank above the current one, and a fact that never changed must not be marked as outdated.
+`pairs`, `more` and `siblings` judge two texts at a time. `changes` and `second` store the facts of each world with their dates, build the
+graph and ask each question: an outdated fact must not rank above the current one, and a fact that never changed must not be marked as
+outdated.
 `names` reads notes about pets, people and projects. Only counts are printed, no texts.
 """
 
@@ -18,7 +19,7 @@ from typing import Any
 from recall_quality import open_tenant
 
 from memory_assets.graph.edges import refresh_graph
-from memory_assets.language.changes import find_changes
+from memory_assets.language.changes import find_changes, is_certain
 from memory_assets.language.judge import classify_relations
 from memory_assets.language.pipeline import open_analyzer
 from memory_assets.language.statements import find_replaced
@@ -61,8 +62,9 @@ def judge_siblings() -> None:
     for pair, change in zip(pairs, find_changes(texts, [0.0] * len(texts)), strict=True):
         kind = f"{pair['lang']} {pair['label']}"
         counts[kind] += 1
-        counts[f"{kind}: marked"] += bool(change and change.is_sure) or bool(find_replaced(pair["old"], pair["new"]))
-        counts[f"{kind}: perhaps"] += bool(change and not change.is_sure)
+        is_certain_change = change and change.is_sure and is_certain(pair["old"], pair["new"], change.probability)
+        counts[f"{kind}: marked"] += bool(is_certain_change or find_replaced(pair["old"], pair["new"]))
+        counts[f"{kind}: perhaps"] += bool(change and not is_certain_change)
     print(dict(sorted(counts.items())))
 
 
@@ -90,9 +92,9 @@ def judge_names() -> None:
         print(f"  {name}: precision {right / counts[f'{name} found']:.3f}, recall {right / counts[f'{name} wanted']:.3f}")
 
 
-def ask_changes(folder: Path) -> None:
+def ask_changes(folder: Path, names: tuple[str, str]) -> None:
     """Print which fact ranks first, by whether the newer text has words of change, and how many marks are wrong."""
-    changes, constants = read("changes_en.jsonl"), read("constants_en.jsonl")
+    changes, constants = map(read, names)
     worlds: dict[str, list[tuple[str, str, str]]] = defaultdict(list)
     for row in changes:
         worlds[row["world"]] += [(f"{row['key']}/{age}", row[age]["text"], row[age]["date"]) for age in ("old", "new")]
@@ -129,12 +131,17 @@ def ask_changes(folder: Path) -> None:
     print(dict(sorted(counts.items())))
 
 
+_WORLDS = {
+    "changes": ("changes_en.jsonl", "constants_en.jsonl"),
+    "second": ("changes_second.jsonl", "constants_second.jsonl"),
+    "second_train": ("../second_train/changes.jsonl", "../second_train/constants.jsonl"),
+}
 _PAIRS = {"pairs": "pairs.jsonl", "more": "pairs_more.jsonl", "third": "pairs_third.jsonl"}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("parts", nargs="+", choices=(*_PAIRS, "siblings", "changes", "names"))
+    parser.add_argument("parts", nargs="+", choices=(*_PAIRS, *_WORLDS, "siblings", "names"))
     for part in parser.parse_args().parts:
         if part in _PAIRS:
             judge_pairs(_PAIRS[part])
@@ -144,7 +151,7 @@ def main() -> None:
             judge_names()
         else:
             with tempfile.TemporaryDirectory(prefix="holds_") as folder:
-                ask_changes(Path(folder))
+                ask_changes(Path(folder), _WORLDS[part])
 
 
 if __name__ == "__main__":

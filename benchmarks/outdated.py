@@ -29,6 +29,7 @@ def main() -> None:
     constants = [each["sentence"] for each in read(folder / "constants.jsonl")]
     found = find_changes(folder)
     marked = {each.old_text for each in found if each.verdict == "replaced"}
+    doubted = {each.old_text for each in found if each.verdict == "perhaps replaced"}
     facts = [each for each in changes if "holds" in each]
     pairs = [each for each in changes if "one" in each]
     outdated = [each for each in facts if is_among(each["outdated"], marked)]
@@ -38,8 +39,10 @@ def main() -> None:
     print(
         f"  without a word      {sum(not each['says_so'] for each in outdated)} of {sum(not each['says_so'] for each in facts)}"
     )
+    print(f"outdated, perhaps     {sum(is_among(each['outdated'], doubted) for each in facts)} of {len(facts)}")
     print(f"what holds, marked    {sum(is_among(each['holds'], marked) for each in facts)} of {len(facts)}")
     print(f"constants, marked     {sum(is_among(each, marked) for each in constants)} of {len(constants)}")
+    print(f"constants, perhaps    {sum(is_among(each, doubted) for each in constants)} of {len(constants)}")
     undecided = [is_among(each["one"], marked) or is_among(each["other"], marked) for each in pairs]
     print(f"undecided, marked     {sum(undecided)} of {len(pairs)}")
     told = [is_among(each["one"], contrary) and is_among(each["other"], contrary) for each in pairs]

@@ -23,8 +23,10 @@ ENTITY_CAP = 5
 LEAST_ENTITY_CONFIDENCE = 0.25
 RENEWED_CONFIDENCE = 0.75
 """Confidence that a possible replacement is one because both have the same title and the newer is of a later day."""
+DOUBT = 0.5
+"""Factor from the probability of a possible replacement to the confidence of its edge."""
 LIKELIEST = """
-    QUALIFY probability >= max(probability) OVER (PARTITION BY new_id, new_place) - if(type = 'RELATES_TO', 0, 0.1)
+    QUALIFY probability >= max(probability) OVER (PARTITION BY new_id, new_place) - 0.1
 """
 """Filter for `graph_changes`: a newer statement replaces its likeliest older one, and those almost as likely."""
 

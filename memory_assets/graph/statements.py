@@ -15,7 +15,8 @@ import pyarrow as pa
 
 from memory_assets.graph.known_names import project_name
 from memory_assets.graph.outdated import strip_marks
-from memory_assets.language.changes import Change, announces, find_changes, is_hearsay, topic_keys, with_subject
+from memory_assets.graph.rules import DOUBT
+from memory_assets.language.changes import Change, announces, find_changes, is_certain, is_hearsay, topic_keys, with_subject
 from memory_assets.language.english import pattern, word_set
 from memory_assets.language.statements import dated, difference, exchange_values, find_replaced, read_statement
 from memory_assets.language.words import prose_sentences, words
@@ -46,8 +47,6 @@ _MOMENTARY_KINDS = frozenset({Kind.RATING, Kind.REFLECTION, Kind.SESSION})
 """Kinds whose memories describe one moment, so that a later one replaces nothing."""
 _STATED, _DATED, _OPEN = 0.9, 0.75, 0.7
 """Confidence of a change that the newer statement announces, of one that the dates imply, and of a contradiction."""
-_DOUBT = 0.5
-"""Factor from the probability to the confidence of a possible replacement."""
 _YEAR = 4
 """Digits of a year, which is not the number of a series."""
 _HEADING = re.compile(r"^#+\s+(.*)")
@@ -209,7 +208,7 @@ def find_replacements(pairs: Sequence[tuple[StatementRow, StatementRow]]) -> pa.
         ],
         [_network_threshold(old, new) for old, new in pairs],
     )
-    stated = (Change(_STATED, is_sure=True) if find_replaced(old["text"], new["text"]) else None for old, new in pairs)
+    stated = (Change(1.0, is_sure=True) if find_replaced(old["text"], new["text"]) else None for old, new in pairs)
     changes = [
         (old, new, change)
         for (old, new), one, other in zip(pairs, stated, found, strict=True)
@@ -279,9 +278,10 @@ def _tells_order(old: StatementRow, new: StatementRow) -> bool:
 def _replacement(old: StatementRow, new: StatementRow, change: Change) -> dict[str, Any]:
     is_later = bool(old["said_at"] and new["said_at"]) and abs(new["said_at"] - old["said_at"]) >= _LATER_BY
     differs = difference(old["text"], new["text"])
-    if not change.is_sure:
-        kind, confidence, note = RelationType.RELATES_TO, _DOUBT * change.probability, f"perhaps replaced: {differs}"
-    elif not is_hearsay(new["text"]) and (_tells_order(old, new) or (is_later and not _have_different_authors(old, new))):
+    is_ordered = not is_hearsay(new["text"]) and (_tells_order(old, new) or (is_later and not _have_different_authors(old, new)))
+    if not change.is_sure or (is_ordered and not is_certain(old["text"], new["text"], change.probability)):
+        kind, confidence, note = RelationType.RELATES_TO, DOUBT * change.probability, f"perhaps replaced: {differs}"
+    elif is_ordered:
         denied = (read_statement(old["text"]).denials - read_statement(new["text"]).denials) % 2
         kind = RelationType.INVALIDATED_BY if denied else RelationType.EVOLVED_INTO
         confidence = _STATED if new["announces"] else _DATED

@@ -15,6 +15,8 @@ from pydantic import BaseModel, Field, computed_field
 
 from memory_assets.arrays import Floats, Ids, Mask, Rows, Values
 from memory_assets.graph.outdated import replaced_on
+from memory_assets.graph.rules import DOUBT
+from memory_assets.language.changes import announces, judge_change
 from memory_assets.language.embedders.calibration import scale_of
 from memory_assets.language.embedders.protocol import EmbedderError
 from memory_assets.language.secrets import mask
@@ -37,8 +39,6 @@ _log = logging.getLogger(__name__)
 
 _STRONG = 20
 """Best of each index whose neighbours in their sessions also become candidates."""
-_FITTING = 0.5
-"""A memory that perhaps replaces another is ranked before it if its own score is at least this share of the other's."""
 _BESIDE = 0.2
 """Support of the graph from which a memory below the floor is shown beside one above it."""
 _NEAREST = 0.75
@@ -51,10 +51,10 @@ _FEW = 2 * MOST_READ
 """If the network reads more candidates than this, as for a context, its log odds are scaled "in depth"."""
 _BELOW_SUCCESSOR = 0.98
 """Factor of the score of a memory whose newer version is a candidate, too."""
-_ANSWER_LIKELIHOOD = 0.8
-"""Likelihood from which two memories both answer a question, so that the newer may be what holds."""
-_COMPARABLE = 0.7
-"""Share of the best score from which the newer of them is ranked first."""
+_ANSWER_LIKELIHOOD = 0.5
+"""Likelihood from which a memory may answer a question in place of an older one that does."""
+_COMPARABLE = 0.65
+"""Share of the best score from which it is ranked first."""
 _DAY_MICROSECONDS = 86_400_000_000
 """Answers of one day tell the same story."""
 
@@ -315,19 +315,21 @@ def _find_further(store: MemoryStore, view: View, found: Candidates, filters: Fi
     return np.sort(passing["id"].to_numpy())
 
 
-def _successors(view: View, ids: Ids, *, perhaps: bool = False) -> tuple[Rows, Ids]:
-    """Return pairs (index in `ids`, id of a newer version of that memory); with `perhaps`, of a possible newer version."""
+def _successors(view: View, ids: Ids) -> tuple[Rows, Ids]:
+    """Return pairs (index in `ids`, id of a newer version of that memory)."""
+    places, rows = view.graph.edges.outgoing(ids)
+    types, targets = (view.graph.edges.columns[name][rows] for name in ("type", "target"))
+    kept = np.isin(types, [code for code, name in enumerate(view.graph.types.names) if name in REPLACING])
+    return places[kept], targets[kept]
+
+
+def _possible_successors(view: View, ids: Ids) -> tuple[Rows, Ids, Values]:
+    """Return triples (index in `ids`, id of a memory that perhaps replaces that memory, how doubtful that is)."""
     edges, graph = view.graph.edges, view.graph
     places, rows = edges.outgoing(ids)
-    if not len(rows):
-        return places, rows
-    wanted = ("RELATES_TO",) if perhaps else REPLACING
-    kept = np.isin(edges.columns["type"][rows], [code for code, name in enumerate(graph.types.names) if name in wanted])
-    if perhaps:
-        kept &= np.isin(
-            edges.columns["origin"][rows], [code for code, name in enumerate(graph.origins.names) if name == "claims"]
-        )
-    return places[kept], edges.columns["target"][rows[kept]]
+    kept = np.isin(edges.columns["type"][rows], [code for code, name in enumerate(graph.types.names) if name == "RELATES_TO"])
+    kept &= np.isin(edges.columns["origin"][rows], [code for code, name in enumerate(graph.origins.names) if name == "claims"])
+    return places[kept], edges.columns["target"][rows[kept]], 1 - edges.columns["confidence"][rows[kept]] / DOUBT
 
 
 def _successors_asked_for(question: Question, view: View, found: Candidates) -> tuple[Rows, Ids]:
@@ -344,29 +346,34 @@ def _successors_asked_for(question: Question, view: View, found: Candidates) -> 
 
 
 def _lift_newest(view: View, found: Candidates, surely: tuple[tuple[Rows, Ids], ...], scores: Values) -> Values:
-    """Lift what replaced a candidate, or its sentence that is asked for, to its score. A possible replacement needs a fitting score."""
+    """Lift what replaced a candidate, or its sentence that is asked for, to its score.
+
+    The more doubtful a possible replacement, the better it must fit itself.
+    """
     scores = scores.copy()
-    replaced = np.concatenate([old for old, _ in surely])
-    for perhaps, (old, newer) in ((True, _successors(view, found.ids, perhaps=True)), *((False, each) for each in surely)):
+    perhaps, newer, doubt = _possible_successors(view, found.ids)
+    unsettled = ~np.isin(perhaps, np.concatenate([old for old, _ in surely]))
+    pairs = [(perhaps[unsettled], newer[unsettled], doubt[unsettled]), *((*each, np.zeros(len(each[0]))) for each in surely)]
+    for old, newer, doubt in pairs:
         new = found.places(newer)
-        kept = (new >= 0) & ~(perhaps & np.isin(old, replaced))
-        old, new = old[kept], new[kept]
-        for before, after in sorted(zip(old.tolist(), new.tolist(), strict=True), key=lambda pair: -scores[pair[0]]):
-            if not perhaps or scores[after] >= _FITTING * scores[before] > 0:
+        kept = new >= 0
+        lifted = zip(old[kept].tolist(), new[kept].tolist(), doubt[kept].tolist(), strict=True)
+        for before, after, least in sorted(lifted, key=lambda each: -scores[each[0]]):
+            if not least or scores[after] >= least * scores[before] > 0:
                 scores[after] = max(scores[after], scores[before])
                 scores[before] *= _BELOW_SUCCESSOR
     return scores
 
 
 def _lift_newer_answer(store: MemoryStore, view: View, found: Candidates, answering: Rows, scores: Values) -> Values:
-    """If the best candidate is `answering`, lift the next best that is, too, and is newer, to its score: no graph knows every change.
+    """Lift the best of the `answering` that are newer than the best candidate to its score: no graph knows every change.
 
     `answering` are texts that hold, as far as the graph knows, and that the network read as a whole: of a long one another part may be new.
     The time of the newer must not be guessed, as that of a file that was copied.
     """
     scores = scores.copy()
     best = int(scores.argmax()) if len(scores) else -1
-    if best not in answering:
+    if not len(answering):
         return scores
     created = view.timeline.values("created", view.timeline.rows(found.ids), 0)
     newer = answering[
@@ -374,14 +381,24 @@ def _lift_newer_answer(store: MemoryStore, view: View, found: Candidates, answer
     ]
     if not len(newer):
         return scores
-    memories = store.take(found.ids[newer].tolist(), found.row_ids[newer].tolist())
+    both = np.append(newer, best)
+    memories = store.take(found.ids[both].tolist(), found.row_ids[both].tolist())
+    older = memories.get(int(found.ids[best]))
     for after in newer[np.argsort(-scores[newer], kind="stable")].tolist():
         memory = memories.get(int(found.ids[after]))
-        if memory and not is_time_guessed(memory.metadata):
+        if memory and older and not is_time_guessed(memory.metadata) and _may_replace(older, memory):
             scores[after] = scores[best]
             scores[best] *= _BELOW_SUCCESSOR
             break
     return scores
+
+
+def _may_replace(older: Memory, newer: Memory) -> bool:
+    """Return whether a newer memory may tell how a thing is now: no other event, and no turn of another conversation or person."""
+    if older.session and newer.session and not announces(newer.content):
+        return False
+    have_other_authors = older.author != newer.author and bool(older.author and newer.author)
+    return not have_other_authors and judge_change(older.content, newer.content) > 0
 
 
 def _lift_preferences(found: Candidates, scores: Values) -> Values:

@@ -232,7 +232,7 @@ def test_what_somebody_else_says_replaces_nothing_and_is_undecided(world, old, n
 
 def test_what_a_person_says_of_himself_replaces_what_was(world):  # noqa: F811
     world.put(A, "Ben lives in Hamburg.", vector=[1.0, *[0.0] * 15], days=30)
-    world.put(B, "Ben says he has moved to Berlin.", vector=[1.0, *[0.0] * 15])
+    world.put(B, "Ben says he has moved from Hamburg to Berlin.", vector=[1.0, *[0.0] * 15])
     world.refresh()
     assert listed(world) == []
     assert (A, B, "EVOLVED_INTO") in world.edges("claims")

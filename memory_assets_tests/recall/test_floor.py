@@ -79,6 +79,19 @@ def test_of_two_answers_the_newer_comes_first_though_no_edge_says_that_it_replac
     assert [part.name for part in first.components].count("newer") == is_first
 
 
+@pytest.mark.parametrize(("older", "newer"), [({"author": "Gisela"}, {"author": "Ben"}), ({"session": "a"}, {"session": "b"})])
+def test_what_another_person_or_conversation_says_is_no_newer_answer(store, older: dict[str, str], newer: dict[str, str]):
+    written = datetime(2026, 3, 2, tzinfo=UTC)
+    text = "The spare key is with Gisela across the lane."
+    store(text, created_at=written, **older)
+    tenant = store(
+        "The spare key hangs behind the barometer in the porch of the Brandts.",
+        created_at=written + timedelta(days=40),
+        **newer,
+    )
+    assert search_hits(tenant, "where is our spare key")[0].memory.content == text
+
+
 def test_of_two_answers_the_one_that_holds_comes_first_whatever_their_times(store):
     written = datetime(2026, 3, 2, tzinfo=UTC)
     store("The spare key is with Gisela across the lane.", created_at=written)

@@ -3,6 +3,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from memory_assets.graph.rules import DOUBT
 from memory_assets.models import Kind, Memory, State
 from memory_assets.recall.scoring import Weights
 from memory_assets.recall.search import Hit, search
@@ -217,6 +218,16 @@ def test_the_newer_version_of_a_fact_comes_first_even_with_other_words(tenant: T
     hits = search(tenant, "where does the kayak lie", now=NOW)
     assert found(hits) == [2, 1]
     assert component(hits[0], "version") is not None
+
+
+@pytest.mark.parametrize(("probability", "first"), [(0.95, 2), (0.5, 1)])
+def test_what_perhaps_replaces_a_fact_comes_first_if_it_fits_the_better_the_less_likely(
+    tenant: Tenant, remember, connect, probability: float, first: int
+):
+    remember("The kayak lies behind the shed")
+    remember("The boat was moved to the cellar")
+    connect((1, 2, "RELATES_TO", DOUBT * probability, "perhaps replaced"), origin="claims")
+    assert found(search(tenant, "where does the kayak lie", now=NOW))[0] == first
 
 
 def test_superseded_memories_are_found_only_with_history_and_after_their_successor(tenant: Tenant, remember):
