@@ -368,12 +368,12 @@ def _lift_newest(view: View, found: Candidates, surely: tuple[tuple[Rows, Ids], 
 def _lift_newer_answer(store: MemoryStore, view: View, found: Candidates, answering: Rows, scores: Values) -> Values:
     """Lift the best of the `answering` that are newer than the best candidate to its score: no graph knows every change.
 
-    `answering` are texts that hold, as far as the graph knows, and that the network read as a whole: of a long one another part may be new.
+    `answering` are texts that hold, as far as the graph knows, and that the network read as a whole. Of a long text another part may be new.
     The time of the newer must not be guessed, as that of a file that was copied.
     """
     scores = scores.copy()
     best = int(scores.argmax()) if len(scores) else -1
-    if not len(answering):
+    if not len(answering) or len(found.texts[best]) > PASSAGE_CHARACTERS:
         return scores
     created = view.timeline.values("created", view.timeline.rows(found.ids), 0)
     newer = answering[
