@@ -63,8 +63,9 @@ def judge_siblings() -> None:
         kind = f"{pair['lang']} {pair['label']}"
         counts[kind] += 1
         is_certain_change = change and change.is_sure and is_certain(pair["old"], pair["new"], change.probability)
-        counts[f"{kind}: marked"] += bool(is_certain_change or find_replaced(pair["old"], pair["new"]))
-        counts[f"{kind}: perhaps"] += bool(change and not is_certain_change)
+        is_marked = bool(is_certain_change or find_replaced(pair["old"], pair["new"]))
+        counts[f"{kind}: marked"] += is_marked
+        counts[f"{kind}: perhaps"] += bool(change and not is_marked)
     print(dict(sorted(counts.items())))
 
 

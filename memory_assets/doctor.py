@@ -153,11 +153,16 @@ def _permissions(tenant: Tenant) -> Iterator[Finding]:
     places = {each for each in places if places.isdisjoint(each.parents)}
     if closed := sorted(path for each in places for path in closed_to_us(each)):
         user, where = os.geteuid(), shlex.join(map(str, sorted(places)))
-        owned = all(path.lstat().st_uid == user for path in closed)
+        owners = set[int]()
+        for path in closed:
+            with suppress(OSError):
+                owners.add(path.lstat().st_uid)
         more = f" and {len(closed) - _MOST_NAMED} more" if len(closed) > _MOST_NAMED else ""
         what = f"You may not read and write {', '.join(map(str, closed[:_MOST_NAMED]))}{more}"
-        mend = f"Run `chmod -R u+rwX {where}`." if owned else f"Run `sudo chown -R {user} {where}`."
-        yield Finding("fault", f"{what}{'.' if owned else ', which another user (perhaps root) wrote.'}", mend)
+        mend, end = f"chmod -R u+rwX {where}", "."
+        if owners - {user}:
+            mend, end = f"sudo chown -R {user} {where} && {mend}", ". Another user (perhaps root) wrote there."
+        yield Finding("fault", f"{what}{end}", f"Run `{mend}`.")
     opened, close = [path for each in own for path in open_to_others(each)], partial(close_to_others, *own)
     if opened == [folder]:
         what = f"other users of this machine can list the names in {folder}, but read nothing"

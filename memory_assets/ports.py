@@ -23,5 +23,10 @@ def bind_port(host: str, port: int, host_setting: str, port_setting: str) -> soc
         bound.close()
         is_elsewhere = error.errno == errno.EADDRNOTAVAIL
         mend = f"set {host_setting} to an address of this machine" if is_elsewhere else f"set {port_setting} to a free one"
-        raise SettingsError(f"Port {port} of {host} cannot be used ({error.strerror}); {mend}.") from error
+        raise port_error(host, port, error, mend) from error
     return bound
+
+
+def port_error(host: str, port: int, error: OSError, mend: str) -> SettingsError:
+    """Return the error of a port that cannot be used."""
+    return SettingsError(f"Port {port} of {host} cannot be used ({error.strerror}); {mend}.")

@@ -52,11 +52,12 @@ def open_to_others(folder: Path) -> list[Path]:
 def closed_to_us(folder: Path) -> list[Path]:
     """Return the paths at and below a folder that this process may not read or, unless the disk is read-only, write."""
     wanted = os.R_OK if os.statvfs(folder).f_flag & os.ST_RDONLY else os.R_OK | os.W_OK
-    found: list[Path] = []
+    found = [] if os.access(folder, wanted | os.X_OK) else [folder]
     for parent, folders, files in os.walk(folder):
-        paths = (Path(parent, name) for name in (*folders, *files))
-        found += (path for path in paths if os.path.lexists(path) and not path.is_symlink() and not os.access(path, wanted))
-    return found if os.access(folder, wanted | os.X_OK) else [folder]
+        for names, needed in ((folders, wanted | os.X_OK), (files, wanted)):
+            paths = (Path(parent, name) for name in names)
+            found += (path for path in paths if not os.access(path, needed, follow_symlinks=False) and os.path.lexists(path))
+    return found
 
 
 def close_to_others(*folders: Path) -> None:

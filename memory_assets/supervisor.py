@@ -31,6 +31,8 @@ STATE = "supervisor.json"
 LOG = "supervisor.log"
 """Messages of a supervisor in the background and of its parts. They append, so that the file can be shortened meanwhile."""
 _MOST_LOG_BYTES = 4 << 20
+_HOSTS_OF_UI = frozenset({"127.0.0.1", "localhost", "0.0.0.0", "::"})  # noqa: S104
+"""Hosts on which a service takes a port of Dagster's UI."""
 _DAEMON = "daemon"
 _WORKSPACE = "workspace.yaml"
 """File in Dagster's folder that names the code location."""
@@ -156,7 +158,7 @@ def supervise(settings: Settings, ui_port: int | None, port: int | None, announc
         ui_port = None
     with _lock_state(settings.data_dir / STATE) as state:
         ui_port = None if ui_port is None else find_port("127.0.0.1", ui_port, "--ui-port")
-        if port and port == ui_port:
+        if port and port == ui_port and settings.host in _HOSTS_OF_UI:
             raise SettingsError(f"Dagster's UI and the HTTP service cannot both listen on port {port}; set --port or --ui-port.")
         port = None if port is None else find_port(settings.host, port, "--port")
         with _prepare_instance() as (home, door):

@@ -33,7 +33,7 @@ from memory_assets.api.pool import TenantPool
 from memory_assets.api.routes import router
 from memory_assets.api.workers import SharingServer, Workers
 from memory_assets.errors import MemoryAssetsError, SettingsError
-from memory_assets.ports import bind_port
+from memory_assets.ports import bind_port, port_error
 from memory_assets.settings import EXIT_SECONDS, FINISH_SECONDS, Settings
 from memory_assets.stores.deferred import import_lancedb
 from memory_assets.stores.files import disk_fault
@@ -179,9 +179,7 @@ def serve(
         try:
             listener.listen(_WAITING_CONNECTIONS)
         except OSError as error:  # another service bound the port meanwhile
-            raise SettingsError(
-                f"Port {port} of {host} cannot be used ({error.strerror}); set PORT or --port to a free one."
-            ) from error
+            raise port_error(host, port, error, "set PORT or --port to a free one") from error
         announce(f"http://{f'[{host}]' if ':' in host else host}:{port}", keyed)
         if count == 1:
             uvicorn.Server(config).run(sockets=[listener])

@@ -128,10 +128,13 @@ def export(tenant: "Tenant", file: Path) -> "Answer | None":
     Lines are in the store's order, not by time, so that a store of any size needs little RAM. FILE is replaced when all are written.
     """
     if str(file) != "-":
-        for number in (signal.SIGTERM, signal.SIGHUP):
-            if signal.getsignal(number) is not signal.SIG_IGN:  # which nohup sets
-                signal.signal(number, lambda number, _: sys.exit(128 + number))  # it removes the unfinished file
-        return operations.exchange.export(tenant, file)
+        ending = [each for each in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(each) is not signal.SIG_IGN]  # as by nohup
+        before = [signal.signal(number, lambda received, _: sys.exit(128 + received)) for number in ending]
+        try:
+            return operations.exchange.export(tenant, file)  # an exit removes the unfinished file
+        finally:
+            for number, handler in zip(ending, before, strict=True):
+                signal.signal(number, handler)
     for lines in operations.exchange.export_lines(tenant):
         say(lines, nl=False)
     return None

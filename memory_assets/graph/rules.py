@@ -25,6 +25,8 @@ RENEWED_CONFIDENCE = 0.75
 """Confidence that a possible replacement is one because both have the same title and the newer is of a later day."""
 DOUBT = 0.5
 """Factor from the probability of a possible replacement to the confidence of its edge."""
+SURE = 0.85
+"""Probability from which only one of two statements holds, as in `memory_assets.language.changes`."""
 LIKELIEST = """
     QUALIFY probability >= max(probability) OVER (PARTITION BY new_id, new_place) - 0.1
 """
@@ -236,7 +238,7 @@ CREATE TEMP TABLE claims AS
         FROM found {LIKELIEST}
     )
     SELECT old_id AS source_id, new_id AS target_id, type, confidence, note FROM best
-    WHERE old_place = 0 AND (type <> 'RELATES_TO' OR (old_id NOT IN (FROM of_many) AND new_id NOT IN (FROM of_many)))
+    WHERE old_place = 0 AND (confidence >= {SURE * DOUBT} OR (old_id NOT IN (FROM of_many) AND new_id NOT IN (FROM of_many)))
     QUALIFY row_number() OVER (PARTITION BY old_id, new_id ORDER BY probability DESC, new_place) = 1;
 DELETE FROM wanted w USING claims c
     WHERE origin = 'similar' AND c.type <> 'RELATES_TO'

@@ -55,7 +55,7 @@ _AFTER_ORDINAL = re.compile(
 )
 """Months and German lower-case words, before which a number with a full stop is an ordinal: "am 11. Mai", "der 2. mal"."""
 _GERMAN_ORDINAL = re.compile(r"\b(?:[Dd](?:as|e[mnrs]|ie)|[Ii]m|[Bb]eim)\s\d{1,2}\.$")
-"""A number after an article: "im 2. Stock"."""
+"""A number after an article, before a noun: "im 2. Stock"."""
 _ENDS_SENTENCE = re.compile(r"[.!?:;…。！？][\"'”’)*_]*$")
 _BEGINS_BLOCK = re.compile(r"(?:[-*+#•|]|\d{1,3}[.)])\s|\*\*[^*]+(?:[:.!?]\*\*|\*\*\s*(?::|$|[–—-]\s|\([^)]*\):))")
 """An item, a heading, or a label in bold print."""
@@ -178,11 +178,12 @@ def _split(line: str) -> Iterator[str]:
     for gap in _SENTENCE_END.finditer(_CODE.sub(lambda code: "_" * len(code[0]), line)):
         before = line[max(begin, gap.start() - _LOOK_BACK) : gap.start()]
         is_item = _NUMBER_OF_ITEM.fullmatch(line, begin, gap.start())
-        is_ordinal = _GERMAN_ORDINAL.search(before) or (_ORDINAL.search(before) and _AFTER_ORDINAL.match(line, gap.end()))
+        is_ordinal = _ORDINAL.search(before) and _AFTER_ORDINAL.match(line, gap.end())
         is_number = is_item or is_ordinal or (line[gap.end() : gap.end() + 1].isdigit() and _BEFORE_NUMBER.search(before))
         following = _NAME.match(line, gap.end())
-        is_initial = following and _INITIAL.search(before) and not is_function_word(following[0].lower())
-        if not is_number and not is_initial and not _ABBREVIATION.search(before):
+        is_noun = following and following[0].lower() not in function_words("de") and not is_function_word(following[0].lower())
+        is_name = is_noun and (_INITIAL.search(before) or _GERMAN_ORDINAL.search(before))
+        if not is_number and not is_name and not _ABBREVIATION.search(before):
             yield line[begin : gap.start()]
             begin = gap.end()
     yield line[begin:]

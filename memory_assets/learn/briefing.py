@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from memory_assets.errors import StoreBusyError, safe_message
 from memory_assets.graph.outdated import find_outdated, find_undecided, list_replaced, read_changes, read_contradictions
-from memory_assets.graph.rules import DOUBT
+from memory_assets.graph.rules import DOUBT, SURE
 from memory_assets.language.times import day_in, display_zone
 from memory_assets.learn.brief import (
     BULLET,
@@ -74,14 +74,12 @@ _CHOICE_SQL = """
 """
 """At most 60 memories about the user, 300 of feedback and 12 of each project; curated and other memories count separately. A memory's
 standing halves every 90 days, and is half if its date is guessed: a file that was copied today may describe the distant past."""
-_NEWER_ONLY = 0.85
-"""Probability from which a session is told only the newer of two statements, though the older may hold, too."""
 _EDGES_SQL = f"""
     SELECT source_id, target_id, type FROM graph_edges JOIN graph_memories a ON a.id = source_id JOIN graph_memories b ON b.id = target_id
-    WHERE (type IN ('CONTRADICTS', 'EVOLVED_INTO', 'INVALIDATED_BY') OR (origin = 'claims' AND confidence >= {_NEWER_ONLY * DOUBT}))
+    WHERE (type IN ('CONTRADICTS', 'EVOLVED_INTO', 'INVALIDATED_BY') OR (origin = 'claims' AND confidence >= {SURE * DOUBT}))
       AND a.state = 'active' AND b.state = 'active'
       AND NOT (origin = 'claims' AND (FROM graph_statements SELECT count(*) > 2 WHERE memory_id = source_id))
-    ORDER BY b.created_at, target_id
+    ORDER BY type = 'RELATES_TO' DESC, b.created_at, target_id
 """
 _CHANGES_SQL = f"""
     SELECT memory_id FROM (
@@ -315,13 +313,13 @@ def _choose_memories(connection: "DuckDBPyConnection", candidates: "pa.Table") -
 def _read_changes(connection: "DuckDBPyConnection") -> tuple[dict[int, int], list[tuple[int, int]], "list[StatementChange]"]:
     """Return what the last graph build found: newer ids by replaced id, contradicting pairs, and changed statements.
 
-    What is very likely replaced counts as replaced.
+    A sure change counts as a replacement, though it may not be certain: a session is told the newer statement alone.
     """
     edges = connection.execute(_EDGES_SQL).fetchall()
     contrary = [(one, two) for one, two, kind in edges if kind == "CONTRADICTS"]
     replaced = {one: two for one, two, kind in edges if kind != "CONTRADICTS"}
     changes = [
-        each._replace(verdict="replaced") if each.verdict == "perhaps replaced" and each.probability >= _NEWER_ONLY else each
+        each._replace(verdict="replaced") if each.verdict == "perhaps replaced" and each.probability >= SURE else each
         for each in read_changes(connection)
     ]
     return replaced, contrary, changes

@@ -16,7 +16,7 @@ from pydantic import BaseModel, Field, computed_field
 from memory_assets.arrays import Floats, Ids, Mask, Rows, Values
 from memory_assets.graph.outdated import replaced_on
 from memory_assets.graph.rules import DOUBT
-from memory_assets.language.changes import announces, judge_change
+from memory_assets.language.changes import announces, is_possible
 from memory_assets.language.embedders.calibration import scale_of
 from memory_assets.language.embedders.protocol import EmbedderError
 from memory_assets.language.secrets import mask
@@ -52,9 +52,9 @@ _FEW = 2 * MOST_READ
 _BELOW_SUCCESSOR = 0.98
 """Factor of the score of a memory whose newer version is a candidate, too."""
 _ANSWER_LIKELIHOOD = 0.5
-"""Likelihood from which a memory may answer a question in place of an older one that does."""
+"""Likelihood from which a memory may answer in place of an older one."""
 _COMPARABLE = 0.65
-"""Share of the best score from which it is ranked first."""
+"""Share of the best score from which such a memory is ranked first."""
 _DAY_MICROSECONDS = 86_400_000_000
 """Answers of one day tell the same story."""
 
@@ -324,12 +324,12 @@ def _successors(view: View, ids: Ids) -> tuple[Rows, Ids]:
 
 
 def _possible_successors(view: View, ids: Ids) -> tuple[Rows, Ids, Values]:
-    """Return triples (index in `ids`, id of a memory that perhaps replaces that memory, how doubtful that is)."""
+    """Return triples (index in `ids`, id of a memory that perhaps replaces that memory, probability of it)."""
     edges, graph = view.graph.edges, view.graph
     places, rows = edges.outgoing(ids)
     kept = np.isin(edges.columns["type"][rows], [code for code, name in enumerate(graph.types.names) if name == "RELATES_TO"])
     kept &= np.isin(edges.columns["origin"][rows], [code for code, name in enumerate(graph.origins.names) if name == "claims"])
-    return places[kept], edges.columns["target"][rows[kept]], 1 - edges.columns["confidence"][rows[kept]] / DOUBT
+    return places[kept], edges.columns["target"][rows[kept]], edges.columns["confidence"][rows[kept]] / DOUBT
 
 
 def _successors_asked_for(question: Question, view: View, found: Candidates) -> tuple[Rows, Ids]:
@@ -351,15 +351,15 @@ def _lift_newest(view: View, found: Candidates, surely: tuple[tuple[Rows, Ids], 
     The more doubtful a possible replacement, the better it must fit itself.
     """
     scores = scores.copy()
-    perhaps, newer, doubt = _possible_successors(view, found.ids)
-    unsettled = ~np.isin(perhaps, np.concatenate([old for old, _ in surely]))
-    pairs = [(perhaps[unsettled], newer[unsettled], doubt[unsettled]), *((*each, np.zeros(len(each[0]))) for each in surely)]
-    for old, newer, doubt in pairs:
+    places, ids, probability = _possible_successors(view, found.ids)
+    unsettled = ~np.isin(places, np.concatenate([old for old, _ in surely]))
+    perhaps = places[unsettled], ids[unsettled], 1 - probability[unsettled]
+    for old, newer, doubts in (perhaps, *((*each, np.zeros(len(each[0]))) for each in surely)):
         new = found.places(newer)
         kept = new >= 0
-        lifted = zip(old[kept].tolist(), new[kept].tolist(), doubt[kept].tolist(), strict=True)
-        for before, after, least in sorted(lifted, key=lambda each: -scores[each[0]]):
-            if not least or scores[after] >= least * scores[before] > 0:
+        pairs = zip(old[kept].tolist(), new[kept].tolist(), doubts[kept].tolist(), strict=True)
+        for before, after, doubt in sorted(pairs, key=lambda pair: -scores[pair[0]]):
+            if not doubt or scores[after] >= doubt * scores[before] > 0:
                 scores[after] = max(scores[after], scores[before])
                 scores[before] *= _BELOW_SUCCESSOR
     return scores
@@ -368,12 +368,12 @@ def _lift_newest(view: View, found: Candidates, surely: tuple[tuple[Rows, Ids], 
 def _lift_newer_answer(store: MemoryStore, view: View, found: Candidates, answering: Rows, scores: Values) -> Values:
     """Lift the best of the `answering` that are newer than the best candidate to its score: no graph knows every change.
 
-    `answering` are texts that hold, as far as the graph knows, and that the network read as a whole: of a long one another part may be new.
+    `answering` are texts that hold, as far as the graph knows, and that the network read whole. Of a long text another part may be new.
     The time of the newer must not be guessed, as that of a file that was copied.
     """
     scores = scores.copy()
     best = int(scores.argmax()) if len(scores) else -1
-    if not len(answering):
+    if not len(answering) or len(found.texts[best]) > PASSAGE_CHARACTERS:
         return scores
     created = view.timeline.values("created", view.timeline.rows(found.ids), 0)
     newer = answering[
@@ -394,11 +394,11 @@ def _lift_newer_answer(store: MemoryStore, view: View, found: Candidates, answer
 
 
 def _may_replace(older: Memory, newer: Memory) -> bool:
-    """Return whether a newer memory may tell how a thing is now: no other event, and no turn of another conversation or person."""
+    """Return whether a newer memory may tell how a thing is now. Another person's does not; a turn of a conversation must announce it."""
     if older.session and newer.session and not announces(newer.content):
         return False
     have_other_authors = older.author != newer.author and bool(older.author and newer.author)
-    return not have_other_authors and judge_change(older.content, newer.content) > 0
+    return not have_other_authors and is_possible(older.content, newer.content)
 
 
 def _lift_preferences(found: Candidates, scores: Values) -> Values:

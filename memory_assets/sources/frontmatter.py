@@ -19,7 +19,7 @@ _KEY_LINE = re.compile(r"([A-Za-z_][\w-]*)[ \t]*:(?:[ \t]+(.*))?$")
 _BLOCK_SCALAR = re.compile(r"([|>])[-+]?\d?$")
 _PLAIN_WITH_HASH = re.compile(r"^(?:name|description):[ \t]+[^\s\"'|>\[{&*!#].*[ \t]#", re.MULTILINE)
 _PARAGRAPH = re.compile(r"\n[ \t]*\n(\S.*)")
-_UNINDENTED = re.compile(r"\n(?!- )(\S.*)")
+_UNINDENTED, _NO_ITEM = re.compile(r"\n(\S.*)"), re.compile(r"\n(?!- )(\S.*)")
 _SHOWN = frozenset(("name", "description"))
 """Keys whose values are part of the memory's text."""
 _NULLS = frozenset(("~", "null", "Null", "NULL"))
@@ -123,10 +123,10 @@ def _parse_line_by_line(block: str, depth: int = 0) -> dict[str, Any]:
             found = _KEY_LINE.match(first)
             if found is None:
                 raise _malformed(f"the frontmatter has a line that belongs to no key: `{first[:60]}`") from None
-            stray = (_PARAGRAPH if found[1] in _SHOWN else _UNINDENTED).search(chunk)
+            stray = (_PARAGRAPH if found[1] in _SHOWN else _UNINDENTED if found[2] else _NO_ITEM).search(chunk)
             if stray and not depth and (found[1] != "description" or chunk is chunks[-1]):
                 reason = f"the frontmatter is not closed before the line `{stray[1][:60]}`"
-                raise _malformed(reason, _MEND_CLOSE) from None
+                raise _malformed(reason, f"{_MEND_CLOSE}, or indent the line") from None
             _put(mapping, found[1], _parse_text(found[2] or "", textwrap.dedent(rest), depth))
     return mapping
 

@@ -129,8 +129,7 @@ def replacing(path: Path, mode: int = 0o600) -> Iterator[BinaryIO]:
     """Yield a file that replaces `path` in one step: temp file beside it, fsync, rename, fsync of the folder.
 
     A reader sees either the old file or the new one. A failure leaves the old file; a kill may also leave a temp file, which the next
-    writer deletes. The permissions of the old file are kept; a new file gets `mode`. Root leaves it to the owner of the old file or the
-    folder.
+    writer deletes. The permissions of the old file are kept; a new file gets `mode`.
     """
     make_folders(path.parent)
     clear_remains(path)
@@ -141,7 +140,6 @@ def replacing(path: Path, mode: int = 0o600) -> Iterator[BinaryIO]:
             file.flush()
             os.fsync(file.fileno())
             temporary.chmod(path.stat().st_mode & 0o7777 if path.exists() else mode)
-            _give(temporary, path if path.exists() else path.parent)
             temporary.replace(path)
     except BaseException:
         temporary.unlink(missing_ok=True)
@@ -154,16 +152,7 @@ def make_folders(folder: Path) -> None:
     if not folder.is_dir():
         make_folders(folder.parent)
         folder.mkdir(mode=0o700, exist_ok=True)
-        _give(folder, folder.parent)
         sync_folder(folder.parent)
-
-
-def _give(path: Path, like: Path) -> None:
-    """As root give a path to the owner of another one, so that nobody is locked out of their files by a command of root."""
-    if os.geteuid() == 0:
-        owner = like.stat()
-        with suppress(OSError):  # a disk may know no owners
-            os.chown(path, owner.st_uid, owner.st_gid)
 
 
 def sync_folder(folder: Path) -> None:

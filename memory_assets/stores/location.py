@@ -200,18 +200,17 @@ class Location:
         except OSError:
             return False
 
-    @property
     def holds_memories(self) -> bool:
-        """Whether object storage holds tables of a tenant below this prefix. StoreError if it refuses or does not answer."""
+        """Look whether object storage holds tables of a tenant below this prefix. StoreError if it refuses or does not answer."""
         from pyarrow.fs import FileSelector
 
-        def listed(path: str, *, recursive: bool = False) -> "Iterator[FileInfo]":
-            yield from self._open_bucket().get_file_info(FileSelector(path, allow_not_found=True, recursive=recursive))
+        def listed(path: str) -> "list[FileInfo]":
+            return self._open_bucket().get_file_info(FileSelector(path, allow_not_found=True))
 
         try:
             tenants = () if self.is_folder else listed(self.base.partition("://")[2].rstrip("/"))
             stores = (each.path for tenant in tenants for each in listed(tenant.path) if each.base_name.startswith("vectors-"))
-            return any(each.is_file for store in stores for each in listed(store, recursive=True))
+            return any(each.is_file for store in stores for each in listed(f"{store}/memories.lance/_versions"))
         except OSError as error:
             raise StoreError(f"{self.base} cannot be read ({first_line(error)}); {ADVICE}.") from error
 

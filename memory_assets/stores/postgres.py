@@ -170,7 +170,7 @@ _pools: "dict[tuple[str, int], ConnectionPool[Connection[Any]]]" = {}
 
 
 def _pool(uri: str, place: "Location | None") -> "ConnectionPool[Connection[Any]]":
-    """Return the connection pool of this process. Of the threads that make it at once, one keeps its pool; the others never open theirs."""
+    """Return the connection pool of this process. Of the threads that make it at once, one keeps its pool; the others close theirs."""
     import atexit
 
     import psycopg
@@ -180,7 +180,7 @@ def _pool(uri: str, place: "Location | None") -> "ConnectionPool[Connection[Any]
         return found
     with psycopg.connect(uri, **CLIENT_TIMEOUTS) as connection:  # fails at once, where a pool tries again and again
         connection.execute("SELECT pg_advisory_xact_lock(%s)", [_SCHEMA_LOCK])
-        if place and connection.execute("SELECT to_regclass('memory_tenants')").fetchone() == (None,) and place.holds_memories:
+        if place and connection.execute("SELECT to_regclass('memory_tenants')").fetchone() == (None,) and place.holds_memories():
             raise StoreError(
                 f"The database of MEMORY_STATE_URI is empty, while {place.base} holds memories; restore the database, or set a new "
                 "MEMORY_VECTORS_URI on all hosts."
@@ -195,11 +195,12 @@ def _pool(uri: str, place: "Location | None") -> "ConnectionPool[Connection[Any]
         max_idle=60.0,
         num_workers=1,
         check=ConnectionPool.check_connection,
-        open=False,
+        open=True,
     )
     if (kept := _pools.setdefault(key, pool)) is pool:
         atexit.register(pool.close)
-    kept.open()
+    else:
+        pool.close()
     return kept
 
 

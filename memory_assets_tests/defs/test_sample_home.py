@@ -23,16 +23,16 @@ _REPLACED = {
     ("mongodb-for-atlas", "Jonas, Tomasz and Leila decided on 8 April"),
     ("The staging database of Atlas is reset eve", "The staging database of Atlas is no longer"),
     ("The staging database of Atlas is reset eve", "weekly-report-2026-w38"),
-    ("format-on-save-off", "Format on save is on in all repositories s"),
-    ("Switches format on save off, because it ma", "Format on save is on in all repositories s"),
     ("billing-export", "billing-export-handover"),
     ("redis-settlement-cache", "redis-cache-removed"),
 }
-_WRONGLY = {
+_PERHAPS = {
+    ("format-on-save-off", "Format on save is on in all repositories s"),
+    ("Switches format on save off, because it ma", "Format on save is on in all repositories s"),
     ("format-on-save-again", "Format on save is on in all repositories s"),
     ("The 40 s aggregation came from a $lookup o", "settlement-aggregation-slow"),
 }
-"""Which say the same."""
+"""The last two say the same."""
 
 
 @pytest.mark.long
@@ -97,8 +97,9 @@ def look_at_what_holds(tenant: Tenant) -> None:
     assert conflicts(tenant).conflicts == []
     with tenant.catalog.read() as connection:
         replaced = connection.execute("""
-            SELECT old.label[:42], new.label[:42] FROM graph_edges e
+            SELECT old.label[:42], new.label[:42], e.type = 'RELATES_TO' FROM graph_edges e
             JOIN graph_nodes old ON old.id = e.source_id JOIN graph_nodes new ON new.id = e.target_id
-            WHERE origin = 'claims' AND e.type <> 'RELATES_TO'
+            WHERE origin = 'claims'
         """).fetchall()
-    assert set(replaced) == _REPLACED | _WRONGLY
+    assert {(old, new) for old, new, is_perhaps in replaced if not is_perhaps} == _REPLACED
+    assert {(old, new) for old, new, is_perhaps in replaced if is_perhaps} >= _PERHAPS

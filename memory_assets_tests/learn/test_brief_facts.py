@@ -145,7 +145,7 @@ def test_a_hook_below_a_mere_topic_is_told_once_though_an_abbreviation_in_it_is_
 
 
 @pytest.mark.parametrize("said", ["Das Büro liegt im 2. Stock der Werft.", "Ivo öffnet das Büro der Werft um sieben."])
-def test_a_german_article_refers_to_no_sentence_before(said: str) -> None:
+def test_das_before_a_noun_refers_to_no_sentence_before(said: str) -> None:
     assert said in needs(f"{_LONG} {said}")
 
 

@@ -165,6 +165,17 @@ def test_the_brief_tells_what_is_undecided_and_what_holds_in_place_of_the_outdat
     assert 33 not in lines
 
 
+def test_a_session_is_told_only_the_newer_of_what_is_surely_but_not_certainly_replaced(world):  # noqa: F811
+    world.put(A, "Ben lives in Hamburg.", vector=[1.0, *[0.0] * 15], days=30)
+    world.put(B, "Ben says he has moved to Berlin.", vector=[1.0, *[0.0] * 15])
+    world.refresh()
+    assert world.edges("claims") == {(A, B, "RELATES_TO")}
+    renew_brief(world.tenant)
+    brief = read_brief(world.tenant.folder)
+    assert brief
+    assert [each.id for each in brief.lines] == [B]
+
+
 def test_a_session_is_told_of_a_contradiction_until_it_is_decided_and_again_once_that_is_taken_back(world):  # noqa: F811
     contradicting(world)
     renew_brief(world.tenant)

@@ -221,7 +221,7 @@ def test_the_newer_version_of_a_fact_comes_first_even_with_other_words(tenant: T
 
 
 @pytest.mark.parametrize(("probability", "first"), [(0.95, 2), (0.5, 1)])
-def test_what_perhaps_replaces_a_fact_comes_first_if_it_fits_the_better_the_less_likely(
+def test_a_less_likely_replacement_must_fit_better_to_come_first(
     tenant: Tenant, remember, connect, probability: float, first: int
 ):
     remember("The kayak lies behind the shed")

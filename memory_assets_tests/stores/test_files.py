@@ -27,16 +27,6 @@ def test_permissions_of_the_old_file_are_kept_and_new_files_are_private(tmp_path
     assert path.stat().st_mode & 0o777 == 0o644
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root may give a file away")
-def test_what_root_writes_stays_its_owners(tmp_path: Path) -> None:
-    os.chown(tmp_path, 4242, 4242)
-    path = tmp_path / "deep" / "settings.json"
-    replace_file(path, b"{}")
-    os.chown(path, 4243, 4243)
-    replace_file(path, b"{ }")
-    assert (path.parent.stat().st_uid, path.stat().st_uid) == (4242, 4243)
-
-
 def test_a_write_that_fails_leaves_the_old_file_and_no_temp_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "seed.json"
     replace_file(path, "old")
