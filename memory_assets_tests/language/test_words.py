@@ -19,6 +19,7 @@ from memory_assets.language.words import prose_sentences, sentences, unwrapped
             "Im 2. Stock tagt sie am Mo. 12.05. wieder. Der 3. Stock ist leer.",
             ["Im 2. Stock tagt sie am Mo. 12.05. wieder.", "Der 3. Stock ist leer."],
         ),
+        ("Das sind die 12. Dann gingen sie.", ["Das sind die 12.", "Dann gingen sie."]),
         ("Siehe S. 12 und Kap. 3. Z.B. Ruff ist schnell.", ["Siehe S. 12 und Kap. 3.", "Z.B. Ruff ist schnell."]),
         ("1. Die Rutsche.\n2. Der Turm.", ["1. Die Rutsche.", "2. Der Turm."]),
         ("## 4. Paint the hull\n**2. Sand it.** Then rest.", ["## 4. Paint the hull", "**2. Sand it.** Then rest."]),

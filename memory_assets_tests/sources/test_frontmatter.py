@@ -128,6 +128,7 @@ def test_comments_are_not_keys() -> None:
         ("---\nname: a\ntype: user\n\nBody.\n\n---\n\nMore.", "not closed before the line `Body.`"),
         ("---\nname: a\ntype: user\n\n# Title\nBody.\n\nNote: this\n\n---\n", "not closed before the line `Body.`"),
         ("---\nname: a\ntype: user\n# Title\nBody at once.\n---\nMore.", "not closed before the line `Body at once.`"),
+        ("---\nname: a\ntype: user\n- first\n---\nMore.", "not closed before the line `- first`"),
         ("---\nname: a\ntag: b\n* first\n---\nMore.", "not closed before the line `* first`"),
         ("---\njust prose here\nand more\n---\n", "belongs to no key: `just prose here`"),
         ("---\n- a\n- b\n---\n", "belongs to no key"),

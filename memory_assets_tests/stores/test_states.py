@@ -137,8 +137,9 @@ def test_who_waits_for_postgresql_is_answered_as_soon_as_it_is_back(
     answers: list[float] = []
     waiting = threading.Thread(target=lambda: answers.append((state.read_id(), time.monotonic())[1]))
     database.kill()
+    time.sleep(1)  # its backends end when they notice, and one of them would fail the statement
     waiting.start()
-    time.sleep(8)
+    time.sleep(7)
     database.start()
     back = time.monotonic()
     waiting.join(60)
