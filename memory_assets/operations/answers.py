@@ -153,7 +153,9 @@ class MemoryView(Answer):
             for each in self.outdated
             if each.is_in(f"{self.title} {shown}") and f"replaced by {each.replaced_by}" not in note
         ]
-        below = "".join(f"\n{' ' * len(lead)}{line}" for line in (shown, *dict.fromkeys(replaced)))
+        doubted = {f"perhaps {line}" for line in replaced}
+        told = (line for line in dict.fromkeys(replaced) if line not in doubted)
+        below = "".join(f"\n{' ' * len(lead)}{line}" for line in (shown, *told))
         return f"{lead}{' · '.join(fact for fact in facts if fact)}{below}"
 
 

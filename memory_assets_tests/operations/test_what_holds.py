@@ -86,6 +86,8 @@ def test_an_outdated_sentence_is_marked_wherever_it_is_shown(ledger):
         "by_sentence": "Since 2 September 2026 the nightly import of the ledger runs on host alder instead of beech.",
         "verdict": "replaced",
     }
+    doubt = old.outdated[0].model_copy(update={"verdict": "perhaps replaced"})
+    assert old.model_copy(update={"outdated": (*old.outdated, doubt)}).entry(local) == old.entry(local)
     assert [memory.title for memory in found.memories][:2] == ["hosts-of-autumn", "ledger-runbook"]
     shown = operations.show.show(ledger, old.id)
     called = Server(Session(ledger, None)).answer(
