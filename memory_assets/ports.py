@@ -23,10 +23,18 @@ def bind_port(host: str, port: int, host_setting: str, port_setting: str) -> soc
         bound.close()
         is_elsewhere = error.errno == errno.EADDRNOTAVAIL
         mend = f"set {host_setting} to an address of this machine" if is_elsewhere else f"set {port_setting} to a free one"
-        raise port_error(host, port, error, mend) from error
+        raise _port_error(host, port, error, mend) from error
     return bound
 
 
-def port_error(host: str, port: int, error: OSError, mend: str) -> SettingsError:
-    """Return the error of a port that cannot be used."""
+def listen(bound: socket.socket, backlog: int, port_setting: str) -> None:
+    """Listen on a socket of `bind_port`. SettingsError: another program has begun to listen on its port meanwhile."""
+    try:
+        bound.listen(backlog)
+    except OSError as error:
+        host, port = bound.getsockname()[:2]
+        raise _port_error(host, port, error, f"set {port_setting} to a free one") from error
+
+
+def _port_error(host: str, port: int, error: OSError, mend: str) -> SettingsError:
     return SettingsError(f"Port {port} of {host} cannot be used ({error.strerror}); {mend}.")

@@ -33,7 +33,7 @@ from memory_assets.api.pool import TenantPool
 from memory_assets.api.routes import router
 from memory_assets.api.workers import SharingServer, Workers
 from memory_assets.errors import MemoryAssetsError, SettingsError
-from memory_assets.ports import bind_port, port_error
+from memory_assets.ports import bind_port, listen
 from memory_assets.settings import EXIT_SECONDS, FINISH_SECONDS, Settings
 from memory_assets.stores.deferred import import_lancedb
 from memory_assets.stores.files import disk_fault
@@ -176,10 +176,7 @@ def serve(
             timeout_graceful_shutdown=FINISH_SECONDS,
             lifespan="on",
         )
-        try:
-            listener.listen(_WAITING_CONNECTIONS)
-        except OSError as error:  # another service bound the port meanwhile
-            raise port_error(host, port, error, "set PORT or --port to a free one") from error
+        listen(listener, _WAITING_CONNECTIONS, "PORT or --port")
         announce(f"http://{f'[{host}]' if ':' in host else host}:{port}", keyed)
         if count == 1:
             uvicorn.Server(config).run(sockets=[listener])

@@ -15,7 +15,6 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
-from unittest.mock import Mock
 
 import httpx
 import pytest
@@ -25,6 +24,7 @@ from memory_assets.api import app
 from memory_assets.api.errors import answer_error
 from memory_assets.api.middleware import Metrics
 from memory_assets.errors import SettingsError
+from memory_assets.ports import bind_port, listen
 from memory_assets.settings import Settings
 from memory_assets_tests.api.service import ROOT, Service, TenantClient, get
 from memory_assets_tests.torture import zygote
@@ -189,15 +189,15 @@ def test_a_port_that_is_taken_is_one_clear_sentence(service: Service) -> None:
     assert len(done.err.splitlines()) == 1
 
 
-def test_a_port_on_which_another_service_begins_to_listen_meanwhile_is_one_clear_sentence(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    listener = Mock(getsockname=lambda: ("127.0.0.1", 8000), listen=Mock(side_effect=OSError(98, "Address already in use")))
-    monkeypatch.setattr(app, "bind_port", lambda *_: listener)
-    for name in ("create_app", "configure_logging", "_limit_arenas", "_remove_copies", "sys"):
-        monkeypatch.setattr(app, name, Mock())
-    with pytest.raises(SettingsError, match=r"Port 8000 .*already in use.*set PORT or --port"):
-        app.serve(settings, Mock())
+def test_a_port_on_which_another_service_begins_to_listen_meanwhile_is_one_clear_sentence() -> None:
+    with bind_port("127.0.0.1", 0, "HOST", "PORT") as first:
+        port = first.getsockname()[1]
+        with bind_port("127.0.0.1", port, "HOST", "PORT") as second:
+            listen(first, 1, "PORT")
+            with pytest.raises(
+                SettingsError, match=rf"^Port {port} of 127.0.0.1 cannot be used \(Address already in use\); set PORT"
+            ):
+                listen(second, 1, "PORT")
 
 
 def test_the_documentation_is_served_and_promises_400_rather_than_422(service: Service) -> None:
