@@ -10,6 +10,8 @@ of each rule. A rule without input is not run, as planning it takes longer than 
 tables, which are therefore scanned at most once, column by column, and never sorted.
 """
 
+from memory_assets.language.statements import SURE
+
 LINK_CONFIDENCE = 0.9
 """A `[[name]]` link shows that its author saw a connection, but not which."""
 SHARED_NAME_CONFIDENCE = 0.6
@@ -25,8 +27,6 @@ RENEWED_CONFIDENCE = 0.75
 """Confidence that a possible replacement is one because both have the same title and the newer is of a later day."""
 DOUBT = 0.5
 """Factor from the probability of a possible replacement to the confidence of its edge."""
-SURE = 0.85
-"""Probability from which only one of two statements holds, as in `memory_assets.language.changes`."""
 LIKELIEST = """
     QUALIFY probability >= max(probability) OVER (PARTITION BY new_id, new_place) - 0.1
 """

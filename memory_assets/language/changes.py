@@ -22,14 +22,14 @@ import numpy as np
 from memory_assets.arrays import Values
 from memory_assets.language.english import pattern, word_set
 from memory_assets.language.judge import Relation, relation_probabilities
-from memory_assets.language.statements import Statement, exchange_values, is_event, is_number, other_values, read_statement
+from memory_assets.language.statements import SURE, Statement, exchange_values, is_event, is_number, other_values, read_statement
 from memory_assets.language.words import fold, words
 
 MODEL = Path(__file__).with_name("changes.json")
 _WORDS, _READ, _BASE = 0.26, 0.9, 0.82
 """Weights of the log odds of the regression and of the network, and the intercept."""
-_SURE, _PERHAPS = 0.85, 0.5
-"""Combined probability from which only one of two statements holds, and from which the newer is ranked before the older."""
+_PERHAPS = 0.5
+"""Combined probability from which the newer statement is ranked before the older."""
 _UNANNOUNCED, _ONLY_ANNOUNCED = 0.93, 0.97
 """Probability from which a sure change is certain: without any word of change, and with nothing but words of change.
 
@@ -314,7 +314,7 @@ def find_changes(pairs: Sequence[tuple[str, str]], read_from: Sequence[float]) -
     shares = relation_probabilities([_undated(*pairs[place]) for place in asked])
     differ = (shares[:, Relation.CHANGED] + shares[:, Relation.OPPOSITE]).astype(np.float64)
     probability[asked] = 1 / (1 + np.exp(-(_log_odds(by_words[asked]) * _WORDS + _log_odds(differ) * _READ + _BASE)))
-    sure[asked], perhaps[asked] = probability[asked] >= _SURE, probability[asked] >= _PERHAPS
+    sure[asked], perhaps[asked] = probability[asked] >= SURE, probability[asked] >= _PERHAPS
     return [
         Change(each, is_sure, words) if is_sure or is_perhaps else None
         for each, is_sure, is_perhaps, words in zip(

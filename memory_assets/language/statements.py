@@ -13,6 +13,8 @@ from itertools import pairwise
 from memory_assets.language.english import pattern, table, word_set
 from memory_assets.language.words import fold, function_words, sentences, words
 
+SURE = 0.85
+"""Probability of a change from which only one of two statements holds."""
 _MAX_WORDS = 30
 _MAX_SENTENCES = 12
 _SUBJECT_WORDS = 3

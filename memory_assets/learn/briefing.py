@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 
 from memory_assets.errors import StoreBusyError, safe_message
 from memory_assets.graph.outdated import find_outdated, find_undecided, list_replaced, read_changes, read_contradictions
-from memory_assets.graph.rules import DOUBT, SURE
+from memory_assets.graph.rules import DOUBT
+from memory_assets.language.statements import SURE
 from memory_assets.language.times import day_in, display_zone
 from memory_assets.learn.brief import (
     BULLET,
