@@ -173,6 +173,11 @@ def prose_sentences(text: str) -> list[str]:
     return sentences(without_code(text))
 
 
+def _opens(word: str) -> bool:
+    """Whether a lower-case English or German word opens a sentence rather than names something."""
+    return is_function_word(word) or word in function_words("de")
+
+
 def _split(line: str) -> Iterator[str]:
     begin = 0
     for gap in _SENTENCE_END.finditer(_CODE.sub(lambda code: "_" * len(code[0]), line)):
@@ -181,8 +186,7 @@ def _split(line: str) -> Iterator[str]:
         is_ordinal = _ORDINAL.search(before) and _AFTER_ORDINAL.match(line, gap.end())
         is_number = is_item or is_ordinal or (line[gap.end() : gap.end() + 1].isdigit() and _BEFORE_NUMBER.search(before))
         following = _NAME.match(line, gap.end())
-        is_noun = following and following[0].lower() not in function_words("de") and not is_function_word(following[0].lower())
-        is_name = is_noun and (_INITIAL.search(before) or _GERMAN_ORDINAL.search(before))
+        is_name = following and (_INITIAL.search(before) or _GERMAN_ORDINAL.search(before)) and not _opens(following[0].lower())
         if not is_number and not is_name and not _ABBREVIATION.search(before):
             yield line[begin : gap.start()]
             begin = gap.end()
