@@ -28,6 +28,7 @@ from memory_assets.learn.briefing import renew_brief
 from memory_assets.learn.noted import read_noted
 from memory_assets.privacy import close_to_others, closed_to_us, open_to_others
 from memory_assets.settings import unknown_names
+from memory_assets.stores import lance
 from memory_assets.stores.files import disk_fault, find_disk_error
 from memory_assets.stores.filters import Filters
 from memory_assets.stores.keys import KeyStore
@@ -302,7 +303,7 @@ def _table(stored: StoredTable) -> Iterator[Finding]:
                 what = f"Writes to the {where} that failed or were killed left {counted(len(orphans), 'file', 'files')} that nothing uses."
                 yield Finding("note", what, f"{mend}.", partial(stored.find_orphans, remove=True))
             altered: list[int] = []
-            for batch in stored.reading.search().to_batches():
+            for batch in lance.scan(stored.reading).to_batches():
                 altered += find_altered(batch) if "content_hash" in batch.schema.names else []
             if altered:
                 named = f"{', '.join(map(str, altered[:_MOST_NAMED]))}{' …' if len(altered) > _MOST_NAMED else ''}"

@@ -77,7 +77,7 @@ def _delete_older_duplicates(tenant: Tenant, broken: Sequence[str]) -> None:
         table, number = name.split()
         stored = (tenant.memories if table == MEMORIES.name else tenant.relations).stored
         time = "updated_at" if table == MEMORIES.name else "created_at"
-        rows = stored.reading.search().where(f"id = {number}").select([time]).with_row_id(True).to_arrow().to_pylist()
+        rows = lance.scan(stored.reading).where(f"id = {number}").select([time]).with_row_id(True).to_arrow().to_pylist()
         newest, writing = max(rows, key=lambda row: row[time]), stored.writing
         where = f"_rowid IN ({', '.join(str(row['_rowid']) for row in rows if row is not newest)})"
         lance.commit(

@@ -164,7 +164,7 @@ def _merge(ids: Ids, best: Floats, others: Ids, scores: Floats) -> tuple[Ids, Fl
 
 def _batches(store: MemoryStore, column: str, where: str) -> Iterator[tuple[Ids, Floats]]:
     dimension = store.table.schema.field(column).type.list_size
-    reader = store.table.search().where(f"({where}) AND {column} IS NOT NULL").select(["id", column]).to_batches()
+    reader = lance.scan(store.table).where(f"({where}) AND {column} IS NOT NULL").select(["id", column]).to_batches()
     for batch in reader:
         flat = batch[column].flatten().to_numpy(zero_copy_only=False)
         yield batch["id"].to_numpy(), flat.reshape(-1, dimension)

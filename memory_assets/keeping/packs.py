@@ -89,7 +89,7 @@ def copy_table(stored: StoredTable, writer: "Writer", last: TableCopy | None) ->
         schema, count = table.schema, table.count_rows()
         known = list(_load_packs(writer, last, schema))
         columns = ["id", "updated_at"] if "updated_at" in schema.names else schema.names
-        light = table.search().select(columns).to_arrow()
+        light = lance.scan(table).select(columns).to_arrow()
         ids = light["id"].to_numpy()
         stamps = (
             light["updated_at"].cast(pa.int64()).to_numpy()
@@ -143,7 +143,7 @@ def _read_batches(table: Any, todo: Ids, ids: Ids) -> Iterator[pa.Table]:
     """Yield the rows with the ids `todo`, a pack's number at a time."""
     if not len(todo):
         return
-    query = table.search()
+    query = lance.scan(table)
     if len(todo) <= min(_MAX_LOOKUPS, len(ids) // 2):
         query = query.where(lance.ids_in(todo.tolist()))
     wanted = np.sort(todo)

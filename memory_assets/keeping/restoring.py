@@ -17,6 +17,7 @@ from memory_assets.errors import ConflictError, DamagedError, MemoryAssetsError,
 from memory_assets.keeping.copying import CATALOG, MAPPING, SETTINGS, record_place
 from memory_assets.keeping.packs import INDEX, from_bytes, index_of
 from memory_assets.keeping.repository import Repository, Snapshot, TableCopy
+from memory_assets.stores import lance
 from memory_assets.stores.catalog import Catalog, put_kept
 from memory_assets.stores.files import replace_file
 from memory_assets.stores.lance import aligned
@@ -239,7 +240,7 @@ class _Restore:
         stored.raise_if_limited()
         place, name, is_new = stored.location, stored.name, not stored.exists
         schema = copy.table_schema if is_new else stored.writing.schema
-        there = [] if is_new else stored.writing.search().select(["id"]).to_arrow()["id"].to_pylist()
+        there = [] if is_new else lance.scan(stored.writing).select(["id"]).to_arrow()["id"].to_pylist()
         indices: list[pa.Table] = []
         faults: list[Exception] = []
         stream = pa.RecordBatchReader.from_batches(schema, self._read_batches(copy, schema, indices, faults))
@@ -307,7 +308,7 @@ def _verify_table(table: Any, written: pa.Table, columns: list[str], there: list
     digests = np.array(written["digest"].to_pylist() or [b""], dtype="S16")
     ids = written["id"].to_numpy()
     count = 0
-    for batch in table.search().select(columns).to_batches(_BATCH):
+    for batch in lance.scan(table).select(columns).to_batches(_BATCH):
         held = index_of(pa.Table.from_batches([batch]))
         numbers, found = held["id"].to_numpy(), np.array(held["digest"].to_pylist(), dtype="S16")
         is_ours = np.isin(numbers, ids)

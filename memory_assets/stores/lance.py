@@ -151,7 +151,7 @@ def is_conflict(error: BaseException) -> bool:
 
 
 def scan(table: "Table") -> Any:
-    """Return a query without a search, for frequent reads. `table.search()` reads the schema, to look for a vector column."""
+    """Return a query without a search. `table.search()` reads the schema, to look for a vector column."""
     return import_lancedb().query.LanceEmptyQueryBuilder(table)
 
 
