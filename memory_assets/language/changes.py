@@ -348,10 +348,10 @@ def _log_odds(probability: Values) -> Values:
 
 def judge_change(old: str, new: str) -> float:
     """Return the probability, by words alone, that a newer statement replaces an older one."""
-    return change_model().probability(features(old, new)) if is_possible(old, new) else 0.0
+    return change_model().probability(features(old, new)) if _is_possible(old, new) else 0.0
 
 
-def is_possible(old: str, new: str) -> bool:
+def _is_possible(old: str, new: str) -> bool:
     """Return whether a newer statement may replace an older one: they differ, share a topic word, and no rule excludes it."""
     one, other = _sides(old, new)
     differ = bool(other.alone or one.alone) or one.statement.denials != other.statement.denials

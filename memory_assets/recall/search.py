@@ -16,18 +16,18 @@ from pydantic import BaseModel, Field, computed_field
 from memory_assets.arrays import Floats, Ids, Mask, Rows, Values
 from memory_assets.graph.outdated import replaced_on
 from memory_assets.graph.rules import DOUBT
-from memory_assets.language.changes import announces, is_possible
 from memory_assets.language.embedders.calibration import scale_of
 from memory_assets.language.embedders.protocol import EmbedderError
 from memory_assets.language.secrets import mask
 from memory_assets.language.times import display_zone
 from memory_assets.language.words import is_unspaced, stems
-from memory_assets.models import REPLACING, Memory, SecretPolicy, State, is_time_guessed
+from memory_assets.models import REPLACING, Memory, SecretPolicy, State
 from memory_assets.recall.bridges import DEPTH, Bridge, find_bridges
 from memory_assets.recall.candidates import PREFERENCE_RANKS, Candidates, gather
 from memory_assets.recall.likelihood import Fit, beside_the_best, finds_something, likelihoods
+from memory_assets.recall.newer import find_newer_answer
 from memory_assets.recall.question import Question, understand
-from memory_assets.recall.reading import MOST_READ, PASSAGE_CHARACTERS, read
+from memory_assets.recall.reading import MOST_READ, read
 from memory_assets.recall.repeats import Repeated, join
 from memory_assets.recall.scoring import Scores, Weights, scaled_cosine, scaled_logits, score
 from memory_assets.recall.view import View, current_view
@@ -51,12 +51,6 @@ _FEW = 2 * MOST_READ
 """If the network reads more candidates than this, as for a context, its log odds are scaled "in depth"."""
 _BELOW_SUCCESSOR = 0.98
 """Factor of the score of a memory whose newer version is a candidate, too."""
-_ANSWER_LIKELIHOOD = 0.5
-"""Likelihood from which a memory may answer in place of an older one."""
-_COMPARABLE = 0.65
-"""Share of the best score from which such a memory is ranked first."""
-_DAY_MICROSECONDS = 86_400_000_000
-"""Answers of one day tell the same story."""
 
 
 class Component(BaseModel):
@@ -229,14 +223,17 @@ def rank(
     is_weighed = view.background.texts > 0 and view.background.column == tenant.memories.columns.live
     everything = np.ones(len(found))
     likely = likelihoods(question, found, judged.coverage, logits, view, tenant.embedder, scale) if is_weighed else everything
-    whole = np.array([len(text) <= PASSAGE_CHARACTERS for text in found.texts], bool)
-    answering = np.flatnonzero(whole & is_weighed & (not question.interval) & ~np.isnan(logits) & (likely >= _ANSWER_LIKELIHOOD))
-    outdated = np.concatenate([old[found.places(newer) >= 0] for old, newer in surely])
-    current = _lift_newer_answer(tenant.memories, view, found, np.setdiff1d(answering, outdated), newest)
+    current = newest.copy()
+    if is_weighed and not question.interval and not np.isnan(logits).all():
+        outdated = np.concatenate([old[found.places(newer) >= 0] for old, newer in surely])
+        place = find_newer_answer(tenant.memories, view, found, likely, outdated, newest)
+        if place is not None:
+            best = newest.argmax()
+            current[place], current[best] = newest[best], newest[best] * _BELOW_SUCCESSOR
     preferred = _lift_preferences(found, current)
     lifts = (
         _Lift("version", newest - judged.values, "a newer version comes before what it replaced"),
-        _Lift("newer", current - newest, "it answers as well as an older memory, and may be what holds"),
+        _Lift("newer", current - newest, "it probably answers, too, and is newer"),
         _Lift("preference", preferred - current, "a preference that may apply to the request"),
     )
     is_judged = is_weighed and scale.separates_unrelated
@@ -363,42 +360,6 @@ def _lift_newest(view: View, found: Candidates, surely: tuple[tuple[Rows, Ids], 
                 scores[after] = max(scores[after], scores[before])
                 scores[before] *= _BELOW_SUCCESSOR
     return scores
-
-
-def _lift_newer_answer(store: MemoryStore, view: View, found: Candidates, answering: Rows, scores: Values) -> Values:
-    """Lift the best of the `answering` that are newer than the best candidate to its score: no graph knows every change.
-
-    `answering` are texts that hold, as far as the graph knows, and that the network read whole. Of a long text another part may be new.
-    The time of the newer must not be guessed, as that of a file that was copied.
-    """
-    scores = scores.copy()
-    best = int(scores.argmax()) if len(scores) else -1
-    if not len(answering) or len(found.texts[best]) > PASSAGE_CHARACTERS:
-        return scores
-    created = view.timeline.values("created", view.timeline.rows(found.ids), 0)
-    newer = answering[
-        (created[answering] - created[best] >= _DAY_MICROSECONDS) & (scores[answering] >= _COMPARABLE * scores[best])
-    ]
-    if not len(newer):
-        return scores
-    both = np.append(newer, best)
-    memories = store.take(found.ids[both].tolist(), found.row_ids[both].tolist())
-    older = memories.get(int(found.ids[best]))
-    for after in newer[np.argsort(-scores[newer], kind="stable")].tolist():
-        memory = memories.get(int(found.ids[after]))
-        if memory and older and not is_time_guessed(memory.metadata) and _may_replace(older, memory):
-            scores[after] = scores[best]
-            scores[best] *= _BELOW_SUCCESSOR
-            break
-    return scores
-
-
-def _may_replace(older: Memory, newer: Memory) -> bool:
-    """Return whether a newer memory may tell how a thing is now. Another person's does not; a turn of a conversation must announce it."""
-    if older.session and newer.session and not announces(newer.content):
-        return False
-    have_other_authors = older.author != newer.author and bool(older.author and newer.author)
-    return not have_other_authors and is_possible(older.content, newer.content)
 
 
 def _lift_preferences(found: Candidates, scores: Values) -> Values:
