@@ -2,6 +2,8 @@
 
 import errno
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,6 +26,7 @@ MENDS = {
     errno.ENFILE: "close other programs",
 }
 """Error of the disk or of the machine, or of a path at which nothing can be made -> what a person can do about it."""
+_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS})
 _NO_MEMORY = ("failed to map segment", "bad_alloc", "Cannot allocate memory", "error return without exception set")
 """Parts of messages of the loader and libraries when RAM is exhausted."""
 
@@ -138,3 +141,13 @@ def describe_lack(error: BaseException) -> str | None:
     unnamed = "No more files can be opened" if lacks_files else "The disk does not take what is to be written"
     what = f"{error.filename} cannot be used" if error.filename else unnamed
     return f"{what} ({error.strerror}); {MENDS[error.errno]}, and run the command again."
+
+
+@contextmanager
+def forgo_on_full_disk() -> Iterator[None]:
+    """Do without what a full or read-only disk does not take: a record of what is told is worth less than telling it."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _NO_ROOM:
+            raise

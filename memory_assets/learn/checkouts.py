@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path, PurePath
 
+from memory_assets.errors import forgo_on_full_disk
 from memory_assets.sources.projects import Project, slug_of
 
 _NAME = "projects.json"
@@ -24,7 +25,7 @@ def note_checkout(folder: Path, project: Project) -> None:
     from memory_assets.stores.files import replace_file
     from memory_assets.stores.locks import HOOK_PATIENCE_SECONDS, locked
 
-    with suppress(BlockingIOError), locked(folder, patience_seconds=HOOK_PATIENCE_SECONDS):
+    with forgo_on_full_disk(), suppress(BlockingIOError), locked(folder, patience_seconds=HOOK_PATIENCE_SECONDS):
         known = dict(read_remotes(folder))
         present = project.remote.casefold()
         former = [each for each in known.pop(project.folder, ()) if _is_moved(each.casefold(), present)]

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from memory_assets.display import counted
-from memory_assets.errors import DamagedError, InvalidInputError
+from memory_assets.errors import DamagedError, InvalidInputError, forgo_on_full_disk
 from memory_assets.hook_settings import HookSettings
 from memory_assets.learn.brief import ENDS, LIST_GOES_ON, LONGEST_JOINED, Brief, BriefLine, read_brief, render_frame, render_line
 from memory_assets.learn.checkouts import note_checkout, project_names, remotes_of
@@ -99,7 +99,8 @@ def session_start(settings: HookSettings, hook: Hook) -> str:
         note_checkout(settings.folder, project)
     if settings.session_summary == "on" and hook.session and hook.transcript and settings.folder.is_dir():
         transcript = str(Path(hook.transcript).expanduser())
-        record_begun(settings.folder, Ended(hook.session, transcript, project.folder if project else ""))
+        with forgo_on_full_disk():
+            record_begun(settings.folder, Ended(hook.session, transcript, project.folder if project else ""))
     if hook.source == _FORK:
         _copy_record(settings.folder, hook)
     if is_compacted and _record_file(settings.folder, hook.session).exists():
@@ -348,11 +349,12 @@ def record_told(folder: Path, session: str, told: Iterable[tuple[int, str]], rea
     shown = [(number, line.partition(")")[2]) for number, line in told]
     digests = [(number, sorted({each for reading in _READINGS for each in _digest(text, reading)})) for number, text in shown]
     written = "".join(" ".join([str(number), *each, reason, now]) + "\n" for number, each in digests)
-    path.parent.mkdir(mode=0o700, exist_ok=True)
-    with path.open("a", encoding="ascii") as file:
-        file.write(written)
-    for old in list_by_age(path.parent)[:-_MAX_SESSIONS]:
-        old.unlink(missing_ok=True)
+    with forgo_on_full_disk():
+        path.parent.mkdir(mode=0o700, exist_ok=True)
+        with path.open("a", encoding="ascii") as file:
+            file.write(written)
+        for old in list_by_age(path.parent)[:-_MAX_SESSIONS]:
+            old.unlink(missing_ok=True)
 
 
 def _copy_record(folder: Path, hook: Hook) -> None:
@@ -360,7 +362,7 @@ def _copy_record(folder: Path, hook: Hook) -> None:
     from memory_assets.stores.files import replace_file
 
     transcript, record = Path(hook.transcript).expanduser(), _record_file(folder, hook.session)
-    with suppress(FileNotFoundError, RefusedFileError):  # no transcript, or that session was shown nothing
+    with forgo_on_full_disk(), suppress(FileNotFoundError, RefusedFileError):  # no transcript, or that session was shown nothing
         origin = _FORKED_FROM.search(read_head(transcript, transcript.parent, _FORK_BYTES))
         if origin and hook.session and not record.exists():
             replace_file(record, _record_file(folder, origin[1].decode()).read_bytes())

@@ -36,6 +36,8 @@ _COMMAND = "local_command"
 """Subtype of the entry of a slash command that Claude Code carries out without the model."""
 _PERSON = "human"
 """Kind of origin of what the user wrote."""
+_PERSONAL_TURNS = (None, _PERSON, "sdk", "unknown")
+"""Origins of a turn that a person may have begun; the others name a schedule, a continuation, a task or another session."""
 _FOLLOWING = ("assistant", "user", "queue-operation")
 """Types of entries that may follow a prompt which was not taken back."""
 _PASTED = re.compile(
@@ -325,7 +327,8 @@ def _is_sent_by_program(said: dict[str, Any]) -> bool:
     """Whether the marks of an entry, or its origin, name another sender than the person: a plugin, a schedule, another session."""
     origin = said.get("origin")
     is_foreign = isinstance(origin, dict) and origin.get("kind", _PERSON) != _PERSON
-    return is_foreign or any(said.get(name) for name in ("isMeta", "isSidechain", "isCompactSummary", _PLAN))
+    is_foreign |= said.get("turnOrigin") not in _PERSONAL_TURNS
+    return is_foreign or any(said.get(name) for name in ("isMeta", "isSidechain", "isCompactSummary", "textNotTyped", _PLAN))
 
 
 def is_by_program(text: str) -> bool:

@@ -16,7 +16,8 @@ _FIRST_PAUSE_SECONDS = 5.0
 """Pause after a failure; it doubles with each further one."""
 _LONGEST_PAUSE_SECONDS = 300.0
 """Longest pause; where nothing can be watched, the interval at which sources are ingested."""
-_SUFFIXES = (".md", ".json", ".jsonl")
+_SUFFIXES = (".md", ".json", ".jsonl", "")
+"""Suffixes of files and folders in the LEARNING store."""
 
 
 class TakenIn(Answer):
@@ -142,11 +143,17 @@ class SourceWatch:
         return {path: (found.st_dev, found.st_ino) for path, found in roots.items()}
 
     def _is_source_file(self, path: str) -> bool:
-        """Return whether a source may read the file. Excludes Claude Code's transcripts, which grow beside its memory folders."""
+        """Return whether a source may read the file, or the files of a folder that was moved.
+
+        Excludes Claude Code's transcripts, which grow beside its memory folders.
+        """
         settings = self._tenant.settings
         written = Path(path)
         if written == settings.pai_seed:
             return True
         if written.is_relative_to(settings.pai_learning_dir):
-            return written.suffix in _SUFFIXES
-        return written.is_relative_to(settings.claude_projects_dir) and written.suffix == ".md"
+            return written.suffix.lower() in _SUFFIXES
+        if not written.is_relative_to(settings.claude_projects_dir):
+            return False
+        inside = written.relative_to(settings.claude_projects_dir).parts[1:]
+        return written.suffix.lower() == ".md" or inside in ((), ("memory",))

@@ -21,7 +21,7 @@ from memory_assets.sources.dating import Dating
 from memory_assets.sources.files import MAX_BYTES, decode, head_objects, text_fault
 from memory_assets.sources.frontmatter import parse
 from memory_assets.sources.markdown import guess_kind, link_targets, memory_item, scan_folder
-from memory_assets.sources.projects import slug_of
+from memory_assets.sources.projects import is_slug_of
 from memory_assets.sources.scanning import Parsed, ScanBuilder
 
 INDEX_NAME = "MEMORY.md"
@@ -190,7 +190,7 @@ def working_directory(silo: Path, root: Path) -> str:
     for _, name in heapq.nlargest(_TRANSCRIPTS_READ, transcripts):
         for entry in head_objects(silo / name, root, b'"cwd"'):
             cwd = entry.get("cwd")
-            if isinstance(cwd, str) and not text_fault(cwd) and slug_of(cwd) == silo.name:
+            if isinstance(cwd, str) and not text_fault(cwd) and is_slug_of(silo.name, cwd):
                 return cwd
     return silo.name
 

@@ -53,6 +53,12 @@ def slug_of(directory: str) -> str:
     return _NOT_SLUG_CHARACTER.sub(lambda found: "--" if found[0] > "\uffff" else "-", directory)
 
 
+def is_slug_of(name: str, directory: str) -> bool:
+    """Whether Claude Code names a working directory's folder so; it cuts a long slug and adds a dash and a digest."""
+    slug = slug_of(directory)
+    return name == slug or (len(slug) > _LONGEST_SLUG and name.startswith(f"{slug[:_LONGEST_SLUG]}-"))
+
+
 def may_be_called(project: str, name: str) -> bool:
     """Whether `name` is the last part of the path `project`, or may be the last part of the path behind the slug `project`."""
     is_slug = _FOLDER_SLUG.fullmatch(project) and "/" not in project
@@ -72,18 +78,10 @@ def current_project() -> Project | None:
 def session_directory(transcript: Path, working: Path) -> Path | None:
     """Return the directory of a session of Claude Code: the working directory, or the folder above it from which the assistant moved.
 
-    Claude Code names the transcript's folder after it, a long name cut and with a digest. None if that name fits no folder, or if the
-    directory is gone.
+    Claude Code names the transcript's folder after it. None if that name fits no folder, or if the directory is gone.
     """
-    name = transcript.parent.name
     folders = (working, *working.parents) if working.is_absolute() else ()
-    slugs = ((each, slug_of(str(each))) for each in folders)
-    named = (
-        each
-        for each, slug in slugs
-        if name == slug or (len(slug) > _LONGEST_SLUG and name.startswith(f"{slug[:_LONGEST_SLUG]}-"))
-    )
-    return next((each for each in named if each.is_dir()), None)
+    return next((each for each in folders if is_slug_of(transcript.parent.name, str(each)) and each.is_dir()), None)
 
 
 def project_of(directory: Path) -> Project | None:

@@ -82,7 +82,7 @@ class ScanBuilder:
             self.unreadable.add(root)
         if root in self.unreadable:
             return []
-        folders = [entry for entry in entries if entry.is_dir() or entry.is_symlink()]
+        folders = [entry for entry in entries if entry.is_symlink() or entry.is_dir()]  # `is_dir` raises for a loop of links
         below = f"{root}/"
         known = {
             path[: path.index("/", len(below))]
@@ -119,7 +119,8 @@ class ScanBuilder:
 
     def is_inside(self, folder: str) -> bool:
         """Whether a folder may be entered. A link that is broken or leaves the root is refused, and what is known below it is kept."""
-        if not Path(folder).is_symlink() or stays_inside(folder, self.root):
+        is_link = os.path.islink(folder)  # noqa: PTH114 - Path raises if a folder above may not be entered
+        if not is_link or stays_inside(folder, self.root):
             return True
         self.unreadable.add(shown_path(folder))
         reason = f"it is a symbolic link that leads to nothing or leaves {shown_path(str(self.root))}"

@@ -1,7 +1,10 @@
 """The hook at a session's start as Claude Code calls it, and a brief for it to read."""
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
+from resource import RLIMIT_FSIZE, getrlimit, setrlimit
 from typing import Any
 
 from click.testing import CliRunner
@@ -35,3 +38,14 @@ def hook(source: str = "startup", session: str = "s1", **more: Any) -> str:
     ended = CliRunner().invoke(cli, ["session-start"], input=given)
     assert ended.exit_code == 0, ended.output
     return ended.output
+
+
+@contextmanager
+def full_disk() -> Iterator[None]:
+    """Let this process write no byte to any file."""
+    before = getrlimit(RLIMIT_FSIZE)
+    setrlimit(RLIMIT_FSIZE, (0, before[1]))
+    try:
+        yield
+    finally:
+        setrlimit(RLIMIT_FSIZE, before)

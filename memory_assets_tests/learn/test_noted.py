@@ -108,6 +108,19 @@ def test_what_a_program_wrote_in_the_users_place_is_known_by_its_beginning(text:
     assert user_words(said(text)) == ""
 
 
+@pytest.mark.parametrize("turn", ["auto_continuation", "host_synthetic", "peer", "scheduled", "system", "task_notification"])
+def test_a_turn_that_an_app_began_holds_no_words_of_the_user(turn: str) -> None:
+    person = {"origin": {"kind": "human"}}
+    assert user_words(said("Please always wash the pears.", turnOrigin=turn)) == ""
+    assert user_words(said("Please always wash the pears.", turnOrigin=turn, **person)) == ""
+    assert user_words(said("Please always wash the pears.", textNotTyped=True, **person)) == ""
+
+
+@pytest.mark.parametrize("turn", ["human", "sdk", "unknown"])
+def test_a_turn_that_a_person_may_have_begun_holds_their_words(turn: str) -> None:
+    assert user_words(said("Please always wash the pears.", turnOrigin=turn)) == "Please always wash the pears."
+
+
 @pytest.mark.parametrize("event", ["PreCompact", "SessionEnd"])
 @pytest.mark.parametrize("summary", ["on", "off"])
 def test_a_session_does_not_wait_for_a_locked_folder_and_the_next_run_notes(

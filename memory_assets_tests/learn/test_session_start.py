@@ -45,7 +45,7 @@ from memory_assets.sources.projects import Project, project_of, slug_of
 from memory_assets.tenants import Tenant
 from memory_assets_tests.ingest.runs import ingest
 from memory_assets_tests.learn.conftest import OpenCuration, decide
-from memory_assets_tests.learn.session_hook import hook, told, write_brief
+from memory_assets_tests.learn.session_hook import full_disk, hook, told, write_brief
 
 
 def test_standing_facts_come_first_then_feedback_that_fits_then_the_project(settings: Settings, atlas: Path) -> None:
@@ -551,3 +551,16 @@ def test_a_day_is_told_in_the_zone_of_the_settings(settings: Settings) -> None:
     brief = read_brief(tenant.folder)
     assert brief is not None
     assert "2026-11-01 (id" in brief.lines[0].text
+
+
+@pytest.mark.parametrize("source", ["startup", "compact"])
+def test_a_full_disk_keeps_no_session_from_what_is_remembered(settings: Settings, atlas: Path, source: str) -> None:
+    (atlas / ".git" / "config").write_text('[remote "origin"]\n\turl = https://github.com/acme/atlas.git\n', encoding="utf-8")
+    write_brief(settings, told("note", "The printer is broken."))
+    hook(session="s2")
+    with full_disk():
+        text = hook(source, cwd=str(atlas), transcript_path=str(atlas / "s1.jsonl"))
+        again = hook(source, session="s2", cwd=str(atlas))
+    assert "The printer is broken." in text
+    assert "The printer is broken." in again
+    assert not read_told(settings.tenant_dir(), "s1")

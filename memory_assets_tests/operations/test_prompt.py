@@ -32,6 +32,7 @@ from memory_assets.stores.filters import Filters
 from memory_assets.tenants import Tenant
 from memory_assets_tests.conftest import filled_once
 from memory_assets_tests.language.test_embedders_e5 import installed as e5_installed
+from memory_assets_tests.learn.session_hook import full_disk
 
 ATLAS = Project("/src/atlas", ("/src/atlas", "-src-atlas"))
 
@@ -63,6 +64,13 @@ def test_a_prompt_is_told_what_it_needs_once_in_a_session(filled: Tenant) -> Non
     )
     assert [each.memory for each in read_told(filled.folder, "s1")] == list(first.ids)
     assert [each.memory for each in read_last_told(filled.folder)] == list(first.ids)
+
+
+def test_a_full_disk_keeps_no_prompt_from_what_it_needs(filled: Tenant) -> None:
+    with full_disk():
+        found = recall_for_prompt(filled, "who takes care of restoring the staging database?", session="s1", here=ATLAS)
+    assert "Priya owns the job" in found.framed
+    assert not read_told(filled.folder, "s1")
 
 
 def test_a_prompt_that_was_taken_back_is_told_again_what_it_needs(filled: Tenant, tmp_path: Path) -> None:

@@ -96,6 +96,28 @@ def test_a_watch_takes_in_a_file_that_is_written_and_a_folder_that_appears(
     assert {each.title for each in search(tenant, "office").memories} == {"kettle", "lamp"}
 
 
+@pytest.mark.parametrize("moved", ["-src-zephyr", "-src-zephyr/memory", "-src-zephyr/memory/lamp.MD"])
+def test_a_watch_takes_in_a_file_or_its_folder_that_is_moved_into_place(
+    tenant: Tenant, settings: Settings, silo: Path, moved: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken: list[int] = []
+    write(silo, "kettle", "The office kettle is red.")
+    elsewhere = settings.data_dir / "elsewhere"
+    (folder := elsewhere / "-src-zephyr" / "memory").mkdir(parents=True)
+    write(folder, "lamp", "The office lamp is blue.").rename(folder / "lamp.MD")
+    (place := settings.claude_projects_dir / moved).parent.mkdir(parents=True, exist_ok=True)
+    monkeypatch.setattr(_TAKE_IN, lambda watched: taken.append(take_in(watched).added))
+    watch = SourceWatch(Tenant(settings.model_copy(update={"watch_sources": "on"})))
+    watch.start()
+    try:
+        wait_until(lambda: sum(taken) == 1)
+        (elsewhere / moved).rename(place)
+        wait_until(lambda: sum(taken) == 2)
+    finally:
+        watch.stop()
+    assert {each.title for each in search(tenant, "office").memories} == {"kettle", "lamp"}
+
+
 Watching = Callable[[Callable[[int], object]], list[int]]
 
 

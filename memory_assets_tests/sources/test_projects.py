@@ -8,7 +8,7 @@ import pytest
 
 from memory_assets.sources.claude_silos import scan
 from memory_assets.sources.projects import project_of, session_directory, slug_of
-from memory_assets_tests.sources.conftest import CWD, PLAIN, SLUG, Write, line, one, stamps_of
+from memory_assets_tests.sources.conftest import CWD, PLAIN, SLUG, Write, items_of, line, one, stamps_of
 
 
 @pytest.mark.parametrize(
@@ -57,6 +57,15 @@ def test_the_project_is_the_directory_that_transcripts_name_or_the_slug(
 ) -> None:
     write(f"{SLUG}/1.jsonl", transcript)
     assert one(write, tmp_path, PLAIN.format(name="a")).project == project
+
+
+def test_the_project_of_a_silo_whose_name_is_cut_is_the_whole_directory(write: Write, tmp_path: Path) -> None:
+    deep = f"/srv/{'x' * 90}/{'y' * 90}/{'z' * 90}"
+    silo = f"{slug_of(deep)[:200]}-1k9z"
+    write(f"{silo}/1.jsonl", line(f"{deep[:-1]}") + line("/srv") + line(deep))
+    write(f"{silo}/memory/a.md", PLAIN.format(name="a"))
+    (found,) = items_of(scan(tmp_path / "root", {})).values()
+    assert found.project == deep[:-1]
 
 
 def test_the_newest_transcripts_are_asked_first(write: Write, tmp_path: Path) -> None:

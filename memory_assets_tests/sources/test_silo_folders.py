@@ -165,18 +165,20 @@ def test_links_are_followed_inside_the_projects_and_refused_outside(write: Write
     assert len(scan(tmp_path / "root", stamps_of(result)).unchanged) == 5
 
 
-def test_a_silo_that_is_a_link_out_of_the_projects_is_refused(write: Write, tmp_path: Path) -> None:
+def test_a_silo_that_is_a_link_out_of_the_projects_or_to_itself_is_refused(write: Write, tmp_path: Path) -> None:
     (tmp_path / "elsewhere" / "memory").mkdir(parents=True)
     (tmp_path / "elsewhere" / "memory" / "a.md").write_text(PLAIN, encoding="utf-8")
     write("-real/memory/MEMORY.md", "")
     (tmp_path / "root" / "-linked").symlink_to(tmp_path / "elsewhere")
     (tmp_path / "root" / "-half").mkdir()
     (tmp_path / "root" / "-half" / "memory").symlink_to(tmp_path / "elsewhere" / "memory")
+    (tmp_path / "root" / "-loop").symlink_to("-loop")
     result = scan(tmp_path / "root", {})
     assert items_of(result) == {}
     assert [refusal.path for refusal in refusals_of(result) if not refusal.passed_over] == [
         str(tmp_path / "root" / "-half" / "memory"),
         str(tmp_path / "root" / "-linked"),
+        str(tmp_path / "root" / "-loop"),
     ]
 
 
@@ -214,18 +216,24 @@ def test_a_name_that_is_not_utf_8_is_refused(write: Write, tmp_path: Path) -> No
 def test_what_may_not_be_read_is_refused_until_it_may(write: Write, tmp_path: Path) -> None:
     file = write(f"{SLUG}/memory/a.md", PLAIN.format(name="a"))
     closed = write("-closed/memory/b.md", PLAIN.format(name="b")).parent
+    shut = write("-shut/memory/c.md", PLAIN.format(name="c")).parent
     file.chmod(0)
     closed.chmod(0)
+    shut.parent.chmod(0)
+    (tmp_path / "root" / "-link").symlink_to(shut)
     first = scan(tmp_path / "root", {})
-    assert len(refusals_of(first)) == 2
-    assert first.unreadable == (str(closed),)
+    link = str(tmp_path / "root" / "-link")
+    assert [refusal.path for refusal in refusals_of(first)] == [str(closed), str(file), link, str(shut)]
+    assert first.unreadable == (str(closed), link, str(shut))
     still = scan(tmp_path / "root", stamps_of(first))
     assert still.changed == ()
-    assert still.unreadable == (str(closed),)
+    assert still.unreadable == first.unreadable
+    (tmp_path / "root" / "-link").unlink()
     file.chmod(0o600)
     closed.chmod(0o700)
+    shut.parent.chmod(0o700)
     after = scan(tmp_path / "root", stamps_of(first))
-    assert sorted(item.title for item in items_of(after).values()) == ["a", "b"]
+    assert sorted(item.title for item in items_of(after).values()) == ["a", "b", "c"]
     assert after.unreadable == ()
 
 
