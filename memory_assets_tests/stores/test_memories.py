@@ -346,6 +346,13 @@ def test_a_damaged_store_is_named_with_its_mend(store: MemoryStore) -> None:
         len(MemoryStore(store.uri))
 
 
+def test_a_lack_of_threads_is_no_damage(store: MemoryStore) -> None:
+    store.put([memory()], unit(0), "test")
+    with pytest.raises(StoreError, match="`ulimit -u`") as told, store.stored.explaining_errors("opened"):
+        raise RuntimeError("can't start new thread")
+    assert "restore" not in str(told.value)
+
+
 def test_reading_creates_nothing_and_finds_nothing(store: MemoryStore) -> None:
     assert not store.exists
     assert (len(store), store.count(Filters()), store.columns.embedder) == (0, 0, None)
