@@ -333,7 +333,7 @@ def test_the_files_of_a_running_commit_are_not_taken_for_those_of_a_killed_one(s
 def test_a_store_of_a_newer_release_is_refused(store: MemoryStore) -> None:
     lance.set_facts(store.stored, {VERSION_FACT: "99"})
     for use in (len, MemoryStore.prepare):
-        with pytest.raises(StoreError, match=r"schema version 99.*upgrade"):
+        with pytest.raises(StoreError, match=r"schema version 99.*upgrade memory_assets, or start again"):
             use(MemoryStore(store.uri))
 
 
