@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from pydantic import ValidationError
 
 MAKE_ROOM = "make room on it"
+UPGRADE = "upgrade memory_assets, or start again what began before an upgrade (`memory up`, a service, a session)"
 MENDS = {
     errno.ENOSPC: MAKE_ROOM,
     errno.EDQUOT: MAKE_ROOM,

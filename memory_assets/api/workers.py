@@ -54,6 +54,7 @@ class Workers:
         """Process id -> index of its heartbeat."""
         self._heartbeats = np.frombuffer(mmap.mmap(-1, 8 * count), np.float64)
         self._pause = 1
+        self._looked_at = time.monotonic()
 
     def run(self) -> int:
         """Keep the workers running until SIGTERM or SIGINT, stop them, and return the signal. No worker outlives this process."""
@@ -95,6 +96,9 @@ class Workers:
         self._heartbeats[slot] = time.monotonic()
 
     def _kill_hung(self) -> None:
+        looked_at, self._looked_at = self._looked_at, time.monotonic()
+        stopped = self._looked_at - looked_at - _HANG_CHECK_SECONDS  # together with its workers, as by Ctrl-Z
+        self._heartbeats += max(0.0, stopped)
         for pid, slot in self._slots.items():
             if time.monotonic() - self._heartbeats[slot] > _HUNG_SECONDS:
                 _log.error("worker %d has hung for %g seconds and is killed", pid, _HUNG_SECONDS)

@@ -6,6 +6,7 @@ are compared. The catalog is closed while texts are read and vectors compared.
 """
 
 import re
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -76,8 +77,11 @@ class Changes:
         return self.touched.num_rows > 0
 
 
-def find_changes(catalog: Catalog, memories: MemoryStore) -> Changes:
-    """Return the differences between the memories and the graph, and read the memories that differ."""
+def find_changes(catalog: Catalog, memories: MemoryStore, on_progress: Callable[[int, int], None]) -> Changes:
+    """Return the differences between the memories and the graph, and read the memories that differ.
+
+    `on_progress` is called with the number of compared pairs of texts and of all.
+    """
     basis = f"{memories.columns.embedder}|{memories.columns.meaning}|{memories.columns.scale}|{RULES_VERSION}"
     with catalog.read() as connection:
         since = _position(connection, basis)
@@ -107,7 +111,7 @@ def find_changes(catalog: Catalog, memories: MemoryStore) -> Changes:
             [asdict(cue) | {"memory_id": memory.id} for memory in live for cue in find_cues(memory.content, memory.entities)],
             schema=CUE_SCHEMA,
         ),
-        compare_neighbours(memories, live),
+        compare_neighbours(memories, live, on_progress),
         read_statements(live),
         pa.table({"id": found.gone}),
         found.position,

@@ -3,7 +3,7 @@
 Replacements and contradictions are found sentence by sentence in `memory_assets.graph.statements`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -19,12 +19,14 @@ if TYPE_CHECKING:
 _NEIGHBOURS = 12
 _LEAST = 0.85
 """Similarity on the common scale from which the network reads two texts together, which takes milliseconds."""
+_PAIRS_AT_ONCE = 500
+"""Pairs that the network reads between two reports of progress."""
 
 SCHEMA = pa.schema([("one", pa.int64()), ("two", pa.int64()), ("similarity", pa.float32())])
 """Ids of two memories that say the same, the older first."""
 
 
-def compare_neighbours(store: "MemoryStore", changed: Sequence[Memory]) -> pa.Table:
+def compare_neighbours(store: "MemoryStore", changed: Sequence[Memory], on_progress: Callable[[int, int], None]) -> pa.Table:
     """Return the pairs (`SCHEMA`) of a changed memory and a similar one that say the same."""
     near = nearest_to(store, [memory.id for memory in changed], _NEIGHBOURS, least=_LEAST)
     pairs = {
@@ -40,7 +42,10 @@ def compare_neighbours(store: "MemoryStore", changed: Sequence[Memory]) -> pa.Ta
         if all(number in known and is_short(known[number].content) and not is_unspaced(known[number].content) for number in ids)
     ]
     asked = [(old, new, similarity) for old, new, similarity in asked if old.content_hash != new.content_hash]
-    same = says_the_same([(old.content, new.content) for old, new, _ in asked])
+    same: list[bool] = []
+    for start in range(0, len(asked), _PAIRS_AT_ONCE):
+        same += says_the_same([(old.content, new.content) for old, new, _ in asked[start : start + _PAIRS_AT_ONCE]])
+        on_progress(len(same), len(asked))
     return pa.Table.from_pylist(
         [
             {"one": old.id, "two": new.id, "similarity": similarity}

@@ -5,7 +5,7 @@ The build reads the changes (`memory_assets.graph.changes`) and resolves names w
 difference, and nothing if nothing changed. If another build committed meanwhile, the build starts again.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -174,17 +174,22 @@ class GraphOutcome:
 
 
 def refresh_graph(
-    catalog: Catalog, memories: MemoryStore, relations: RelationStore, spellings: Mapping[str, str] | None = None
+    catalog: Catalog,
+    memories: MemoryStore,
+    relations: RelationStore,
+    spellings: Mapping[str, str] | None = None,
+    on_progress: Callable[[int, int], None] = lambda _done, _total: None,
 ) -> GraphOutcome:
     """Update nodes, mentions and edges from the memories, the stated relations and the sleep cycles.
 
     A stated relation of a superseded memory counts for its newest version. `spellings` are the gazetteer's, lower case -> name, with a
-    person's decisions about names (`decided_names`). DamagedError: the table of the memories is lost.
+    person's decisions about names (`decided_names`). `on_progress` is called as by `find_changes`. DamagedError: the table of the
+    memories is lost.
     """
     memories.stored.raise_if_lost()
     for _ in range(_ATTEMPTS):
         versions = memories.version, relations.version
-        changes = find_changes(catalog, memories)
+        changes = find_changes(catalog, memories, on_progress)
         found = _prepare(catalog, changes, versions[1], spellings or {})
         difference = _compute(catalog, changes, found, relations.scan(), spellings or {}) if changes or found else {}
         written = sum(rows.num_rows for rows in difference.values()) + changes.memories.num_rows + changes.gone.num_rows

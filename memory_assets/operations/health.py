@@ -56,8 +56,6 @@ def health(tenant: Tenant) -> Health:
         _check_release(tenant.catalog)
         folder, has_tables = tenant.settings.data_dir, tenant.location.is_folder
         store_fault = disk_fault(folder, has_tables=has_tables)
-    except NewerStoreError as error:
-        store_fault = f"{error} A service or session that began before an upgrade has to start again."
     except StoreError as error:
         store_fault = str(error)
     try:

@@ -45,6 +45,8 @@ _ADVICE = {
     "Too many open files": MENDS[errno.EMFILE],
     "Cannot allocate memory": "close other programs, or raise `ulimit -v`",
     "Out of Memory Error": "close other programs, or raise `ulimit -v`",
+    "bad allocation": "close other programs, or raise `ulimit -v`",
+    "can't start new thread": "close other programs, or raise `ulimit -v` or `ulimit -u`",
     "RequestTimeTooSkewed": "this machine's clock is wrong, so set it",
     **_REFUSED,
     "/_indices/": "an index is lost, so run `memory doctor --mend` first",

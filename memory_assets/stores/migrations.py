@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from memory_assets.errors import NewerStoreError, StoreError
+from memory_assets.errors import UPGRADE, NewerStoreError, StoreError
 from memory_assets.stores.schema import CATALOG_TABLES, is_lake, table
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def waiting_migrations(connection: "DuckDBPyConnection", catalog: object) -> "Se
     except duckdb.CatalogException:
         return None
     if version > _VERSION:
-        raise NewerStoreError(f"{catalog} has schema version {version} and this program knows {_VERSION}; upgrade memory_assets.")
+        raise NewerStoreError(f"{catalog} has schema version {version} and this program knows {_VERSION}; {UPGRADE}.")
     if version < _OLDEST:
         raise StoreError(f"{catalog} is older than the first release; move it away and run `memory run`, which rebuilds it.")
     return tuple(step for step in CATALOG_MIGRATIONS if step.version > version)

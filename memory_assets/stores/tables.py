@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast
 
 import pyarrow as pa
 
-from memory_assets.errors import DamagedError, NewerStoreError, StoreError
+from memory_assets.errors import UPGRADE, DamagedError, NewerStoreError, StoreError
 from memory_assets.privacy import make_temporary_folder, name_temporary_folder
 from memory_assets.stores import lance
 from memory_assets.stores.deferred import import_lancedb
@@ -346,7 +346,7 @@ class StoredTable:
         if version != VERSION:
             raise NewerStoreError(
                 f"The table {table.name!r} in {self.uri} has schema version {version} and this program knows {VERSION}; "
-                "upgrade memory_assets."
+                f"{UPGRADE}."
             )
         return table
 

@@ -146,7 +146,7 @@ def test_a_service_that_is_older_than_its_store_names_the_restart_instead_of_sea
     sentence = "store: a newer release wrote the memory store, and nothing was written; start the service again, or upgrade it."
     assert [(answer.status_code, answer.json()["error"]) for answer in asked] == [(503, sentence)] * 3
     health = client.http.get("/health")
-    assert (health.status_code, "has to start again" in health.json()["error"]) == (503, True)
+    assert (health.status_code, "start again what began before an upgrade" in health.json()["error"]) == (503, True)
 
 
 def test_an_embedder_that_is_away_stores_nothing_and_names_the_step(tmp_path: Path) -> None:

@@ -238,3 +238,40 @@ def test_a_worker_that_hangs_is_killed_and_started_again() -> None:
             parent.kill()
     assert ended == ["ended", *first]
     assert second != first
+
+
+_STOPPED = """
+import os, time
+from memory_assets.api import workers
+
+workers._HUNG_SECONDS, workers._HANG_CHECK_SECONDS = 3.0, 0.5
+
+def work(beat):
+    print(os.getpid(), flush=True)
+    beats = 0
+    while True:
+        beat()
+        time.sleep(0.1)
+        beats += 1
+        if beats in (10, 40):
+            print(os.getpid(), flush=True)
+
+workers.Workers(1, work, lambda pid: print("ended", pid, flush=True), patience=1).run()
+"""
+
+
+def test_a_worker_that_was_stopped_with_its_parent_goes_on() -> None:
+    program = [sys.executable, "-c", _STOPPED]
+    with subprocess.Popen(program, stdout=subprocess.PIPE, text=True, start_new_session=True) as parent:
+        try:
+            assert parent.stdout
+            started, before = (parent.stdout.readline() for _ in range(2))
+            os.killpg(parent.pid, signal.SIGSTOP)
+            time.sleep(4)
+            os.kill(parent.pid, signal.SIGCONT)
+            time.sleep(0.5)
+            os.kill(int(started), signal.SIGCONT)
+            after = parent.stdout.readline()
+        finally:
+            os.killpg(parent.pid, signal.SIGKILL)
+    assert started == before == after

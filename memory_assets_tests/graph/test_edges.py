@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from memory_assets.graph import comparisons
 from memory_assets.graph.analyzer import Link, _record
 from memory_assets.graph.rules import ENTITY_CAP
 from memory_assets.graph.statements import read_statements
@@ -130,6 +131,15 @@ def test_another_value_on_a_later_day_is_the_next_version_and_on_the_same_day_a_
     world.refresh()
     assert world.edges() == {(A, B, "EVOLVED_INTO"), (C, D, "CONTRADICTS")}
     assert ("Kiel -> Rostock",) in {(note.rpartition(": ")[2],) for (note,) in world.query("SELECT note FROM graph_edges")}
+
+
+def test_the_comparison_of_similar_texts_tells_how_many_are_done(world, monkeypatch):
+    monkeypatch.setattr(comparisons, "_PAIRS_AT_ONCE", 2)
+    for number, animal in enumerate(("otter", "heron", "beaver"), 1):
+        world.put(number, vector=_EQUAL_VECTOR, content=f"The {animal} sleeps at the weir.")
+    told = []
+    world.refresh(on_progress=lambda done, total: told.append((done, total)))
+    assert told == [(2, 3), (3, 3)]
 
 
 def test_what_happened_twice_is_no_contradiction(world):

@@ -217,7 +217,7 @@ def test_a_server_that_is_older_than_its_store_names_the_restart(tenant: Tenant)
 
     told = call("search", query="billing export")
     assert told.endswith("restart the session, so that Claude Code starts the server anew, or upgrade memory_assets.")
-    assert "has to start again" in call("health")
+    assert "start again what began before an upgrade" in call("health")
     recalled = [call("recall_for_prompt", prompt="Who moved the billing export?", session=each) for each in ("s1", "s1", "s2")]
     assert ["restart the session" in each for each in recalled] == [True, False, True]
 

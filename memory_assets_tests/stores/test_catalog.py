@@ -252,6 +252,7 @@ def test_a_failing_query_does_not_set_a_whole_catalog_aside(catalog: Catalog) ->
     [
         duckdb.IOException('IO Error: Cannot open file "catalog.duckdb.wal": Too many open files'),
         duckdb.OutOfMemoryException("Out of Memory Error: Allocation failure"),
+        duckdb.TransactionException("TransactionContext Error: Failed to commit: Failed to allocate block (bad allocation)"),
         duckdb.TransactionException("TransactionContext Error: Failed to commit: Could not write file: File too large"),
     ],
 )

@@ -333,7 +333,7 @@ def test_the_files_of_a_running_commit_are_not_taken_for_those_of_a_killed_one(s
 def test_a_store_of_a_newer_release_is_refused(store: MemoryStore) -> None:
     lance.set_facts(store.stored, {VERSION_FACT: "99"})
     for use in (len, MemoryStore.prepare):
-        with pytest.raises(StoreError, match=r"schema version 99.*upgrade"):
+        with pytest.raises(StoreError, match=r"schema version 99.*upgrade memory_assets, or start again"):
             use(MemoryStore(store.uri))
 
 
@@ -344,6 +344,13 @@ def test_a_damaged_store_is_named_with_its_mend(store: MemoryStore) -> None:
     (table / "_versions").mkdir()
     with pytest.raises(StoreError, match=r"cannot be opened.*backup"):
         len(MemoryStore(store.uri))
+
+
+def test_a_lack_of_threads_is_no_damage(store: MemoryStore) -> None:
+    store.put([memory()], unit(0), "test")
+    with pytest.raises(StoreError, match="`ulimit -u`") as told, store.stored.explaining_errors("opened"):
+        raise RuntimeError("can't start new thread")
+    assert "restore" not in str(told.value)
 
 
 def test_reading_creates_nothing_and_finds_nothing(store: MemoryStore) -> None:

@@ -49,7 +49,8 @@ def graph_edges(context: dg.AssetExecutionContext, memory: MemoryResource) -> di
     record_seen(context, stored_memories.key.to_user_string(), stamp)
     report_external(context, stored_memories, stamp, {"dagster/partition_row_count": len(tenant.memories)}, tenant.name)
     spellings = read_spellings(tenant)
-    outcome = refresh_graph(tenant.catalog, tenant.memories, tenant.relations, spellings)
+    compared = report_progress(context, "compared {} of {} pairs of similar texts")
+    outcome = refresh_graph(tenant.catalog, tenant.memories, tenant.relations, spellings, compared)
     analyzed = analyze_changed(tenant, report_progress(context, "asked the chat model about {} of {} memories"))
     if analyzed.links or analyzed.withdrawn:
         outcome = refresh_graph(tenant.catalog, tenant.memories, tenant.relations, spellings)
