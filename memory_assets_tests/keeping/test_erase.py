@@ -11,7 +11,6 @@ from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
 
-import lancedb
 import numpy as np
 import pytest
 from click.testing import CliRunner
@@ -45,6 +44,7 @@ from memory_assets.operations.relate import relate
 from memory_assets.operations.store import store
 from memory_assets.settings import load_settings
 from memory_assets.sources.projects import Project
+from memory_assets.stores.deferred import import_lancedb
 from memory_assets.stores.keys import KeyStore
 from memory_assets.stores.tombstones import Tombstones
 from memory_assets.tana.formats import node_name
@@ -72,7 +72,7 @@ def holding(tenant: Tenant, *texts: str) -> list[Path]:
     """Return the files of the data folder that contain one of the texts as bytes; also query the tables and the catalog."""
     found = files_holding(tenant.settings.data_dir, texts)
     for table in tenant.folder.glob("vectors/*.lance"):
-        handle = lancedb.connect(table.parent).open_table(table.stem)
+        handle = import_lancedb().connect(table.parent).open_table(table.stem)
         for version in handle.list_versions():
             handle.checkout(version["version"])
             rows = json.dumps(handle.to_arrow().to_pylist(), default=str)

@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from lancedb.db import LanceDBConnection
 
 from memory_assets.cli.main import cli
 from memory_assets.doctor import examine
@@ -25,6 +24,7 @@ from memory_assets.errors import ConflictError, StoreError
 from memory_assets.models import Kind, Memory, Source, State
 from memory_assets.settings import Settings, load_settings
 from memory_assets.stores import files, lance
+from memory_assets.stores.deferred import import_lancedb
 from memory_assets.stores.memories import MemoryStore
 from memory_assets.stores.rows import new_id
 from memory_assets.tenants import Tenant, create_tenant, delete_tenant, open_states, sweep_deleted, tenant_names
@@ -112,15 +112,16 @@ def test_a_full_disk_is_no_deletion(settings: Settings, monkeypatch: pytest.Monk
 def test_a_disk_that_gets_full_while_a_table_is_made_is_no_other_process(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    create_table = LanceDBConnection.create_table
+    connection = import_lancedb().db.LanceDBConnection
+    create_table = connection.create_table
 
-    def half_made(self: LanceDBConnection, name: str, **given: Any) -> Any:
+    def half_made(self: Any, name: str, **given: Any) -> Any:
         if self.uri.startswith("memory:"):
             return create_table(self, name, **given)
         (Path(self.uri) / f"{name}.lance" / "data").mkdir(parents=True)
         raise RuntimeError("LanceError(IO): No space left on device (os error 28)")
 
-    monkeypatch.setattr(LanceDBConnection, "create_table", half_made)
+    monkeypatch.setattr(connection, "create_table", half_made)
     with pytest.raises(StoreError, match="the disk is full, so make room"):
         add(Tenant(settings, "ann").memories)
 

@@ -6,8 +6,7 @@ import signal
 from collections.abc import Sequence
 from pathlib import Path
 
-import lancedb
-
+from memory_assets.stores.deferred import import_lancedb
 from memory_assets_tests.torture.world import Report, World
 from memory_assets_tests.torture.zygote import Zygote
 
@@ -92,7 +91,7 @@ def campaign(
         report.attempt("the good file beside them", None if best and "quokka" in best[0]["content"] else "it is not found")
     told = world.run("status", "--refused", "--json")
     report.attempt("status", told.problem)
-    memories = lancedb.connect(world.data / "main/vectors").open_table("memories")
+    memories = import_lancedb().connect(world.data / "main/vectors").open_table("memories")
     known = {
         Path(key.partition(":")[2]).name for key in memories.search().select(["source_key"]).to_arrow()["source_key"].to_pylist()
     }
