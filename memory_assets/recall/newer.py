@@ -13,7 +13,7 @@ from memory_assets.recall.reading import PASSAGE_CHARACTERS
 from memory_assets.recall.view import View
 from memory_assets.stores.memories import MemoryStore
 
-_WEIGHTS, _CONSTANT = (2.77, 0.33, 0.18, 0.89, -0.67), -4.32
+_WEIGHTS, _CONSTANT = (2.67, 0.34, 0.18, 0.9, -0.75), -4.24
 _LEAST_ODDS = 2 / 3
 """Odds that the newer text answers and the best does not, from which it comes first."""
 _DAY_MICROSECONDS = 86_400_000_000
