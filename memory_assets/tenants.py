@@ -7,7 +7,6 @@ from contextlib import suppress
 from difflib import get_close_matches
 from functools import cached_property, partial
 from pathlib import Path
-from threading import Lock
 from typing import TYPE_CHECKING, TypeVar
 
 from memory_assets.errors import DamagedError, InvalidInputError, NotFoundError, StoreBusyError, StoreError, UnansweredError
@@ -17,10 +16,10 @@ from memory_assets.stores.layout import FOLDERS, read_known_names
 from memory_assets.stores.state import PARTS, FileStates
 
 if TYPE_CHECKING:
-    from memory_assets.ingest.direct import Stored
     from memory_assets.language.embedders import Embedder
     from memory_assets.language.pipeline import Analyzer
     from memory_assets.models import NewMemory
+    from memory_assets.operations.store import StoredMemory
     from memory_assets.settings import Settings
     from memory_assets.stores.catalog import Catalog
     from memory_assets.stores.group_commit import GroupCommit
@@ -74,8 +73,6 @@ class Tenant:
         self.name = validate_tenant(settings.tenant if name is None else name)
         self.on_commit: Callable[[int], object] | None = None
         """Called with the number of stored memories, by a service that does the upkeep itself."""
-        self.answering = Lock()
-        """Held while the neighbours of a stored memory are judged: in parallel that would delay searches."""
         self._freshness = freshness
         self._embedders = {} if embedders is None else embedders
         for path in (self.folder, *(self.folder / part for part in (*PARTS, *FOLDERS))):
@@ -152,7 +149,7 @@ class Tenant:
                 self.memories.stored.raise_if_lost()
 
     @cached_property
-    def commits(self) -> "GroupCommit[NewMemory, Stored]":
+    def commits(self) -> "GroupCommit[NewMemory, StoredMemory]":
         """The queue that commits concurrent `store` calls together."""
         from memory_assets.stores.group_commit import GroupCommit
 

@@ -1,6 +1,7 @@
 """Store a text, and return the memories that it repeats, contradicts or calls to mind."""
 
 import logging
+from collections.abc import Sequence
 
 from pydantic import Field
 
@@ -84,21 +85,19 @@ def store(tenant: Tenant, given: NewMemory) -> StoredMemory:
     if given.created_at and given.created_at <= EARLIEST:  # an earlier one that was typed has become this
         raise InvalidInputError(f"created_at lies before {EARLIEST:%Y}; leave it out if the time is unknown.")
     if given.id is None:
-        stored = tenant.commits.run(given, lambda batch: _follow(tenant, store_memories(tenant, batch)))
-    else:
-        (stored,) = _follow(tenant, [store_once(tenant, given)])
-    with tenant.answering:
-        return _answer_with_neighbours(tenant, stored)
+        return tenant.commits.run(given, lambda batch: _answer_stored(tenant, store_memories(tenant, batch)))
+    return _answer_stored(tenant, [store_once(tenant, given)])[0]
 
 
-def _follow(tenant: Tenant, stored: list[Stored]) -> list[Stored]:
-    """Do what a commit requires, or leave it to the service; return what was stored."""
+def _answer_stored(tenant: Tenant, stored: Sequence[Stored]) -> list[StoredMemory]:
+    """Return the answers of committed memories. They are built one by one: in parallel they would delay searches."""
+    answers = [_answer_with_neighbours(tenant, each) for each in stored]
     if tenant.on_commit:
-        tenant.on_commit(len(stored))
+        tenant.on_commit(len(answers))
     else:
         tenant.memories.upkeep.after_commit()
         update_brief(tenant, [(None, each.memory) for each in stored])
-    return stored
+    return answers
 
 
 def _answer_with_neighbours(tenant: Tenant, stored: Stored) -> StoredMemory:
