@@ -233,7 +233,7 @@ def rank(
     preferred = _lift_preferences(found, current)
     lifts = (
         _Lift("version", newest - judged.values, "a newer version comes before what it replaced"),
-        _Lift("newer", current - newest, "it probably answers, too, and is newer"),
+        _Lift("newer", current - newest, "it may answer, too, and is newer"),
         _Lift("preference", preferred - current, "a preference that may apply to the request"),
     )
     is_judged = is_weighed and scale.separates_unrelated

@@ -373,7 +373,7 @@ def test_of_two_texts_without_a_day_the_one_that_clearly_says_so_is_the_newer(wo
     world.put(A, days=90, metadata=guessed, content="No more red card at the gate.")
     world.put(B, days=1, metadata=guessed, content="The red card opens the gate, and meanwhile the alarm is suspended.")
     world.put(C, days=90, metadata=guessed, content="The choir no longer meets in the chapel.")
-    world.put(D, days=1, metadata=guessed, content="The choir meets in the chapel, and in May the evening is cut to one hour.")
+    world.put(D, days=1, metadata=guessed, content="The choir meets in the chapel and has been cut to ten.")
     world.refresh()
     assert world.edges() == {(A, B, "CONTRADICTS"), (D, C, "INVALIDATED_BY")}
 

@@ -6,7 +6,7 @@ import pytest
 from memory_assets.graph.edges import refresh_graph
 from memory_assets.language.embedders import open_embedder
 from memory_assets.language.embedders.context import embed_in_context
-from memory_assets.models import RelationType
+from memory_assets.models import RelationType, Source
 from memory_assets.operations.answers import LocalTime
 from memory_assets.operations.context import context
 from memory_assets.operations.search import search
@@ -66,6 +66,8 @@ def test_what_nothing_fits_is_answered_so_and_all_shows_the_nearest(store, conte
         (0, "The spare key hangs behind the barometer in the porch of the Brandts.", [], False),
         (40, "The spare key hangs behind the barometer in the porch of the Brandts.", ["created_at"], False),
         (40, "The neighbours want a key to the shed.", [], False),
+        (40, "The spare key used to hang behind the barometer in the porch of the Brandts.", [], False),
+        (40, "We considered the barometer in the porch of the Brandts for the spare key.", [], False),
     ],
 )
 def test_of_two_answers_the_newer_comes_first_though_no_edge_says_that_it_replaces(
@@ -89,6 +91,14 @@ def test_what_another_person_or_conversation_says_is_no_newer_answer(store, olde
         created_at=written + timedelta(days=40),
         **newer,
     )
+    assert search_hits(tenant, "where is our spare key")[0].memory.content == text
+
+
+def test_a_newer_file_needs_no_word_of_change_though_sessions_wrote_both(store):
+    written = datetime(2026, 3, 2, tzinfo=UTC)
+    store("The spare key is with Gisela across the lane.", created_at=written, session="a", source=Source.CLAUDE_SILO)
+    text = "The spare key hangs behind the barometer in the porch of the Brandts."
+    tenant = store(text, created_at=written + timedelta(days=40), session="b", source=Source.CLAUDE_SILO)
     assert search_hits(tenant, "where is our spare key")[0].memory.content == text
 
 

@@ -2,8 +2,8 @@
 
     PYTHONPATH=benchmarks python tools/statement_judge/newer.py HOME
 
-Asks the questions of the training sets named in docs/recall.md and prints the weights. Of each question count the newer candidates if
-either the best or they answer, but not both. HOME keeps the filled stores for the next run.
+Asks the questions of the training sets named in docs/recall.md and prints the weights. A newer candidate counts if exactly one of it and
+the best answers. HOME keeps the filled stores for the next run.
 """
 
 import json
@@ -29,10 +29,6 @@ WORLDS = {
     "more": ("changes_more_train.jsonl", "constants_more_train.jsonl"),
 }
 PEOPLE = ["assistant", "friends", "terse", "pals", "coach", "texting", "album", "desk", "duo", "tides", "mates", "shop"]
-MOST = 12
-"""Best candidates that are looked at."""
-LEAST_SHARE = 0.3
-"""Share of the best score from which they are."""
 NOW = datetime(2026, 11, 23, tzinfo=UTC)
 """When the questions about worlds are asked, as by `benchmarks/holds.py`; others are asked at the time of the newest memory."""
 Asked = tuple[str, list[str]]
@@ -81,14 +77,11 @@ def main() -> None:
 
     def collect(store, view, found, likely, outdated, scores) -> None:
         places, features = newer.newer_than_best(view, found, likely, outdated, scores)
-        best = np.argsort(-scores, kind="stable")[:MOST]
-        known = {each.id: each for each in store.get(found.ids[best].tolist())}
-        older = known.get(int(found.ids[best[0]]))
+        known = {each.id: each for each in store.get(found.ids[[*places, scores.argmax()]].tolist())}
+        older = known.get(int(found.ids[scores.argmax()]))
         for place, row in zip(places.tolist(), features, strict=True):
             each = known.get(int(found.ids[place]))
-            if not newer.may_replace(older, each) or row[0] < LEAST_SHARE:
-                continue
-            if (each.external_id in answers) != (older.external_id in answers):
+            if newer.may_replace(older, each) and (each.external_id in answers) != (older.external_id in answers):
                 examples.append(row)
                 labels.append(each.external_id in answers)
 
