@@ -97,8 +97,8 @@ class Workers:
 
     def _kill_hung(self) -> None:
         looked_at, self._looked_at = self._looked_at, time.monotonic()
-        stopped = self._looked_at - looked_at - _HANG_CHECK_SECONDS  # together with its workers, as by Ctrl-Z
-        self._heartbeats += max(0.0, stopped)
+        if self._looked_at - looked_at > 2 * _HANG_CHECK_SECONDS:  # stopped together with its workers, as by Ctrl-Z
+            self._heartbeats[np.isfinite(self._heartbeats)] = self._looked_at
         for pid, slot in self._slots.items():
             if time.monotonic() - self._heartbeats[slot] > _HUNG_SECONDS:
                 _log.error("worker %d has hung for %g seconds and is killed", pid, _HUNG_SECONDS)
