@@ -21,7 +21,7 @@ from memory_assets.sources.dating import Dating
 from memory_assets.sources.files import MAX_BYTES, decode, head_objects, text_fault
 from memory_assets.sources.frontmatter import parse
 from memory_assets.sources.markdown import guess_kind, link_targets, memory_item, scan_folder
-from memory_assets.sources.projects import is_slug_of
+from memory_assets.sources.projects import is_slug_of, slug_of
 from memory_assets.sources.scanning import Parsed, ScanBuilder
 
 INDEX_NAME = "MEMORY.md"
@@ -187,12 +187,15 @@ def working_directory(silo: Path, root: Path) -> str:
             ]
     except OSError:
         return silo.name
+    fitting: list[str] = []
     for _, name in heapq.nlargest(_TRANSCRIPTS_READ, transcripts):
         for entry in head_objects(silo / name, root, b'"cwd"'):
             cwd = entry.get("cwd")
             if isinstance(cwd, str) and not text_fault(cwd) and is_slug_of(silo.name, cwd):
-                return cwd
-    return silo.name
+                if slug_of(cwd) == silo.name:
+                    return cwd
+                fitting.append(cwd)
+    return min(fitting, key=len, default=silo.name)  # the folders below one whose name is cut fit, too
 
 
 def _scan_silo(builder: ScanBuilder, silo: Path, dating: Dating, max_bytes: int) -> None:

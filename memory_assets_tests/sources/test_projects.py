@@ -62,7 +62,7 @@ def test_the_project_is_the_directory_that_transcripts_name_or_the_slug(
 def test_the_project_of_a_silo_whose_name_is_cut_is_the_whole_directory(write: Write, tmp_path: Path) -> None:
     deep = f"/srv/{'x' * 90}/{'y' * 90}/{'z' * 90}"
     silo = f"{slug_of(deep)[:200]}-1k9z"
-    write(f"{silo}/1.jsonl", line(f"{deep[:-1]}") + line("/srv") + line(deep))
+    write(f"{silo}/1.jsonl", line(f"{deep[:-1]}/src/api") + line(f"{deep[:-1]}") + line("/srv") + line(deep))
     write(f"{silo}/memory/a.md", PLAIN.format(name="a"))
     (found,) = items_of(scan(tmp_path / "root", {})).values()
     assert found.project == deep[:-1]
