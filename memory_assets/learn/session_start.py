@@ -348,11 +348,13 @@ def record_told(folder: Path, session: str, told: Iterable[tuple[int, str]], rea
     path, now = _record_file(folder, session), datetime.now(UTC).isoformat(timespec="seconds")
     shown = [(number, line.partition(")")[2]) for number, line in told]
     digests = [(number, sorted({each for reading in _READINGS for each in _digest(text, reading)})) for number, text in shown]
-    written = "".join(" ".join([str(number), *each, reason, now]) + "\n" for number, each in digests)
+    written = "".join(" ".join([str(number), *each, reason, now]) + "\n" for number, each in digests).encode("ascii")
     with forgo_on_full_disk():
         path.parent.mkdir(mode=0o700, exist_ok=True)
-        with path.open("a", encoding="ascii") as file:
-            file.write(written)
+        with path.open("ab", buffering=0) as file:
+            end = file.tell()
+            if file.write(written) < len(written):  # the next line would be joined to half a line
+                file.truncate(end)
         for old in list_by_age(path.parent)[:-_MAX_SESSIONS]:
             old.unlink(missing_ok=True)
 

@@ -41,10 +41,10 @@ def hook(source: str = "startup", session: str = "s1", **more: Any) -> str:
 
 
 @contextmanager
-def full_disk() -> Iterator[None]:
-    """Let this process write no byte to any file."""
+def full_disk(size: int = 0) -> Iterator[None]:
+    """Let this process write no byte to any file behind its first `size` bytes."""
     before = getrlimit(RLIMIT_FSIZE)
-    setrlimit(RLIMIT_FSIZE, (0, before[1]))
+    setrlimit(RLIMIT_FSIZE, (size, before[1]))
     try:
         yield
     finally:

@@ -564,3 +564,12 @@ def test_a_full_disk_keeps_no_session_from_what_is_remembered(settings: Settings
     assert "The printer is broken." in text
     assert "The printer is broken." in again
     assert not read_told(settings.tenant_dir(), "s1")
+
+
+def test_a_disk_that_fills_up_with_a_record_leaves_no_half_line_of_it(tmp_path: Path) -> None:
+    record_told(tmp_path, "s1", [(41, "(id 41) Mira sails.")], "start")
+    (record,) = (each for each in tmp_path.rglob("*") if each.is_file())
+    with full_disk(record.stat().st_size + 2):
+        record_told(tmp_path, "s1", [(42, "(id 42) Ivo rows.")], "prompt")
+    record_told(tmp_path, "s1", [(43, "(id 43) Ana swims.")], "prompt")
+    assert list(still_told(tmp_path, "s1")) == [41, 43]
