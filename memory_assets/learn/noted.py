@@ -18,6 +18,7 @@ from memory_assets.errors import DamagedError
 from memory_assets.language.classifier import load
 from memory_assets.learn.transcripts import Conversation, user_entries, user_words, without_pasted
 from memory_assets.models import OF_EVERY_PROJECT
+from memory_assets.sources.files import read_own_file
 
 NAME = "noted.json"
 NONE = "none"
@@ -160,7 +161,7 @@ class _Notes:
 
 def _read(folder: Path) -> _Notes:
     try:
-        fields = json.loads((folder / NAME).read_bytes())
+        fields = json.loads(read_own_file(folder / NAME))
         return _Notes(tuple(Noted(**each) for each in fields["noted"]), tuple(map(str, fields["settled"])))
     except FileNotFoundError:
         return _Notes()

@@ -23,6 +23,7 @@ UNREAD_SIZE = -1
 
 READ_SECONDS = 20.0
 _HEAD_BYTES = 65_536
+_MAX_OWN_BYTES = 64 << 20
 _CHUNK_BYTES = 65_536
 _OPEN_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
 _WIDE_BOMS = ((b"\xff\xfe\x00\x00", "utf-32"), (b"\x00\x00\xfe\xff", "utf-32"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
@@ -87,6 +88,14 @@ def read_head(path: Path, root: Path | None, max_bytes: int, *, skip: int = 0) -
     with open_regular(path, root) as descriptor:
         os.lseek(descriptor, skip, os.SEEK_SET)
         return _read_at_most(descriptor, max_bytes)
+
+
+def read_own_file(path: Path) -> bytes:
+    """Return the content of a small file of our own; OSError if it is not a regular file, so that nothing waits for a named pipe."""
+    try:
+        return read_head(path, None, _MAX_OWN_BYTES)
+    except RefusedFileError as error:
+        raise OSError(error.reason) from error
 
 
 def json_objects(data: bytes, *markers: bytes) -> Iterator[dict[str, Any]]:
