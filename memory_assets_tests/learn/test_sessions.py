@@ -549,6 +549,16 @@ def test_what_is_no_prompt_takes_none_back(beside: dict[str, Any], tmp_path: Pat
     assert [each.text for each in find_sentences(transcript, "", "s1")] == [said]
 
 
+def test_the_ends_of_a_huge_prompt_are_searched_for_sentences_to_note(tmp_path: Path) -> None:
+    first, last = "From now on always use tabs in the Makefile.", "Please never push to main."
+    pasted = [f"We always use rule {number} of the list." for number in range(3_000)]
+    path = tmp_path / "s.jsonl"
+    path.write_text(
+        json.dumps(asked("\n".join([first, "Here it is.", *["It is a line of it."] * 600, *pasted, *["And so on."] * 600, last])))
+    )
+    assert [each.text for each in find_sentences(path, "/srv", "s")] == [first, last]
+
+
 def test_a_commit_that_was_taken_back_keeps_no_file_that_was_restored_later(tmp_path: Path) -> None:
     written = ran("Write", file_path="/atlas/crane.py")
     lines = [
