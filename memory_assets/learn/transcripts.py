@@ -15,10 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from memory_assets.display import visible
-from memory_assets.sources.files import RefusedFileError, json_objects, read_head
+from memory_assets.sources.files import RefusedFileError, json_objects, last_lines
 
 _TAIL_BYTES = 8 << 20
 _RECENT_BYTES = 1 << 20
+_REQUEST = b'{"type":"api-request'
+"""Beginning of the lines on requests to the model, which repeat messages and tools."""
 _PROGRAM_TEXT = re.compile(
     r"\s*(?:Caveat:|\[Request interrupted|This session is being continued|/[\w:-]+(?!\S)"
     r"|<(?:(?:local-)?command-[a-z-]+|bash-[a-z-]+|ide_\w+|system-reminder|task-notification|teammate-message|user-memory-input"
@@ -112,7 +114,7 @@ class Record:
 
 
 def read_record(transcript: Path) -> Record:
-    """Read the last eight megabytes of a transcript."""
+    """Read the last eight megabytes of a transcript's entries."""
     reader = _RecordReader()
     for entry in read_tail(transcript, b'"type"'):
         reader.add(entry)
@@ -269,9 +271,15 @@ class _RecordReader:
 
 
 def read_tail(transcript: Path, *markers: bytes, most: int = _TAIL_BYTES) -> Iterator[dict[str, Any]]:
-    """Yield the entries in a transcript's last eight megabytes, or `most` bytes, whose lines contain one of the `markers`."""
-    skip = max(0, transcript.stat().st_size - most)
-    return json_objects(read_head(transcript, None, most, skip=skip), *markers)
+    """Yield the last entries of a transcript whose lines contain one of the `markers`: eight megabytes, or `most` bytes, of such lines.
+
+    Records of requests to the model are passed over, and so is a line that alone has more bytes. The first line may be cut.
+    """
+
+    def is_wanted(line: bytes) -> bool:
+        return any(marker in line for marker in markers) and not line.startswith(_REQUEST)
+
+    return json_objects(last_lines(transcript, None, most, is_wanted))
 
 
 def find_taken_back(transcript: Path) -> list[tuple[datetime, datetime]]:

@@ -549,6 +549,19 @@ def test_what_is_no_prompt_takes_none_back(beside: dict[str, Any], tmp_path: Pat
     assert [each.text for each in find_sentences(transcript, "", "s1")] == [said]
 
 
+def test_prompts_before_a_huge_result_and_copies_of_messages_are_read(tmp_path: Path) -> None:
+    wish = "From now on always use tabs in the Makefile."
+    huge = ran("Bash", "x" * (9 << 20), command="cat dump.txt")
+    copy = {"type": "api-request-blob", "message": {"role": "user", "content": f"{wish} {'y' * (1 << 20)}"}}
+    entries = [asked(wish), *ran("Write", file_path="/srv/a.py"), *huge, answered(words("Done.")), *[copy] * 9]
+    path = tmp_path / "s.jsonl"
+    path.write_text("".join(f"{json.dumps(each, separators=(',', ':'))}\n" for each in entries))
+    record = read_record(path)
+    assert record.requests == [wish]
+    assert list(record.files) == ["/srv/a.py"]
+    assert [each.text for each in find_sentences(path, "/srv", "s")] == [wish]
+
+
 def test_the_ends_of_a_huge_prompt_are_searched_for_sentences_to_note(tmp_path: Path) -> None:
     first, last = "From now on always use tabs in the Makefile.", "Please never push to main."
     pasted = [f"We always use rule {number} of the list." for number in range(3_000)]
