@@ -12,6 +12,7 @@ from pathlib import Path
 from memory_assets.display import counted
 from memory_assets.hook_settings import HookSettings
 from memory_assets.language.unseen import without_unseen
+from memory_assets.sources.files import read_own_file
 
 NAME = "brief.json"
 ENDS = (".", "!", "?", ":", ";", "…", "。", "！", "？")
@@ -85,7 +86,7 @@ class Brief:
 def read_brief(folder: Path) -> Brief | None:
     """Read the brief of the tenant in `folder`; return None if it is missing or unreadable."""
     try:
-        return parse_brief((folder / NAME).read_bytes())
+        return parse_brief(read_own_file(folder / NAME))
     except OSError:
         return None
 

@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path, PurePath
 
 from memory_assets.errors import forgo_on_full_disk
+from memory_assets.sources.files import read_own_file
 from memory_assets.sources.projects import Project, slug_of
 
 _NAME = "projects.json"
@@ -65,7 +66,7 @@ def remotes_of(folder: Path, project: Project) -> list[str]:
 def read_remotes(folder: Path) -> Mapping[str, tuple[str, ...]]:
     """Return remotes by checkout folder, the present one first; empty if nothing is recorded or the file is damaged."""
     try:
-        known = json.loads((folder / _NAME).read_bytes())
+        known = json.loads(read_own_file(folder / _NAME))
     except (OSError, ValueError):
         return {}
     found = known.items() if isinstance(known, dict) else ()

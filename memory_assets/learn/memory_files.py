@@ -4,6 +4,7 @@ Their texts come from the catalog, with secrets masked. Only a plan opens the fi
 also edits a silo's `MEMORY.md` byte by byte, and renders canonical files: flat frontmatter with provenance, as in PAI's homes.
 """
 
+import os
 import re
 import stat
 import unicodedata
@@ -82,7 +83,7 @@ def read_silos(tenant: Tenant) -> MemoryFiles:
         silos[stored.path.parent].append(stored)
     entries: list[MemoryFile] = []
     for folder, found in silos.items():
-        over_link = folder.is_symlink() or folder.parent.is_symlink()
+        over_link = _is_link(folder) or _is_link(folder.parent)
         index_fault: RefusedFileError | None = None
         try:
             parse_hooks(read_index(folder / INDEX_NAME, root))
@@ -149,7 +150,7 @@ class FileReader:
 
 def read_index(path: Path, root: Path) -> bytes:
     """Return the content of a silo's index; empty if there is none."""
-    if path.is_symlink():
+    if _is_link(path):
         raise RefusedFileError("its silo's MEMORY.md is a symbolic link", "put the file there instead of the link")
     try:
         return read_source_file(path, root)
@@ -159,6 +160,10 @@ def read_index(path: Path, root: Path) -> bytes:
         raise denied(error) from error
     except RefusedFileError as error:
         raise RefusedFileError(f"its silo's MEMORY.md cannot be edited ({error.reason})", error.mend) from error
+
+
+def _is_link(path: Path) -> bool:
+    return os.path.islink(path)  # noqa: PTH114 - Path raises if a folder above may not be entered
 
 
 def _entry(stored: StoredItem) -> MemoryFile:
@@ -177,7 +182,7 @@ def _find_fault(stored: StoredItem) -> RefusedFileError | None:
     """Return why a file may not be curated: it is the index, a link, or perhaps not a memory at all; None if it may."""
     if stored.path.name.casefold() == INDEX_NAME.casefold():
         return RefusedFileError("it is the index of its silo, not a memory", "")
-    if stored.path.is_symlink():
+    if _is_link(stored.path):
         return RefusedFileError(*_LINK)
     if "kind" in stored.item.metadata.get("guessed", ()):
         return RefusedFileError("unrecognised: no frontmatter names one of the four types", _MEND)

@@ -18,6 +18,7 @@ from memory_assets.errors import DamagedError
 from memory_assets.language.classifier import load
 from memory_assets.learn.transcripts import Conversation, user_entries, user_words, without_pasted
 from memory_assets.models import OF_EVERY_PROJECT
+from memory_assets.sources.files import read_own_file
 
 NAME = "noted.json"
 NONE = "none"
@@ -30,6 +31,8 @@ _MAX_SETTLED = 4_000
 """Keys of settled notes, each of which has at most two."""
 _MAX_SESSION_NOTES = 20
 _ID_DIGITS = 8
+_MAX_SENTENCES = 500
+"""Sentences that are read at the beginning of a prompt, and as many at its end: nobody types more."""
 SHORTEST, LONGEST = 12, 400
 """Length limits of a note, in characters."""
 _CUE = re.compile(
@@ -160,7 +163,7 @@ class _Notes:
 
 def _read(folder: Path) -> _Notes:
     try:
-        fields = json.loads((folder / NAME).read_bytes())
+        fields = json.loads(read_own_file(folder / NAME))
         return _Notes(tuple(Noted(**each) for each in fields["noted"]), tuple(map(str, fields["settled"])))
     except FileNotFoundError:
         return _Notes()
@@ -200,7 +203,8 @@ def find_sentences(transcript: Path, project: str, session: str, known: dict[str
     masked = KnownSecrets(known)
     found: dict[str, Noted] = {}
     for words, moment in said:
-        for sentence in sentences(without_pasted(mask_known(words, masked))):
+        every_sentence = sentences(without_pasted(mask_known(words, masked)))
+        for sentence in every_sentence[:_MAX_SENTENCES] + every_sentence[_MAX_SENTENCES:][-_MAX_SENTENCES:]:
             text = on_one_line(visible(sentence))
             if text not in found and (kind := kind_of(text)) != NONE and not marks(mask(text)):
                 said_at = moment if isinstance(moment, str) else ""

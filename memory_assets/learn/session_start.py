@@ -21,7 +21,7 @@ from memory_assets.learn.brief import ENDS, LIST_GOES_ON, LONGEST_JOINED, Brief,
 from memory_assets.learn.checkouts import note_checkout, project_names, remotes_of
 from memory_assets.learn.noted import Noted, read_noted
 from memory_assets.learn.session_queue import Ended, list_by_age, record_begun
-from memory_assets.sources.files import RefusedFileError, read_head
+from memory_assets.sources.files import RefusedFileError, read_head, read_own_file
 from memory_assets.sources.projects import Project, project_of, session_directory
 
 _FRAME_TOKENS = 103
@@ -252,7 +252,7 @@ def _read_notes(folder: Path) -> tuple[Noted, ...]:
 
 def _read_quiet(folder: Path) -> set[str]:
     try:
-        projects = json.loads((folder / _QUIET_NAME).read_bytes())
+        projects = json.loads(read_own_file(folder / _QUIET_NAME))
     except (OSError, ValueError):
         return set()
     return set(projects) if isinstance(projects, list) else set()
@@ -385,7 +385,7 @@ def _list_shown(path: Path) -> list[Told]:
 
 def _parse_record(path: Path) -> list[Told]:
     try:
-        lines = path.read_text(encoding="ascii").splitlines()
+        lines = read_own_file(path).decode("ascii").splitlines()
     except (OSError, ValueError):
         return []
     told = []

@@ -10,15 +10,17 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
-from itertools import chain, takewhile
+from itertools import chain, islice, takewhile
 from pathlib import Path
 from typing import Any
 
 from memory_assets.display import visible
-from memory_assets.sources.files import RefusedFileError, json_objects, read_head
+from memory_assets.sources.files import RefusedFileError, json_objects, last_lines
 
 _TAIL_BYTES = 8 << 20
 _RECENT_BYTES = 1 << 20
+_REQUEST = b'{"type":"api-request'
+"""Beginning of the lines on requests to the model, which repeat messages and tools."""
 _PROGRAM_TEXT = re.compile(
     r"\s*(?:Caveat:|\[Request interrupted|This session is being continued|/[\w:-]+(?!\S)"
     r"|<(?:(?:local-)?command-[a-z-]+|bash-[a-z-]+|ide_\w+|system-reminder|task-notification|teammate-message|user-memory-input"
@@ -63,6 +65,7 @@ _COMMIT = re.compile(
 )
 _UNDO = re.compile(r"\b(?:git (?:checkout|restore|rm)|rm) ([^;&|\n]+)|\bgit reset --hard")
 _TASK = re.compile(r"#(\d+)")
+_AGENT_ID = re.compile(r"[\w-]{1,100}")
 
 
 @dataclass
@@ -112,8 +115,8 @@ class Record:
 
 
 def read_record(transcript: Path) -> Record:
-    """Read the last eight megabytes of a transcript."""
-    reader = _RecordReader()
+    """Read the last eight megabytes of a transcript's entries, and as much of what its subagents did."""
+    reader = _RecordReader(transcript)
     for entry in read_tail(transcript, b'"type"'):
         reader.add(entry)
     return reader.finish()
@@ -142,8 +145,13 @@ class Conversation:
 
 
 class _RecordReader:
-    def __init__(self) -> None:
+    def __init__(self, transcript: Path) -> None:
         self.record = Record()
+        self._transcript = transcript
+        self._subagents: list[str] = []
+        """Ids of the subagents whose transcripts are read."""
+        self._room = _TAIL_BYTES
+        """How many bytes of such transcripts may still be read."""
         self._conversation = Conversation()
         self._effects: list[list[Callable[[], object]]] = []
         """What each turn did to files, commits and to-do items, carried out at the end, when it is known which turns were taken back."""
@@ -164,13 +172,38 @@ class _RecordReader:
             self.record.ended_at = moment
         if entry.get("isSidechain"):
             return
+        begun = len(self._subagents)
+        for call, result in self._add_blocks(entry):
+            self._add_result(call, result)
+        for number in islice(self._subagents, begun, None):  # grows by the subagents of subagents
+            self._add_subagent(number)
+
+    def _add_blocks(self, entry: dict[str, Any], *, is_main: bool = True) -> Iterator[tuple[dict[str, Any], str]]:
+        """Add the assistant's words and calls; yield each call that succeeded with its result."""
         for block in blocks(entry):
             if entry.get("type") == "assistant":
-                self._add_answer(block)
+                self._add_answer(block, is_main=is_main)
             elif block.get("type") == "tool_result":
                 call = self._calls.pop(str(block.get("tool_use_id")), None)
                 if call and not block.get("is_error"):
-                    self._add_result(call, _join_text(block.get("content")))
+                    self._find_subagent(entry.get("toolUseResult"))
+                    yield call, _join_text(block.get("content"))
+
+    def _find_subagent(self, result: object) -> None:
+        number = result.get("agentId") if isinstance(result, dict) else None
+        if isinstance(number, str) and _AGENT_ID.fullmatch(number) and number not in self._subagents:
+            self._subagents.append(number)
+
+    def _add_subagent(self, number: str) -> None:
+        """Add what a subagent wrote and committed; its prompt is not the user's, and its words and list are not the session's."""
+        path = self._transcript.with_suffix("") / "subagents" / f"agent-{number}.jsonl"
+        with suppress(OSError, RefusedFileError):
+            size = path.stat().st_size
+            for entry in read_tail(path, b'"type"', root=self._transcript.parent, most=self._room):
+                for call, result in self._add_blocks(entry, is_main=False):
+                    if call["name"] == "Bash" or call["name"] in _WRITING:
+                        self._add_result(call, result)
+            self._room = max(0, self._room - size)
 
     def _take_back(self, place: int) -> None:
         """Drop the turns from `place` on, which the user took back."""
@@ -180,8 +213,8 @@ class _RecordReader:
         self.record.turns.append(turn)
         self._effects.append([])
 
-    def _add_answer(self, block: dict[str, Any]) -> None:
-        turn = self.record.turns[-1]
+    def _add_answer(self, block: dict[str, Any], *, is_main: bool) -> None:
+        turn = self.record.turns[-1] if is_main else Turn("")
         if block.get("type") == "text" and isinstance(block.get("text"), str) and block["text"].strip():
             turn.answer = self._keep(block["text"].strip())
         elif block.get("type") == "tool_use" and isinstance(block.get("input"), dict) and isinstance(block.get("name"), str):
@@ -268,10 +301,16 @@ class _RecordReader:
         return record
 
 
-def read_tail(transcript: Path, *markers: bytes, most: int = _TAIL_BYTES) -> Iterator[dict[str, Any]]:
-    """Yield the entries in a transcript's last eight megabytes, or `most` bytes, whose lines contain one of the `markers`."""
-    skip = max(0, transcript.stat().st_size - most)
-    return json_objects(read_head(transcript, None, most, skip=skip), *markers)
+def read_tail(transcript: Path, *markers: bytes, root: Path | None = None, most: int = _TAIL_BYTES) -> Iterator[dict[str, Any]]:
+    """Yield the last entries of a transcript whose lines contain one of the `markers`: eight megabytes, or `most` bytes, of such lines.
+
+    Records of requests to the model are passed over, and so is a line that alone has more bytes. The first line may be cut.
+    """
+
+    def is_wanted(line: bytes) -> bool:
+        return any(marker in line for marker in markers) and not line.startswith(_REQUEST)
+
+    return json_objects(last_lines(transcript, root, most, is_wanted))
 
 
 def find_taken_back(transcript: Path) -> list[tuple[datetime, datetime]]:

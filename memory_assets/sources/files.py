@@ -7,7 +7,7 @@ import os
 import re
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,9 @@ UNREAD_SIZE = -1
 
 READ_SECONDS = 20.0
 _HEAD_BYTES = 65_536
+_MAX_OWN_BYTES = 64 << 20
 _CHUNK_BYTES = 65_536
+_BLOCK_BYTES, _TAIL_FACTOR = 1 << 20, 8
 _OPEN_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
 _WIDE_BOMS = ((b"\xff\xfe\x00\x00", "utf-32"), (b"\x00\x00\xfe\xff", "utf-32"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
 _CONTROL_CHARACTER = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
@@ -82,26 +84,58 @@ def read_source_file(path: Path, root: Path | None, max_bytes: int = MAX_BYTES) 
     return data
 
 
-def read_head(path: Path, root: Path | None, max_bytes: int, *, skip: int = 0) -> bytes:
-    """Return up to `max_bytes` bytes of a regular file of any size, starting at offset `skip`."""
+def read_head(path: Path, root: Path | None, max_bytes: int) -> bytes:
+    """Return the first bytes of a regular file of any size, up to `max_bytes`."""
     with open_regular(path, root) as descriptor:
-        os.lseek(descriptor, skip, os.SEEK_SET)
         return _read_at_most(descriptor, max_bytes)
 
 
-def json_objects(data: bytes, *markers: bytes) -> Iterator[dict[str, Any]]:
-    """Yield the JSON objects on the lines that contain one of the `markers`. Lines that are not JSON, such as cut ones, are skipped."""
-    for line in data.split(b"\n"):
-        if any(marker in line for marker in markers):
-            with suppress(ValueError, RecursionError):
-                if isinstance(entry := json.loads(line), dict):
-                    yield entry
+def last_lines(path: Path, root: Path | None, max_bytes: int, is_wanted: Callable[[bytes], bool]) -> list[bytes]:
+    """Return the last wanted lines of a regular file of any size, up to `max_bytes` in all. A line that alone is longer is passed over.
+
+    The file is read from its end, at most eight times `max_bytes`; the first line may be cut.
+    """
+    lines: list[bytes] = []
+    room, rest = max_bytes, b""
+    deadline = time.monotonic() + READ_SECONDS
+    with open_regular(path, root) as descriptor:
+        end = os.fstat(descriptor).st_size
+        floor = max(0, end - _TAIL_FACTOR * max_bytes)
+        while end > floor:
+            begin = max(floor, end - _BLOCK_BYTES)
+            os.lseek(descriptor, begin, os.SEEK_SET)
+            rest, *whole = (_read_at_most(descriptor, end - begin, deadline) + rest).split(b"\n")
+            end = begin
+            for line in reversed(whole if end > floor else [rest, *whole]):
+                if len(line) <= max_bytes and is_wanted(line):
+                    room -= len(line)
+                    if room < 0:
+                        return lines[::-1]
+                    lines.append(line)
+            rest = rest[: max_bytes + 1]  # still too long when its beginning is read
+    return lines[::-1]
+
+
+def read_own_file(path: Path) -> bytes:
+    """Return the content of a small file of our own; OSError if it is not a regular file, so that nothing waits for a named pipe."""
+    try:
+        return read_head(path, None, _MAX_OWN_BYTES)
+    except RefusedFileError as error:
+        raise OSError(error.reason) from error
+
+
+def json_objects(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
+    """Yield the JSON objects on lines. Lines that are not JSON, such as cut ones, are skipped."""
+    for line in lines:
+        with suppress(ValueError, RecursionError):
+            if isinstance(entry := json.loads(line), dict):
+                yield entry
 
 
 def head_objects(transcript: Path, root: Path, marker: bytes) -> Iterator[dict[str, Any]]:
     """Yield the JSON objects with `marker` from a transcript's first 64 KiB; none if it cannot be read."""
     with suppress(FileNotFoundError, RefusedFileError):
-        yield from json_objects(read_head(transcript, root, _HEAD_BYTES), marker)
+        yield from json_objects(line for line in read_head(transcript, root, _HEAD_BYTES).split(b"\n") if marker in line)
 
 
 def digest_of(data: bytes) -> str:
@@ -234,9 +268,9 @@ def _require_regular(status: os.stat_result) -> None:
         raise RefusedFileError(f"it is {found}, not a regular file", "move it out of this folder")
 
 
-def _read_at_most(descriptor: int, limit: int) -> bytes:
+def _read_at_most(descriptor: int, limit: int, deadline: float | None = None) -> bytes:
     chunks: list[bytes] = []
-    deadline = time.monotonic() + READ_SECONDS
+    deadline = deadline or time.monotonic() + READ_SECONDS
     try:
         while limit > 0 and (chunk := os.read(descriptor, min(limit, _CHUNK_BYTES))):
             chunks.append(chunk)

@@ -121,6 +121,24 @@ def test_a_home_without_pai_stays_without_it_until_something_is_applied(open_cur
     assert (curated_home / ".pai/MEMORY/LEARNING/FEEDBACK/feedback_plan_first.md").exists()
 
 
+@pytest.mark.skipif(os.geteuid() == 0, reason="permissions do not bind root")
+def test_a_silo_that_may_not_be_entered_any_more_is_left_alone(open_curation: OpenCuration, curated_home: Path) -> None:
+    open_curation().check()
+    closed = curated_home / ".claude/projects" / LAB
+    closed.chmod(0)
+    try:
+        checked = open_curation().check()
+        decide(open_curation(), plan_first=Status.ACCEPTED)
+        applied = open_curation().apply()
+    finally:
+        closed.chmod(0o700)
+    assert {entry.slug for entry in checked.silos.entries} == {ATLAS}
+    assert {Path(each.path).name for each in checked.silos.left} >= {"role2.md", "mornings.md"}
+    assert (curated_home / ".pai/MEMORY/LEARNING/FEEDBACK/feedback_plan_first.md").exists()
+    assert applied.planned.plan.taken
+    assert (closed / "memory/mornings.md").exists()
+
+
 def test_ratings_count_as_much_as_they_are_sure_of_and_none_is_made_up(open_curation: OpenCuration, curated_home: Path) -> None:
     signals = curated_home / ".pai/MEMORY/LEARNING/SIGNALS"
     signals.mkdir()

@@ -2,6 +2,8 @@
 
 import json
 import os
+import subprocess
+import sys
 import time
 import unicodedata
 from concurrent.futures import ThreadPoolExecutor
@@ -209,6 +211,19 @@ def test_nothing_to_say_is_silence_and_so_is_failure(settings: Settings, atlas: 
     (settings.tenant_dir() / "sessions").write_text("a file where a folder belongs")
     assert hook(cwd=str(atlas)) == ""
     assert "session_start" in (settings.data_dir / "hooks.log").read_text()
+
+
+@pytest.mark.parametrize("name", [NAME, "noted.json", "quiet.json", "projects.json"])
+def test_a_named_pipe_in_the_data_folder_keeps_no_session_waiting(settings: Settings, atlas: Path, name: str) -> None:
+    write_brief(settings, told("user", "Mira is a baker."))
+    path = settings.tenant_dir() / name
+    path.unlink(missing_ok=True)
+    os.mkfifo(path)
+    given = json.dumps({"session_id": "s1", "source": "compact", "cwd": str(atlas)})
+    command = [sys.executable, "-m", "memory_assets.cli", "session-start"]
+    ended = subprocess.run(command, input=given, capture_output=True, text=True, timeout=60, check=True)
+    assert ("baker" in ended.stdout) is (name != NAME)
+    assert ended.stderr == ""
 
 
 def test_projects_that_are_silenced_at_once_all_are(settings: Settings) -> None:

@@ -1,6 +1,8 @@
 """A finished session becomes one memory, and the next session of its project is told it."""
 
 import json
+import os
+import shutil
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -547,6 +549,75 @@ def test_what_is_no_prompt_takes_none_back(beside: dict[str, Any], tmp_path: Pat
     transcript.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
     assert read_record(transcript).requests == [said]
     assert [each.text for each in find_sentences(transcript, "", "s1")] == [said]
+
+
+def test_what_subagents_wrote_is_summarised_and_none_of_it_is_the_users_word(
+    tenant: Tenant, project: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = project.parent / "s1" / "subagents"
+    folder.mkdir(parents=True)
+
+    def delegate(number: str, *entries: dict[str, Any], failed: bool = False) -> list[dict[str, Any]]:
+        """Return the call of a subagent, and write its transcript."""
+        inside = [{**each, "isSidechain": True} for each in entries]
+        (folder / f"agent-{number}.jsonl").write_text("\n".join(map(json.dumps, inside)))
+        call = used("Task", prompt=number)
+        return [
+            answered(call),
+            {**result(call, "ok", failed=failed), "toolUseResult": {"status": "completed", "agentId": number}},
+        ]
+
+    inner = delegate(
+        "b2", asked("From now on always use a map."), *ran("Edit", file_path=str(project / "inner.py")), *delegate("a1")
+    )
+    lost = delegate("c3", *ran("Write", file_path=str(project / "failed.py")), failed=True)
+    outer = delegate(
+        "a1",
+        asked("From now on always use tabs in the Makefile."),
+        *ran("Write", file_path=str(project / "src/export.py"), content=f"key = '{KEY}'"),
+        *ran("Write", file_path=str(project / "no.py"), failed=True),
+        *ran("TodoWrite", todos=[{"content": "Ask Priya", "status": "pending"}]),
+        *ran("Bash", command="git commit -m 'Write Parquet'"),
+        answered(words("I wrote it, but the tests are left.")),
+        *inner,
+    )
+    unread = [*delegate("d4"), *delegate("e5", *ran("Write", file_path="/etc/away.py"))]
+    (folder / "agent-d4.jsonl").unlink()
+    os.mkfifo(folder / "agent-d4.jsonl")
+    away = Path(shutil.move(folder / "agent-e5.jsonl", tmp_path_factory.mktemp("away")))
+    (folder / "agent-e5.jsonl").symlink_to(away)
+    end(
+        tenant,
+        project,
+        [asked("Let a subagent move the export to Parquet."), *outer, *lost, *unread, answered(words("It is done."))],
+    )
+    assert told_of(tenant)[1:] == ["Done: Write Parquet. It is done.", "Files: src/export.py, inner.py"]
+    assert read_noted(tenant.folder) == ()
+    record = read_record(project.parent / "s1.jsonl")
+    assert (record.commits, record.open, KEY in record.secrets) == (["Write Parquet"], [], True)
+
+
+def test_prompts_before_a_huge_result_and_copies_of_messages_are_read(tmp_path: Path) -> None:
+    wish = "From now on always use tabs in the Makefile."
+    huge = ran("Bash", "x" * (9 << 20), command="cat dump.txt")
+    copy = {"type": "api-request-blob", "message": {"role": "user", "content": f"{wish} {'y' * (1 << 20)}"}}
+    entries = [asked(wish), *ran("Write", file_path="/srv/a.py"), *huge, answered(words("Done.")), *[copy] * 9]
+    path = tmp_path / "s.jsonl"
+    path.write_text("".join(f"{json.dumps(each, separators=(',', ':'))}\n" for each in entries))
+    record = read_record(path)
+    assert record.requests == [wish]
+    assert list(record.files) == ["/srv/a.py"]
+    assert [each.text for each in find_sentences(path, "/srv", "s")] == [wish]
+
+
+def test_the_ends_of_a_huge_prompt_are_searched_for_sentences_to_note(tmp_path: Path) -> None:
+    first, last = "From now on always use tabs in the Makefile.", "Please never push to main."
+    pasted = [f"We always use rule {number} of the list." for number in range(3_000)]
+    path = tmp_path / "s.jsonl"
+    path.write_text(
+        json.dumps(asked("\n".join([first, "Here it is.", *["It is a line of it."] * 600, *pasted, *["And so on."] * 600, last])))
+    )
+    assert [each.text for each in find_sentences(path, "/srv", "s")] == [first, last]
 
 
 def test_a_commit_that_was_taken_back_keeps_no_file_that_was_restored_later(tmp_path: Path) -> None:

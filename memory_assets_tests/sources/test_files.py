@@ -12,6 +12,7 @@ from memory_assets.models import Source
 from memory_assets.sources.files import (
     RefusedFileError,
     decode,
+    last_lines,
     read_head,
     read_source_file,
     shown_path,
@@ -122,6 +123,19 @@ def test_a_large_file_is_refused_without_reading_it(tmp_path: Path, monkeypatch:
 def test_only_the_head_of_a_large_file_is_read_where_that_is_enough(tmp_path: Path) -> None:
     (tmp_path / "t.jsonl").write_bytes(b"0123456789" * 1000)
     assert read_head(tmp_path / "t.jsonl", tmp_path, 15) == b"012345678901234"
+
+
+def test_the_last_wanted_lines_are_read_past_lines_that_are_too_long_or_not_wanted(tmp_path: Path) -> None:
+    path = tmp_path / "t.jsonl"
+    long, passed = b"a" * (3 << 20), b"-" * 1000
+    path.write_bytes(b"\n".join([b"a1", b"a2", *[passed] * 1000, b"a3", long, b"a4", b""]))
+    assert last_lines(path, tmp_path, 1 << 20, lambda line: line.startswith(b"a")) == [b"a1", b"a2", b"a3", b"a4"]
+    assert last_lines(path, tmp_path, 4 << 20, lambda line: line.startswith(b"a")) == [b"a1", b"a2", b"a3", long, b"a4"]
+    assert last_lines(path, tmp_path, 3, lambda line: line.startswith(b"a")) == [b"a4"]
+    path.write_bytes(b"a1\n" + b"-" * (9 << 20) + b"\na2")
+    assert last_lines(path, tmp_path, 1 << 20, lambda line: line.startswith(b"a")) == [b"a2"]
+    path.write_bytes(b"")
+    assert last_lines(path, tmp_path, 1 << 20, lambda _: True) == []
 
 
 def test_a_nul_byte_is_refused(tmp_path: Path) -> None:
