@@ -3,13 +3,15 @@
 import asyncio
 import math
 import os
+import re
 import shutil
-from collections.abc import Coroutine, Iterator, Mapping
+from collections.abc import Coroutine, Iterable, Iterator, Mapping
 from concurrent.futures import wait
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from threading import Lock
 from time import monotonic
@@ -35,7 +37,7 @@ _CHECK_SECONDS = 20.0
 """Pause before a call of LanceDB that still waits for the object storage is checked, and between checks."""
 _CHECKED_SECONDS = 10
 """Timeout of an attempt of such a check."""
-_MANIFEST = ".manifest"
+_MANIFEST, _ROWS = ".manifest", ".lance"
 _LAST_MANIFEST = 2**64 - 1
 """LanceDB names a manifest by this number minus the version, so that the newest is listed first."""
 
@@ -105,23 +107,31 @@ class Location:
             if version < newest:
                 path.unlink(missing_ok=True)
 
-    def find_orphans(self, table: str) -> list[Path]:
+    def find_orphans(self, table: str, among: Iterable[Path] | None = None, since: int = 0) -> list[Path]:
         """Return the files of rows and folders of indices that no version of a table in a folder names; none if there is no version.
 
-        Only while the table is closed to writers they belong to no running commit.
+        Looks only for those `among`, and only in versions after `since`. They may belong to a running commit unless the table is closed to
+        writers.
         """
-        versions = [path for _, path in sorted(self._versions_in_folder(table), reverse=True)]
+        versions = sorted(self._versions_in_folder(table), reverse=True)
         root = self._versions(table).parent
-        names = {path: path.name.encode() for path in root.glob("data/[!.]*.lance")}
-        for path in root.glob("_indices/*"):
-            with suppress(ValueError):  # a folder that is not LanceDB's
-                names[path] = UUID(path.name).bytes
-        for version in versions:
-            if not names:
+        found = list(chain(root.glob(f"data/[!.]*{_ROWS}"), root.glob("_indices/*")) if among is None else among)
+        rows = {path.name.encode(): path for path in found if path.suffix == _ROWS}
+        indices: dict[bytes, Path] = {}
+        for path in found:
+            with suppress(ValueError):  # rows, or a folder that is not LanceDB's
+                indices[UUID(path.name).bytes] = path
+        lengths = {len(name) for name in rows}
+        for version, manifest in versions:
+            if version <= since or not (rows or indices):
                 break
-            content = version.read_bytes()
-            names = {path: name for path, name in names.items() if name not in content}
-        return sorted(names) if versions else []
+            with suppress(FileNotFoundError):  # dropped meanwhile, with its files
+                content = manifest.read_bytes()
+                ends = [found.end() for found in re.finditer(re.escape(_ROWS.encode()), content)]
+                named = {content[end - length : end] for length in lengths for end in ends}
+                rows = {name: path for name, path in rows.items() if name not in named}
+                indices = {name: path for name, path in indices.items() if name not in content}
+        return sorted([*rows.values(), *indices.values()]) if versions else []
 
     def newest_file(self, table: str) -> float:
         """Return when the newest file of rows or indices of a table in object storage was written, by its clock; 0 if there is none."""

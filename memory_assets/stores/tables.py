@@ -252,12 +252,15 @@ class StoredTable:
     def find_orphans(self, *, remove: bool = False) -> list[Path]:
         """Return the files in a folder that failed or killed commits left, and remove them if asked.
 
-        None while commits run, or if commits are lost, whose files they may be.
+        None while commits run, or if commits are lost, whose files they may be. Writers wait only if there are some, and not while all
+        versions are read.
         """
-        if not self.location.is_folder:
+        newest = self.location.version(self.name) if self.location.is_folder else 0
+        found = self.location.find_orphans(self.name) if newest else []
+        if not found:
             return []
         with suppress(BlockingIOError), locked(self._folder, patience_seconds=_ORPHANS_PATIENCE_SECONDS) as there:
-            orphans = self.location.find_orphans(self.name) if there and not self.lost_versions() else []
+            orphans = self.location.find_orphans(self.name, found, newest) if there and not self.lost_versions() else []
             for path in orphans if remove else ():
                 with suppress(OSError):
                     shutil.rmtree(path) if path.is_dir() else path.unlink()

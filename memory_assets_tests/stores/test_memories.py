@@ -330,6 +330,18 @@ def test_the_files_of_a_running_commit_are_not_taken_for_those_of_a_killed_one(s
     assert store.stored.find_orphans() == left
 
 
+def test_files_that_a_commit_names_after_the_first_look_are_no_orphans(store: MemoryStore) -> None:
+    data, location = Path(store.uri) / "memories.lance" / "data", store.stored.location
+    store.put([memory()], unit(0), "test")
+    seen, before = location.version("memories"), set(data.iterdir())
+    store.put([memory("A second note.")], unit(1), "test")
+    left = leave_orphans(store)
+    files = sorted({*data.iterdir(), *left} - before)
+    assert len(files) > len(left)
+    assert location.find_orphans("memories", files, location.version("memories")) == files
+    assert location.find_orphans("memories", files, seen) == location.find_orphans("memories") == left
+
+
 def test_a_store_of_a_newer_release_is_refused(store: MemoryStore) -> None:
     lance.set_facts(store.stored, {VERSION_FACT: "99"})
     for use in (len, MemoryStore.prepare):
