@@ -4,7 +4,6 @@ Their texts come from the catalog, with secrets masked. Only a plan opens the fi
 also edits a silo's `MEMORY.md` byte by byte, and renders canonical files: flat frontmatter with provenance, as in PAI's homes.
 """
 
-import os
 import re
 import stat
 import unicodedata
@@ -21,7 +20,16 @@ from memory_assets.ingest.scans import StoredItem, read_items, refusals_of
 from memory_assets.models import Kind, Refusal, Source
 from memory_assets.sources.claude_silos import INDEX_NAME, Pointer, parse_pointer
 from memory_assets.sources.dating import utc_seconds
-from memory_assets.sources.files import MAX_BYTES, RefusedFileError, decode, denied, digest_of, read_source_file, wide_encoding
+from memory_assets.sources.files import (
+    MAX_BYTES,
+    RefusedFileError,
+    decode,
+    denied,
+    digest_of,
+    is_link,
+    read_source_file,
+    wide_encoding,
+)
 from memory_assets.sources.frontmatter import parse
 from memory_assets.sources.markdown import GUESSED_DATE, memory_item
 from memory_assets.sources.pai_learning import HOMES
@@ -83,7 +91,7 @@ def read_silos(tenant: Tenant) -> MemoryFiles:
         silos[stored.path.parent].append(stored)
     entries: list[MemoryFile] = []
     for folder, found in silos.items():
-        over_link = _is_link(folder) or _is_link(folder.parent)
+        over_link = is_link(folder) or is_link(folder.parent)
         index_fault: RefusedFileError | None = None
         try:
             parse_hooks(read_index(folder / INDEX_NAME, root))
@@ -150,7 +158,7 @@ class FileReader:
 
 def read_index(path: Path, root: Path) -> bytes:
     """Return the content of a silo's index; empty if there is none."""
-    if _is_link(path):
+    if is_link(path):
         raise RefusedFileError("its silo's MEMORY.md is a symbolic link", "put the file there instead of the link")
     try:
         return read_source_file(path, root)
@@ -160,10 +168,6 @@ def read_index(path: Path, root: Path) -> bytes:
         raise denied(error) from error
     except RefusedFileError as error:
         raise RefusedFileError(f"its silo's MEMORY.md cannot be edited ({error.reason})", error.mend) from error
-
-
-def _is_link(path: Path) -> bool:
-    return os.path.islink(path)  # noqa: PTH114 - Path raises if a folder above may not be entered
 
 
 def _entry(stored: StoredItem) -> MemoryFile:
@@ -182,7 +186,7 @@ def _find_fault(stored: StoredItem) -> RefusedFileError | None:
     """Return why a file may not be curated: it is the index, a link, or perhaps not a memory at all; None if it may."""
     if stored.path.name.casefold() == INDEX_NAME.casefold():
         return RefusedFileError("it is the index of its silo, not a memory", "")
-    if _is_link(stored.path):
+    if is_link(stored.path):
         return RefusedFileError(*_LINK)
     if "kind" in stored.item.metadata.get("guessed", ()):
         return RefusedFileError("unrecognised: no frontmatter names one of the four types", _MEND)

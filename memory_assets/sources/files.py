@@ -124,6 +124,11 @@ def read_own_file(path: Path) -> bytes:
         raise OSError(error.reason) from error
 
 
+def is_link(path: Path | str) -> bool:
+    """Whether a path is a symbolic link. False below a folder that may not be entered, where `Path.is_symlink` raises."""
+    return os.path.islink(path)  # noqa: PTH114
+
+
 def json_objects(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
     """Yield the JSON objects on lines. Lines that are not JSON, such as cut ones, are skipped."""
     for line in lines:

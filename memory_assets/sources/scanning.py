@@ -14,6 +14,7 @@ from memory_assets.sources.files import (
     RefusedFileError,
     denied,
     digest_of,
+    is_link,
     read_source_file,
     shown_path,
     stamp_of,
@@ -119,8 +120,7 @@ class ScanBuilder:
 
     def is_inside(self, folder: str) -> bool:
         """Whether a folder may be entered. A link that is broken or leaves the root is refused, and what is known below it is kept."""
-        is_link = os.path.islink(folder)  # noqa: PTH114 - Path raises if a folder above may not be entered
-        if not is_link or stays_inside(folder, self.root):
+        if not is_link(folder) or stays_inside(folder, self.root):
             return True
         self.unreadable.add(shown_path(folder))
         reason = f"it is a symbolic link that leads to nothing or leaves {shown_path(str(self.root))}"
